@@ -141,7 +141,8 @@ class GateSession:
             settings = options.read(self._config, self.thresholds)
             self._run = Run(settings, gates, self.board, say)
         try:
-            self._run.start()
+            with _usage_errors():
+                self._run.start()
         except EngineStartError as fault:
             pytest.exit(str(fault), returncode=EXIT_ENGINE)
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusal_checks import filesystem
 from refusal_checks.errors import StoreError
 from refusal_checks.records import Completion, Label, Labelled
 from refusal_checks.store import Store, content_key
@@ -195,14 +196,184 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
     assert path.read_text().startswith("no database")
 
 
-def test_a_database_of_another_shape_is_named(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE completions (other TEXT)", "no such column: key"),
+        ("CREATE TABLE bookmarks (url TEXT)", "a database of something else, .* bookmarks"),
+        ("PRAGMA user_version = 99", "later version .*format 99; this one reads up to 1"),
+    ],
+)
+def test_a_database_that_is_no_store_of_ours_is_named(
+    path: Path, statement: str, said: str
+) -> None:
     path.parent.mkdir(parents=True)
     with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE completions (other TEXT)")
+        database.execute(statement)
     database.close()
-    with Store(path) as store, pytest.raises(StoreError) as caught:
-        store.completions(["key"])
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=said) as caught:
+        Store(path)
     assert_names_the_remedy(caught.value, path)
+    with sqlite3.connect(path) as database:
+        left = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    database.close()
+    assert "uses" not in left
+    assert len(path.read_bytes()) == len(before)
+
+
+OLD_FORMAT = """
+CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE judgements (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO completions VALUES ('a', '{"text": "an answer"}');
+INSERT INTO judgements VALUES ('b', '{"label": "refusal", "kind": "labelled"}');
+"""
+
+
+def test_what_a_file_of_the_first_format_holds_is_taken_over(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.executescript(OLD_FORMAT)
+    database.close()
+    for _ in range(2):
+        with Store(path) as store:
+            assert store.completions(["a"]) == {"a": Completion("an answer")}
+            assert store.judgements(["b"]) == {"b": Labelled(Label.REFUSAL)}
+            assert store.unused(time.time() - 60).completions == 0
+
+
+def filled(path: Path, count: int = 300) -> Path:
+    """A store of some pages, closed."""
+    with Store(path) as store:
+        store.add_completions({f"key{i}": Completion(f"{i} " * 400) for i in range(count)})
+    return path
+
+
+@pytest.mark.parametrize("bytes_left", [50, 5000, 100_000])
+def test_a_truncated_file_is_found_when_it_is_opened(path: Path, bytes_left: int) -> None:
+    with filled(path).open("r+b") as file:
+        file.truncate(bytes_left)
+    with pytest.raises(StoreError, match="move") as caught:
+        Store(path)
+    assert_names_the_remedy(caught.value, path)
+    assert path.stat().st_size == bytes_left
+
+
+def test_damage_in_the_middle_is_found_when_it_is_opened(path: Path) -> None:
+    with filled(path).open("r+b") as file:
+        file.seek(20 * 4096)
+        file.write(b"\xff" * 8192)
+    with pytest.raises(StoreError, match="damaged; move it away"):
+        Store(path)
+
+
+def test_damage_while_it_is_open_is_named(path: Path) -> None:
+    with Store(filled(path, 3000)) as store:
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+        with pytest.raises(StoreError, match="damaged; move it away"):
+            store.completions(f"key{i}" for i in range(3000))
+
+
+def test_an_entry_that_means_nothing_is_named(path: Path) -> None:
+    with Store(path) as store:
+        store.add_judgement("key", VERDICT)
+    with sqlite3.connect(path) as database:
+        database.execute('UPDATE judgements SET value = \'{"kind": "guessed"}\'')
+    database.close()
+    with Store(path) as store, pytest.raises(StoreError, match="judgements cannot be read"):
+        store.judgements(["key"])
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from refusal_checks.records import Completion
+from refusal_checks.store import Store
+with Store(Path(sys.argv[1])) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    for number in range(1000):
+        store.add_completion(f"key{number}", Completion("word " * 200))
+        print(number, flush=True)
+"""
+
+
+def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=False
+    )
+    stored = len(done.stdout.splitlines())
+    last = done.stderr.splitlines()[-1]
+    assert 0 < stored < 1000
+    assert str(path) in last
+    assert "limit on file sizes" in last
+    assert "goes on where this one ended" in last
+    with Store(path) as store:
+        assert len(store.completions(f"key{number}" for number in range(1000))) == stored
+        store.add_completion("further", FULL)
+
+
+def test_a_full_disk_is_named(path: Path) -> None:
+    with Store(path) as store:
+        store._db.execute("PRAGMA max_page_count = 20")
+        with pytest.raises(StoreError, match="is full; free some space on its disk") as caught:
+            store.add_completions({f"key{i}": Completion("word " * 500) for i in range(50)})
+        assert_names_the_remedy(caught.value, path)
+        assert store.contents().completions == 0
+        store.add_completion("key", FULL)
+    with Store(path) as again:
+        assert again.completions(["key"]) == {"key": FULL}
+
+
+def test_what_no_run_needed_since_a_time_is_dropped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    with Store(path) as store:
+        monkeypatch.setattr(time, "time", lambda: now - 1000)
+        store.add_completions(dict.fromkeys(("old", "old, read", "kept"), FULL))
+        store.add_judgements(dict.fromkeys(("old verdict", "verdict, read"), VERDICT))
+        monkeypatch.setattr(time, "time", lambda: now)
+        store.add_completion("new", FULL)
+        store.use(["old, read", "verdict, read", "never stored"])
+        found = store.unused(now - 500, ["kept"])
+        assert (found.completions, found.judgements) == (1, 1)
+        assert 0 < found.bytes < store.contents().bytes
+        store.drop(now - 500, ["kept"])
+        assert store.completions(["old", "old, read", "kept", "new"]).keys() == {
+            "old, read",
+            "kept",
+            "new",
+        }
+        assert store.judged(["old verdict", "verdict, read"]) == {"verdict, read"}
+        assert store.unused(now - 500, ["kept"]).completions == 0
+
+
+def test_dropping_gives_the_space_back(path: Path) -> None:
+    with Store(filled(path, 2000)) as store:
+        before = store.size()
+        store.drop(time.time() + 10)
+        assert store.size() < before / 20
+
+
+def test_a_local_store_has_a_write_ahead_log_and_no_warning(path: Path) -> None:
+    with Store(path) as store:
+        assert (store.journal(), store.warning) == ("wal", "")
+
+
+def test_a_store_on_a_network_file_system_has_none_and_says_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(path)
+    monkeypatch.setattr(filesystem, "kind", lambda path: "nfs4")
+    with Store(path) as store:
+        assert store.journal() == "delete"
+        assert "nfs4" in store.warning
+        assert "\n" not in store.warning
+        store.add_completion("key", FULL)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert run_at_once(WRITER, [str(path), "a"], [str(path), "b"]) == []
 
 
 def test_a_folder_that_cannot_be_made_is_named(write: Write) -> None:
