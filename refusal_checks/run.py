@@ -70,6 +70,8 @@ class Run:
         self._rules = Rules(options.confidence, options.correction, options.offenders, human)
         self.summary.manifest |= provenance(options.trust)
         self._store = Store(self.folder / "store.sqlite" if options.fresh else options.store)
+        if self._store.warning:
+            self._note(self._store.warning)
         try:
             self._earlier = earlier.find(options, self.summary.manifest, self._store)
         except RefusalChecksError:
