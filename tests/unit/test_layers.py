@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hub",),
     ("metrics", "panel", "gates"),
     ("thresholds",),
+    ("faults", "retries", "transport"),
     ("client", "endpoint", "engine", "store", "replay", "identity"),
     ("judges", "candidates", "benchmarks", "labelled", "canary"),
     ("evaluate", "mirror", "labelling", "trust"),
