@@ -19,6 +19,7 @@ from refusal_checks.candidates import Answer, Candidate
 from refusal_checks.conversation import Prompt
 from refusal_checks.judges.base import Judge
 from refusal_checks.panel import combine
+from refusal_checks.progress import Progress
 from refusal_checks.records import Completion, Invalid, Judgement, Reason, Record, Vote
 from refusal_checks.store import Store, content_key
 
@@ -102,6 +103,7 @@ class Evaluation:
         finished: called with a benchmark's name and all its records once they are complete.
         enough: called with the answers to each prompt in the plan's order; says whether the
             benchmark needs no further prompt. What is in flight then is still finished.
+        progress: counts what is done.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Evaluation:
         in_flight: int,
         finished: Callable[[str, Sequence[Record]], None],
         enough: Callable[[str, Sequence[Record]], bool] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._plan = plan
         self._candidate = candidate
@@ -121,6 +124,8 @@ class Evaluation:
         self._store = store
         self._in_flight = in_flight
         self._finished = finished
+        self._progress = progress or Progress()
+        self._progress.plan({name: len(prompts) for name, prompts in plan.items()})
         self._looks = {name: _Looks(name, prompts, enough) for name, prompts in plan.items()}
         self._records: dict[str, dict[str, list[Record]]] = {name: {} for name in plan}
         self._answering: dict[Hashable, asyncio.Task[list[Answer]]] = {}
@@ -139,13 +144,16 @@ class Evaluation:
             if not looks.start():
                 continue
             done[prompt.id] = await _despite_warnings(self._evaluate, name, prompt)
+            self._progress.judged(name, done[prompt.id])
             if looks.complete(done):
+                self._progress.finished(name)
                 prompts = self._plan[name]
                 self._finished(name, [r for p in prompts if p.id in done for r in done[p.id]])
 
     async def _evaluate(self, name: str, prompt: Prompt) -> list[Record]:
         judges = self._judges[name]
         answers = await self._answers(prompt)
+        self._progress.answered(name)
         return await asyncio.gather(
             *(self._record(judges, prompt, *found) for found in enumerate(answers))
         )

@@ -10,11 +10,9 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pydantic import TypeAdapter
-
-from refusal_checks import baseline, earlier, labelling
+from refusal_checks import baseline, earlier
 from refusal_checks.assembly import assemble
-from refusal_checks.board import Board, JudgeOutcome, Outcome, write_json, write_text
+from refusal_checks.board import Board, JudgeOutcome, Outcome, write_text
 from refusal_checks.early import EarlyStopping, shuffled
 from refusal_checks.errors import EvaluationError, RefusalChecksError
 from refusal_checks.evaluate import Evaluation, Judges, Plan, pending
@@ -26,14 +24,14 @@ from refusal_checks.judge_noise import noise
 from refusal_checks.manifest import manifest
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.options import Options
+from refusal_checks.progress import Progress
 from refusal_checks.records import Record
 from refusal_checks.report import disagreements
 from refusal_checks.report.balance import balance
 from refusal_checks.report.summary import RunSummary, summarise
+from refusal_checks.run_folder import RunFolder
 from refusal_checks.store import Store
 from refusal_checks.thresholds import Gate
-
-_SUMMARY = TypeAdapter(RunSummary)
 
 
 class Run:
@@ -60,6 +58,7 @@ class Run:
         self.board = board
         self.folder = board.folder
         self.summary = RunSummary()
+        self.progress = Progress()
         self._gates = gates
         self._say = say
         if any(name.startswith("demo:") for name in options.model_names):
@@ -80,6 +79,7 @@ class Run:
         self._early: EarlyStopping | None = None
         if options.stop_early:
             self._stop_early()
+        self._closed = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
@@ -114,7 +114,10 @@ class Run:
         self._early = EarlyStopping(self._gates, order, self.options.confidence)
 
     def close(self) -> None:
-        """Stop the evaluation and the engines, and write ``summary.json``."""
+        """Stop the evaluation and the engines, and write ``summary.json``; does nothing again."""
+        if self._closed:
+            return
+        self._closed = True
         with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
             if self._loop is not None and self._main is not None:
                 self._loop.call_soon_threadsafe(self._main.cancel)
@@ -124,7 +127,21 @@ class Run:
         if not self.is_alive():
             self._store.close()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json(self.folder / "summary.json", _SUMMARY.dump_python(self.summary, mode="json"))
+        RunFolder(self.folder).write_summary(self.summary)
+
+    def join(self) -> None:
+        """Wait for the end of the evaluation."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop_engines(self) -> None:
+        """Stop the engines; the evaluation must have ended."""
+        self._parts.engines.stop()
+
+    def fail(self, fault: BaseException) -> None:
+        """Publish why outcomes that are still waited for will not come."""
+        self.summary.failure = _reason(fault)
+        self.board.fail(self.summary.failure)
 
     def is_alive(self) -> bool:
         """Whether outcomes may still come."""
@@ -153,8 +170,7 @@ class Run:
         try:
             asyncio.run(self._evaluate())
         except BaseException as fault:
-            self.summary.failure = _reason(fault)
-            self.board.fail(self.summary.failure)
+            self.fail(fault)
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
@@ -188,6 +204,7 @@ class Run:
             in_flight=self.options.limits.in_flight,
             finished=finished,
             enough=self._early.enough if self._early else None,
+            progress=self.progress,
         )
 
     def _repeated(self, benchmark: str, records: Sequence[Record]) -> None:
@@ -225,8 +242,7 @@ class Run:
         kind = known.kind.value
         summary = summarise(records, self._rules.level, scores, len(prompts), kind)
         self.summary.benchmarks[benchmark] = summary
-        answers = self.folder / labelling.FOLDER / f"{benchmark}.jsonl"
-        write_text(answers, labelling.answers_json(benchmark, records))
+        RunFolder(self.folder).write_records(benchmark, records)
         if self.options.trust.labels:
             self._note(self.options.trust.labels.found(benchmark, records))
         if len(self._parts.judges[benchmark]) > 1:
