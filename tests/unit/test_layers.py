@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hub",),
     ("metrics", "panel", "gates"),
     ("thresholds",),
+    ("faults", "retries", "transport"),
     ("client", "endpoint", "engine", "store", "replay", "identity"),
     ("judges", "candidates", "benchmarks", "labelled", "canary", "progress"),
     ("evaluate", "mirror", "labelling", "trust"),
