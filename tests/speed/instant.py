@@ -13,7 +13,11 @@ import sys
 import threading
 
 VERDICT = json.dumps(
-    {"rationale": "it declines in so many words", "category": "direct_refusal", "verdict": "refusal"}
+    {
+        "rationale": "it declines in so many words",
+        "category": "direct_refusal",
+        "verdict": "refusal",
+    }
 )
 MODELS = json.dumps({"data": [{"id": "instant"}]}).encode()
 WORDS = 40

@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("thresholds",),
     ("faults", "retries", "transport"),
     ("client", "endpoint", "engine", "store", "replay", "identity"),
-    ("judges", "candidates", "benchmarks", "labelled", "canary", "progress"),
+    ("judges", "candidates", "benchmarks", "labelled", "canary", "progress", "saving"),
     ("evaluate", "mirror", "labelling", "trust"),
     ("outcome", "offenders", "baseline", "human_rate", "judge_noise"),
     ("comparison",),
