@@ -43,6 +43,10 @@ class Run:
         board: where outcomes are published; its folder also takes logs and the summary.
         say: shows one line to the user.
 
+    Attributes:
+        gates: how many are to be decided.
+        store: file of what is done.
+
     Raises:
         UserError: data, recorded answers, models or endpoints are not what was asked for; nothing
             has been started then.
@@ -60,7 +64,7 @@ class Run:
         self.folder = board.folder
         self.summary = RunSummary()
         self.progress = Progress()
-        self._gates = gates
+        self._gates, self.gates = gates, len(gates)
         self._say = say
         if any(name.startswith("demo:") for name in options.model_names):
             self._note("demo models are toys: these figures say nothing about any real model")
@@ -69,7 +73,8 @@ class Run:
         human = human_rates(options, gates, self._parts.judges)
         self._rules = Rules(options.confidence, options.correction, options.offenders, human)
         self.summary.manifest |= provenance(options.trust)
-        self._store = Store(self.folder / "store.sqlite" if options.fresh else options.store)
+        self.store = self.folder / "store.sqlite" if options.fresh else options.store
+        self._store = Store(self.store)
         if self._store.warning:
             self._note(self._store.warning)
         try:

@@ -43,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finding", "early"),
     ("gate",),
     ("board", "report"),
-    ("run_folder",),
+    ("run_folder", "run_folders", "export"),
     ("formats",),
     ("options", "model_options", "judge_options", "engines", "manifest"),
     ("assembly", "earlier", "suggest"),
