@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ import pytest
 
 from tests.plugin.conftest import ROOT
 from tests.plugin.fake_vllm import TAG
+from tests.plugin.processes import wait_until
 
 DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
 
@@ -27,13 +27,6 @@ def orphans(folder: Path) -> list[psutil.Process]:
         if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 @pytest.fixture
