@@ -79,7 +79,9 @@ def line(devices: Devices, args: str, cpu: bool) -> list[str]:
 
 
 def test_vllm_reads_every_command_line_as_it_is_meant() -> None:
-    lines = [line(devices, args, cpu) for devices, args, _ in CASES.values() for cpu in (0, 1)]
+    lines = [
+        line(devices, args, cpu) for devices, args, _ in CASES.values() for cpu in (False, True)
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PARSE],
         input="".join(json.dumps(each) + "\n" for each in lines),
