@@ -188,6 +188,8 @@ class Store:
     def _write(
         self, table: Table, found: Mapping[str, Value], dump: Callable[[Value], bytes]
     ) -> None:
+        if not found:
+            return
         rows = [(key, dump(value).decode()) for key, value in found.items()]
         with self._db.faults(), self._db.transaction():
             self._db.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", rows)
