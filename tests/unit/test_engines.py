@@ -28,11 +28,9 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "require_vllm", lambda: None)
 
 
-def engines(
-    folder: Path, candidate: Candidate, *judges: JudgeModel, wish: Wish = Wish()
-) -> Engines:
+def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
     named = tuple(NamedJudge(model.name, model) for model in judges)
-    options = SimpleNamespace(candidate=candidate, judges=named, limits=Limits(), placement=wish)
+    options = SimpleNamespace(candidate=candidate, judges=named, limits=Limits(), placement=Wish())
     return Engines(cast(Options, options), folder)
 
 
