@@ -17,7 +17,7 @@ from refusal_checks.records import Completion
 from refusal_checks.store import Store, content_key
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import well_behaved
-from tests.plugin.engine_project import wait_until
+from tests.plugin.processes import wait_until
 
 IN_FLIGHT = 4
 ONE = ("--samples", "2", "--in-flight", str(IN_FLIGHT), "-k", "smoke_unsafe")

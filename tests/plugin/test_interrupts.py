@@ -14,7 +14,7 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import well_behaved
-from tests.plugin.engine_project import wait_until
+from tests.plugin.processes import wait_until
 
 SLOW = ("--samples", "2", "--in-flight", "4", "-k", "smoke_unsafe")
 
