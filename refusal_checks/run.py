@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
-from refusal_checks import earlier
+from refusal_checks import earlier, resumption
 from refusal_checks.assembly import assemble
 from refusal_checks.board import Board, JudgeOutcome
 from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping, shuffled
 from refusal_checks.errors import RefusalChecksError
-from refusal_checks.evaluate import pending
+from refusal_checks.evaluate import Pending, Plan, pending
 from refusal_checks.finding import Rules
 from refusal_checks.identity import Model
 from refusal_checks.judge_check import Canary, human_rates, provenance
@@ -107,6 +107,8 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
+        if (todos[0].answers or verdicts) and not self.options.fresh:
+            self._say_changes()
         self.board.open(self._provenance())
         if self._canary.why_idle:
             self.board.post_judge(JudgeOutcome(idle=self._canary.why_idle))
@@ -115,6 +117,16 @@ class Run:
         engines.start(self._say)
         self._thread = threading.Thread(target=self._run, name="evaluation", daemon=True)
         self._thread.start()
+
+    def _say_changes(self) -> None:
+        """Say why stored work is done again."""
+        parts = self._parts
+
+        def count(plan: Plan) -> Pending:
+            return pending(plan, parts.candidate, parts.judges, self._store)
+
+        for line in resumption.changes(self.summary.manifest, parts.plan, self.folder, count):
+            self._say(line)
 
     def _stop_early(self, gates: Sequence[Gate]) -> EarlyStopping:
         """Put the prompts in a random order and watch the gates."""
