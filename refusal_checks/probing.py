@@ -46,19 +46,25 @@ async def probe(client: Client, options: Options) -> Capabilities:
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": Options(schema=SCHEMA).body()["response_format"]}
-    chat, *found = await asyncio.gather(
-        _ask(client, plain),
+    fault, *found = await asyncio.gather(
+        _fault(client, plain),
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
         _support(client, {**plain, "logprobs": True}, _has_logprobs),
         _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
         _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
         _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
-        return_exceptions=True,
     )
-    for fault in (chat, *found):
-        if isinstance(fault, BaseException):
-            raise fault
+    if fault:
+        raise fault
     return Capabilities(*found)
+
+
+async def _fault(client: Client, fields: Mapping[str, Any]) -> EndpointError | None:
+    try:
+        await _ask(client, fields)
+    except EndpointError as fault:
+        return fault
+    return None
 
 
 async def _support(

@@ -129,6 +129,7 @@ class Run:
         self._parts.engines.stop()
         if not self.is_alive():
             self._store.close()
+        self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
         RunFolder(self.folder).write_summary(self.summary)
 

@@ -12,9 +12,16 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from refusal_checks.probing import QUESTION
+
 Body = dict[str, Any]
 Answer = Callable[[Body], Sequence[str | Body]]
 Tokens = Callable[[Body], dict[str, float]]
+Fault = int | str | tuple[int, dict[str, str]]
+"""An HTTP status, with headers or without; raw text as a 200; or one of these two."""
+
+RESET, STALL = -1, -2
+"""The connection is reset; nothing is ever said."""
 
 
 def scripted(body: Body) -> list[str]:
@@ -38,13 +45,19 @@ class FakeServer:
         answer: the answers to a request's body, as many as it asks for; each a text, or a message
             with ``content`` and ``reasoning``.
         api_key: refuse requests without it.
-        faults: answers to the first requests, one each: an HTTP status, or raw text as a 200.
+        faults: answers to the first requests, one each, see ``Fault``.
         context: characters of a conversation above which it is too long; None for no limit.
         no_schemas: HTTP status by which it refuses a response_format; None where it takes one.
         tokens: probability of each token as the first of the answer to a request's body that asks
             for log-probabilities of others than the chosen ones; a server without says nothing.
         tokenizer: whether it has /tokenize and takes logprob_token_ids, as vLLM does; a token is
             a character then, known by its code point.
+        refuses: fields of a request that it answers with a 400; ignores: those that it overlooks.
+        cached: tokens of each prompt that it says came from a cache.
+
+    Attributes:
+        requests: the bodies of all requests but those by which a run finds out what it can do.
+        probes: the bodies of these.
     """
 
     def __init__(
@@ -53,7 +66,7 @@ class FakeServer:
         *,
         models: Sequence[str] = ("fake",),
         api_key: str | None = None,
-        faults: Sequence[int | str] = (),
+        faults: Sequence[Fault] = (),
         finish_reason: str = "stop",
         no_schemas: int | None = None,
         context: int | None = None,
@@ -61,7 +74,15 @@ class FakeServer:
         port: int = 0,
         tokens: Tokens | None = None,
         tokenizer: bool = True,
+        refuses: Sequence[str] = (),
+        ignores: Sequence[str] = (),
+        cached: int = 0,
     ) -> None:
+        self.probes: list[Body] = []
+        self.headers: dict[str, str] = {}
+        self._refuses = refuses
+        self._ignores = ignores
+        self._cached = cached
         self.tokenized: list[str] = []
         self.requests: list[Body] = []
         self.answer = answer
@@ -140,16 +161,20 @@ class FakeServer:
             return web.json_response({"error": "Unauthorized"}, status=401)
         return web.json_response({"data": [{"id": name} for name in self._models]})
 
-    async def _chat(self, request: web.Request) -> web.Response:
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
-        self.requests.append(body)
+        is_probe = body["messages"][-1]["content"] == QUESTION
+        (self.probes if is_probe else self.requests).append(body)
+        if refused := body.keys() & set(self._refuses):
+            said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
+            return web.json_response(said, status=400)
+        body = {name: value for name, value in body.items() if name not in self._ignores}
+        if is_probe:
+            return self._probed(body)
         if self._faults:
-            fault = self._faults.pop(0)
-            if isinstance(fault, str):
-                return web.Response(text=fault)
-            return web.json_response({"error": {"message": f"fault {fault}"}}, status=fault)
+            return await self._fault(request, self._faults.pop(0))
         if self._context and sum(len(turn["content"]) for turn in body["messages"]) > self._context:
             error = {"message": f"maximum context length is {self._context}"}
             return web.json_response({"error": error}, status=400)
@@ -158,9 +183,48 @@ class FakeServer:
             return web.json_response(said, status=self._no_schemas)
         await asyncio.sleep(self._delay)
         if "top_logprobs" in body:
-            return web.json_response({"choices": [self._first_token(body)]})
+            return self._answered(body, [self._first_token(body)])
         choices = [self._choice(i, text) for i, text in enumerate(self.answer(body))]
-        return web.json_response({"choices": choices})
+        for choice in choices if "logprobs" not in body else ():
+            del choice["logprobs"]
+        return self._answered(body, choices)
+
+    def _probed(self, body: Body) -> web.Response:
+        """What a server says that can do all that the request wants."""
+        if body["model"] not in self._models:
+            return web.json_response({"error": "no such model"}, status=404)
+        if self._no_schemas and "response_format" in body:
+            return web.json_response({"error": "no schemas"}, status=self._no_schemas)
+        drawn = body["seed"] if "seed" in body else len(self.probes)
+        text = '{"colour":' if "response_format" in body else f"red, cat, {drawn}"
+        choices = [self._choice(i, text) for i in range(body.get("n", 1))]
+        for choice in choices if "logprobs" not in body else ():
+            del choice["logprobs"]
+        return self._answered(body, choices)
+
+    def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
+        """Choices with their cost: a token a word."""
+        prompt = sum(len(turn["content"].split()) for turn in body["messages"])
+        output = sum(len(choice["message"]["content"].split()) for choice in choices)
+        usage = {"prompt_tokens": prompt, "completion_tokens": output}
+        details = {"cached_tokens": self._cached} if self._cached else None
+        return web.json_response(
+            {"choices": choices, "usage": {**usage, "prompt_tokens_details": details}}
+        )
+
+    async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
+        """Fail as a fault says."""
+        if isinstance(fault, str):
+            return web.Response(text=fault)
+        if fault == RESET:
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if fault == STALL:
+            await asyncio.sleep(3600)
+        status, headers = fault if isinstance(fault, tuple) else (fault, {})
+        said = {"error": {"message": f"fault {status}"}}
+        return web.json_response(said, status=status, headers=headers)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         text = (await request.json())["prompt"]
