@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -62,22 +62,25 @@ class Judging:
             asked = [judge.model for judge in options.judges if judge.name in todo.judges]
             self._say(f"{todo.verdicts} verdicts to ask for at most")
             try:
-                self._engines.start(asked, self._say)
+                self._engines.place(asked)
+                self._engines.start(self._say)
                 asyncio.run(self._evaluate(store, found))
             finally:
                 self._engines.stop()
         return {name: found[name] for name in self._plan}
 
     async def _evaluate(self, store: Store, found: dict[str, Sequence[Record]]) -> None:
-        evaluation = Evaluation(
-            self._plan,
-            self._candidate,
-            self.judges,
-            store,
-            in_flight=self._options.limits.in_flight,
-            finished=found.__setitem__,
-        )
+        def evaluation() -> Coroutine[None, None, None]:
+            return Evaluation(
+                self._plan,
+                self._candidate,
+                self.judges,
+                store,
+                in_flight=self._options.limits.in_flight,
+                finished=found.__setitem__,
+            ).run()
+
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
-            await self._engines.guard(evaluation.run())
+            await self._engines.guard(evaluation, self._say)
