@@ -189,9 +189,12 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the runs, then write the files that show them."""
+    """End the runs, then write the files that show them.
+
+    First, since xdist waits for its workers here, and those of an interrupted run for verdicts.
+    """
     gates = session.config.stash[_SESSION]
     gates.close()
     session.config.stash[_WRITTEN] = list(_written(session.config, gates.runs))

@@ -145,7 +145,11 @@ class Run:
             self._store.close()
         self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-        RunFolder(self.folder).write_summary(self.summary)
+        self.board.close()
+        try:
+            RunFolder(self.folder).write_summary(self.summary)
+        except OSError as fault:
+            self._note(f"no summary was written: {_reason(fault)}")
 
     def join(self) -> None:
         """Wait for the end of the evaluation."""
@@ -212,6 +216,8 @@ def _reason(fault: BaseException) -> str:
         fault = fault.exceptions[0]
     if isinstance(fault, RefusalChecksError):
         return str(fault)
+    if isinstance(fault, OSError) and fault.filename:
+        return f"{fault.filename}: {fault.strerror}; see to that, then run the same command again"
     if isinstance(fault, asyncio.CancelledError):
         return "the evaluation was stopped before it was complete"
     return f"{type(fault).__name__}: {fault}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -51,10 +49,3 @@ def requests(project: pytest.Pytester) -> Counter[str]:
     """How many requests there were to the candidate and to the judge."""
     path = project.path / REQUESTS
     return Counter(path.read_text().splitlines() if path.exists() else [])
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()

@@ -1,8 +1,8 @@
 """Stands in for ``vllm.entrypoints.openai.api_server``: a fake server with a child process.
 
 ``FAKE_VLLM`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
-``die-once`` does so in the first life only, ``slow`` takes its time to answer. ``starts.txt`` gets a
-line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
+``die-once`` does so in the first life only, ``slow`` takes its time to answer. ``starts.txt`` gets
+a line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
 each answer.
 """
 

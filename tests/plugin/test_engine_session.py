@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.plugin import engine_project
-from tests.plugin.engine_project import DEMO, TWO, orphans, requests, wait_until
+from tests.plugin.engine_project import DEMO, TWO, orphans, requests
+from tests.plugin.processes import wait_until
 
 
 @pytest.fixture

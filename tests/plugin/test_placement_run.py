@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.plugin import engine_project
-from tests.plugin.engine_project import TWO, orphans, requests, starts, wait_until
+from tests.plugin.engine_project import TWO, orphans, requests, starts
+from tests.plugin.processes import wait_until
 
 TURNS = (*TWO, "--placement", "turns")
 

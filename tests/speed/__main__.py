@@ -88,7 +88,7 @@ def _offline(folder: Path, requests: Sequence[Request], repeats: int) -> None:
     done = subprocess.run(
         command,
         cwd=overhead.ROOT,
-        env=environment(EngineSpec(str(MODEL_DIR)), ""),
+        env=environment("", EngineSpec(str(MODEL_DIR))),
         capture_output=True,
         text=True,
         check=False,

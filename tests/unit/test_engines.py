@@ -28,9 +28,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "require_vllm", lambda: None)
 
 
-def engines(
-    folder: Path, candidate: Candidate, *judges: JudgeModel, wish: Wish = Wish()
-) -> Engines:
+def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
     named = tuple(NamedJudge(model.name, model) for model in judges)
     options = SimpleNamespace(
         candidate=candidate,
@@ -38,7 +36,7 @@ def engines(
         limits=Limits(),
         sampling=Sampling(),
         judge_sampling=JudgeSampling(),
-        placement=wish,
+        placement=Wish(),
     )
     return Engines(cast(Options, options), folder)
 
