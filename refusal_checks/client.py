@@ -31,7 +31,7 @@ CHAT = "/chat/completions"
 TOKENIZE = "/../tokenize"
 """vLLM has it beside ``/v1``, not below."""
 
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 """What reading an answer of an unexpected form raises."""
 
 Read = TypeVar("Read")

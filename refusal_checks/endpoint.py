@@ -10,7 +10,7 @@ import aiohttp
 
 from refusal_checks.errors import ModelError
 from refusal_checks.faults import error_words
-from refusal_checks.transport import session
+from refusal_checks.transport import authorization, session
 
 TIMEOUT = 20.0
 """Seconds for the list of models."""
@@ -20,7 +20,7 @@ def is_healthy(url: str, timeout: float = 2.0) -> bool:
     """Whether a vLLM server at ``url`` (``http://host:port``) answers its health check."""
 
     async def ask() -> bool:
-        async with session(url, None, timeout) as own, own.get(f"{url}/health") as response:
+        async with session(url, timeout) as own, own.get(f"{url}/health") as response:
             return response.status == 200
 
     try:
@@ -43,7 +43,11 @@ def models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
 
 async def _models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
     try:
-        async with session(url, api_key, TIMEOUT) as own, own.get(f"{url}/models") as response:
+        headers = authorization(api_key)
+        async with (
+            session(url, TIMEOUT) as own,
+            own.get(f"{url}/models", headers=headers) as response,
+        ):
             text = await response.text("utf-8", errors="replace")
             if response.status in (401, 403):
                 raise ModelError(

@@ -86,17 +86,19 @@ async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
 
 def _read(found: Any) -> Choices:
     choices = [dict(choice) for choice in found["choices"]]
+    if not choices:
+        raise LookupError("no choices")
     return [{**choice, "message": dict(choice["message"])} for choice in choices]
 
 
 def _has_logprobs(choices: Choices) -> bool:
-    found = choices[0].get("logprobs") if choices else None
+    found = choices[0].get("logprobs")
     return isinstance(found, Mapping) and bool(found.get("content"))
 
 
 def _begins_an_object(choices: Choices) -> bool:
     """Whether an answer follows the schema as far as it goes; one that only reasons yet may."""
-    text = str(choices[0]["message"].get("content") or "") if choices else ""
+    text = str(choices[0]["message"].get("content") or "")
     return not text.strip() or text.lstrip().startswith("{")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -12,7 +13,6 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiolimiter import AsyncLimiter
-from yarl import URL
 
 from refusal_checks.errors import EndpointError
 from refusal_checks.faults import StalledError, TransientError, error_for
@@ -52,7 +52,7 @@ class HttpTransport:
         pace: Pace = Pace(),  # noqa: B008 (it is frozen)
     ) -> None:
         self.url = url
-        self._api_key = api_key
+        self._headers = authorization(api_key)
         self._timeout = timeout
         self._pace = pace
         self._session: aiohttp.ClientSession | None = None
@@ -64,7 +64,7 @@ class HttpTransport:
         self._free = asyncio.Semaphore(self._pace.at_once)
         rate = self._pace.per_minute
         self._turn = AsyncLimiter(1, 60 / rate) if rate else None
-        self._session = session(self.url, self._api_key, self._timeout)
+        self._session = session(self.url, self._timeout)
         return self
 
     async def __aexit__(
@@ -86,7 +86,8 @@ class HttpTransport:
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         assert self._session is not None, "the transport is a context manager"
         try:
-            async with self._session.post(self.url + path, json=body) as response:
+            request = self._session.post(self.url + path, json=body, headers=self._headers)
+            async with request as response:
                 text = await response.text("utf-8", errors="replace")
                 if response.status != 200:
                     after = response.headers.get("Retry-After", "")
@@ -103,7 +104,7 @@ class HttpTransport:
         return f"{self.url}: {type(fault).__name__}: {fault}"
 
 
-def session(url: str, api_key: str | None, timeout: float) -> aiohttp.ClientSession:
+def session(url: str, timeout: float) -> aiohttp.ClientSession:
     """A session for one server's requests, to be made within an event loop.
 
     Certificates are checked against the system's, or SSL_CERT_FILE's. A proxy is the one that
@@ -112,20 +113,26 @@ def session(url: str, api_key: str | None, timeout: float) -> aiohttp.ClientSess
     Args:
         timeout: seconds for one request.
     """
-    proxy, auth = _proxy(url)
+    trusted = ssl.create_default_context() if url.startswith("https:") else True
     return aiohttp.ClientSession(
-        headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
         timeout=aiohttp.ClientTimeout(total=timeout),
         # Requests wait elsewhere, since the time in here would count as the server's. Idle
         # connections are dropped before the server does (uvicorn: after 5 s).
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0),
-        proxy=proxy,
-        proxy_auth=auth,
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
+        proxy=proxy(url),
     )
 
 
-def _proxy(url: str) -> tuple[URL | None, aiohttp.BasicAuth | None]:
-    """The proxy on the way to a server, and what it wants to know.
+def authorization(api_key: str | None) -> dict[str, str]:
+    """The headers with which a server is asked.
+
+    To be given with each request: aiohttp shows a session's own headers to proxies as well.
+    """
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+def proxy(url: str) -> str | None:
+    """The proxy on the way to a server, with the credentials that its URL may hold.
 
     Not left to aiohttp's ``trust_env``, which looks for a .netrc file in a thread at each request,
     refuses an API key where it finds one, and asks proxies for this machine's own servers.
@@ -135,6 +142,5 @@ def _proxy(url: str) -> tuple[URL | None, aiohttp.BasicAuth | None]:
     host = parts.hostname or ""
     own = host in ("localhost", "::1") or host.startswith("127.")
     if not named or own or proxy_bypass(parts.netloc):
-        return None, None
-    proxy = URL(named if "://" in named else f"http://{named}")
-    return proxy.with_user(None), aiohttp.BasicAuth.from_url(proxy)
+        return None
+    return named if "://" in named else f"http://{named}"

@@ -7,6 +7,7 @@ import json
 import math
 import threading
 from collections.abc import Callable, Sequence
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self
 
@@ -44,6 +45,7 @@ class FakeServer:
     Args:
         answer: the answers to a request's body, as many as it asks for; each a text, or a message
             with ``content`` and ``reasoning``.
+        lists: those of the models that /models lists, all by default; None where it lists nothing.
         api_key: refuse requests without it.
         faults: answers to the first requests, one each, see ``Fault``.
         context: characters of a conversation above which it is too long; None for no limit.
@@ -54,10 +56,13 @@ class FakeServer:
             a character then, known by its code point.
         refuses: fields of a request that it answers with a 400; ignores: those that it overlooks.
         cached: tokens of each prompt that it says came from a cache.
+        ssl: speaks https with these certificates.
 
     Attributes:
         requests: the bodies of all requests but those by which a run finds out what it can do.
         probes: the bodies of these.
+        authorizations: the Authorization headers of all requests for chat completions.
+        most_at_once: most such requests that were under way at one time.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class FakeServer:
         answer: Answer = scripted,
         *,
         models: Sequence[str] = ("fake",),
+        lists: Sequence[str] | None = (),
         api_key: str | None = None,
         faults: Sequence[Fault] = (),
         finish_reason: str = "stop",
@@ -77,9 +83,12 @@ class FakeServer:
         refuses: Sequence[str] = (),
         ignores: Sequence[str] = (),
         cached: int = 0,
+        ssl: SSLContext | None = None,
     ) -> None:
         self.probes: list[Body] = []
-        self.headers: dict[str, str] = {}
+        self.authorizations: list[str] = []
+        self.most_at_once = self._now = 0
+        self._ssl = ssl
         self._refuses = refuses
         self._ignores = ignores
         self._cached = cached
@@ -87,6 +96,7 @@ class FakeServer:
         self.requests: list[Body] = []
         self.answer = answer
         self._models = models
+        self._lists = models if lists == () else lists
         self._api_key = api_key
         self._faults = list(faults)
         self._finish_reason = finish_reason
@@ -103,7 +113,7 @@ class FakeServer:
     @property
     def url(self) -> str:
         """Base URL, ending in /v1."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}/v1"
 
     def asked(self, judge: bool) -> list[Body]:
         """The recorded requests to the judge, or those to the candidate."""
@@ -135,7 +145,7 @@ class FakeServer:
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._ssl)
         await site.start()
         self.port = self._runner.addresses[0][1]
 
@@ -159,9 +169,20 @@ class FakeServer:
     async def _list_models(self, request: web.Request) -> web.Response:
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
-        return web.json_response({"data": [{"id": name} for name in self._models]})
+        if self._lists is None:
+            return web.Response(status=404)
+        return web.json_response({"data": [{"id": name} for name in self._lists]})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self.authorizations.append(request.headers.get("Authorization", ""))
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            return await self._completed(request)
+        finally:
+            self._now -= 1
+
+    async def _completed(self, request: web.Request) -> web.StreamResponse:
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
@@ -184,7 +205,8 @@ class FakeServer:
         await asyncio.sleep(self.delay)
         if "top_logprobs" in body:
             return self._answered(body, [self._first_token(body)])
-        choices = [self._choice(i, text) for i, text in enumerate(self.answer(body))]
+        texts = self.answer({"n": 1, "seed": 0, **body})
+        choices = [self._choice(i, text) for i, text in enumerate(texts)]
         for choice in choices if "logprobs" not in body else ():
             del choice["logprobs"]
         return self._answered(body, choices)
