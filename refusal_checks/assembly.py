@@ -132,7 +132,7 @@ def _candidate(
         identity = model_identity(model, client.model)
         served = ServedCandidate(model.name, client, options.sampling, identity)
         for line in served.remarks:
-            note(f"candidate {line}")
+            note(f"candidate {model.name}: {line}")
         by_text = options.multiple_choice.scoring == "text"
         return served if by_text else OptionScorer(served, client, identity)
     _require_text_scoring(options, plan)

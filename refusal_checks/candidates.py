@@ -65,7 +65,7 @@ class ServedCandidate:
         several = ("n", "logprobs") if self._sampling.samples > 1 else ()
         top_k = ("top_k",) if self._sampling.top_k else ()
         lacking = self._client.capabilities.missing(*several, "seed", *top_k)
-        return tuple(f"{self._client.url}: {line}" for line in lacking.values())
+        return tuple(lacking.values())
 
     @property
     def _reads_logprobs(self) -> bool:

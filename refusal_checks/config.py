@@ -139,14 +139,15 @@ class Limits(Frozen):
     """Bounds on time and concurrency.
 
     Attributes:
-        in_flight: prompts that are being answered or judged at one time.
+        in_flight: prompts that are being answered or judged at one time; None for as many as keep
+            the engines full.
         start_timeout: seconds that an engine may take to its first health check.
         request_timeout: seconds that one request may take.
         candidate_rpm, judge_rpm: most requests a minute to a server that others run.
         candidate_concurrency, judge_concurrency: most requests to it at one time.
     """
 
-    in_flight: int = Field(64, ge=1)
+    in_flight: int | None = Field(None, ge=1)
     start_timeout: float = Field(1800.0, gt=0)
     request_timeout: float = Field(600.0, gt=0)
     candidate_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)

@@ -149,7 +149,7 @@ class Run:
         try:
             RunFolder(self.folder).write_summary(self.summary)
         except OSError as fault:
-            self._note(f"no summary was written: {_reason(fault)}")
+            self.summary.note(f"no summary was written: {_reason(fault)}")
 
     def join(self) -> None:
         """Wait for the end of the evaluation."""
@@ -188,7 +188,14 @@ class Run:
         try:
             asyncio.run(self._evaluate())
         except BaseException as fault:
-            self.fail(fault)
+            if not self._is_complete:  # it may be stopped as soon as all is known
+                self.fail(fault)
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether every outcome is known."""
+        decided = len(self.summary.verdicts) + len(self.summary.errors)
+        return decided == self.gates and bool(self._canary.why_idle or self.summary.judge)
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()

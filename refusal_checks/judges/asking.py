@@ -123,4 +123,4 @@ class Asker(Generic[Verdict]):
         """Say that verdicts are not constrained, where they should be."""
         if self._first.schema is not None:
             for line in self._client.capabilities.missing("structured_outputs").values():
-                self._note(f"{self._client.url}: {line}{why}")
+                self._note(f"{line}{why}")
