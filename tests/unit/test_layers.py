@@ -57,7 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "engines",
         "manifest",
     ),
-    ("assembly", "earlier", "suggest"),
+    ("assembly", "earlier", "suggest", "concurrency"),
     ("judging", "judge_check"),
     ("decisions", "collecting"),
     ("phases",),
