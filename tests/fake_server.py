@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self
@@ -61,6 +61,7 @@ class FakeServer:
     Attributes:
         requests: the bodies of all requests but those by which a run finds out what it can do.
         probes: the bodies of these.
+        failing: how requests that end in these texts fail; all to the judge are ``#judge``.
         authorizations: the Authorization headers of all requests for chat completions.
         most_at_once: most such requests that were under way at one time.
     """
@@ -86,12 +87,13 @@ class FakeServer:
         ssl: SSLContext | None = None,
     ) -> None:
         self.probes: list[Body] = []
+        self.failing: Mapping[str, Fault] = {}
         self.authorizations: list[str] = []
         self.most_at_once = self._now = 0
         self._ssl = ssl
         self._refuses = refuses
         self._ignores = ignores
-        self._cached = cached
+        self.cached = cached
         self.tokenized: list[str] = []
         self.requests: list[Body] = []
         self.answer = answer
@@ -196,6 +198,9 @@ class FakeServer:
             return self._probed(body)
         if self._faults:
             return await self._fault(request, self._faults.pop(0))
+        text = "#judge" if "response_format" in body else body["messages"][-1]["content"]
+        if text in self.failing:
+            return await self._fault(request, self.failing[text])
         if self._context and sum(len(turn["content"]) for turn in body["messages"]) > self._context:
             error = {"message": f"maximum context length is {self._context}"}
             return web.json_response({"error": error}, status=400)
@@ -229,7 +234,7 @@ class FakeServer:
         prompt = sum(len(turn["content"].split()) for turn in body["messages"])
         output = sum(len(choice["message"]["content"].split()) for choice in choices)
         usage = {"prompt_tokens": prompt, "completion_tokens": output}
-        details = {"cached_tokens": self._cached} if self._cached else None
+        details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None
         return web.json_response(
             {"choices": choices, "usage": {**usage, "prompt_tokens_details": details}}
         )
