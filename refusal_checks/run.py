@@ -155,6 +155,7 @@ class Run:
             self._thread.join(timeout=10)
         if not self.is_alive():
             self._store.close()
+        self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
         self.board.close()
         try:
@@ -199,7 +200,14 @@ class Run:
         try:
             asyncio.run(self._evaluate())
         except BaseException as fault:
-            self.fail(fault)
+            if not self._is_complete:  # it may be stopped as soon as all is known
+                self.fail(fault)
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether every outcome is known."""
+        decided = len(self.summary.verdicts) + len(self.summary.errors)
+        return decided == self.gates and bool(self._canary.why_idle or self.summary.judge)
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()

@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from refusal_checks import engine
-from refusal_checks.config import Limits
+from refusal_checks.config import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import Engines
 from refusal_checks.errors import EngineDiedError, ModelError
 from refusal_checks.model_options import NamedJudge
@@ -36,7 +36,14 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
     named = tuple(NamedJudge(model.name, model) for model in judges)
-    options = SimpleNamespace(candidate=candidate, judges=named, limits=Limits(), placement=Wish())
+    options = SimpleNamespace(
+        candidate=candidate,
+        judges=named,
+        limits=Limits(),
+        sampling=Sampling(),
+        judge_sampling=JudgeSampling(),
+        placement=Wish(),
+    )
     return Engines(cast(Options, options), folder)
 
 
