@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +70,23 @@ def command(spec: EngineSpec, port: int, share: float = 1.0) -> list[str]:
     Args:
         share: this engine's part of each GPU's memory, where several engines share it.
     """
-    ours = ["--host", "127.0.0.1", "--port", str(port)]
+    own = ["--host", "127.0.0.1", "--port", str(port)]
+    return _python("api_server", [*own, *arguments(spec, share)])
+
+
+def batch_command(spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+    """The command line that answers a batch file; the engine's settings are the server's."""
+    return _python("run_batch", ["-i", str(requests), "-o", str(results), *arguments(spec)])
+
+
+def _python(module: str, words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", f"vllm.entrypoints.openai.{module}", *words]
+
+
+def arguments(spec: EngineSpec, share: float = 1.0) -> list[str]:
+    """What vLLM is told of the model and how to run it; see ``command``."""
     # The sampling of a run is what its settings say, not what a model's folder suggests.
-    ours += ["--generation-config", "vllm", "--shutdown-timeout", "3"]
+    ours = ["--generation-config", "vllm", "--shutdown-timeout", "3"]
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
     ours += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
     if runs_on_cpu():
@@ -82,8 +96,7 @@ def command(spec: EngineSpec, port: int, share: float = 1.0) -> list[str]:
         ours += ["--no-enable-chunked-prefill"]
     elif share < 1:
         ours += ["--gpu-memory-utilization", f"{0.9 * share:.2f}"]
-    module = "vllm.entrypoints.openai.api_server"
-    return [sys.executable, "-m", module, "--model", spec.model, *ours, *spec.args]
+    return ["--model", spec.model, *ours, *spec.args]
 
 
 def environment(api_key: str, index: int = 0, count: int = 1) -> dict[str, str]:

@@ -26,6 +26,8 @@ class Engines:
         clients: the connections that were made, to be opened where they are used.
     """
 
+    are_live = True
+
     def __init__(self, options: Options, folder: Path) -> None:
         self.clients: list[Client] = []
         self._options = options

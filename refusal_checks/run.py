@@ -16,6 +16,7 @@ from refusal_checks import baseline, earlier, labelling
 from refusal_checks.assembly import assemble
 from refusal_checks.board import Board, JudgeOutcome, Outcome, write_json, write_text
 from refusal_checks.early import EarlyStopping, shuffled
+from refusal_checks.engines import Engines
 from refusal_checks.errors import EvaluationError, RefusalChecksError
 from refusal_checks.evaluate import Evaluation, Judges, Plan, pending
 from refusal_checks.finding import Rules, expected_breaches, select
@@ -64,7 +65,7 @@ class Run:
         self._say = say
         if any(name.startswith("demo:") for name in options.model_names):
             self._note("demo models are toys: these figures say nothing about any real model")
-        self._parts = assemble(options, gates, self.folder, say, self._note)
+        self._parts = assemble(options, gates, Engines(options, self.folder), say, self._note)
         self.summary.manifest = manifest(options, self._parts.plan, self._parts.judges)
         human = human_rates(options, gates, self._parts.judges)
         self._rules = Rules(options.confidence, options.correction, options.offenders, human)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks import options
+from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.board import Board, JudgeOutcome
 from refusal_checks.errors import EngineStartError, StoreError, UserError
@@ -32,6 +33,7 @@ from refusal_checks.settings import Figure
 from refusal_checks.thresholds import Gate, Thresholds
 
 if TYPE_CHECKING:
+    from refusal_checks.batch.round import Report
     from refusal_checks.run import Run
 
 EXIT_ENGINE = 16
@@ -49,6 +51,7 @@ class GateSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._run: Run | None = None
+        self.batch: Report | None = None
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
 
     @cached_property
@@ -128,17 +131,22 @@ class GateSession:
             pytest.UsageError: something that the user gave is wrong; nothing has been started.
             pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
         """
-        if self._run is not None or self._worker is not None:
+        if self._run or self.batch or self._worker is not None:
             return
         nodeids = list(nodeids)
         ids = {gate_id(nodeid) for nodeid in nodeids}
         gates = [gate for gate in self.thresholds.gates if gate.id in ids]
         if not gates and not any(map(self._checks_judge, nodeids)):
             return
+        from refusal_checks.batch.round import Round
         from refusal_checks.run import Run  # HTTP and templates, which collection need not import
 
         with _usage_errors():
             settings = options.read(self._config, self.thresholds)
+            batch = batch_options.read(self._config)
+            if batch:
+                self.batch = Round(settings, gates, batch, say).run()
+                return
             self._run = Run(settings, gates, self.board, say)
         try:
             self._run.start()
