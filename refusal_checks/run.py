@@ -31,6 +31,7 @@ from refusal_checks.records import Record
 from refusal_checks.report import disagreements
 from refusal_checks.report.balance import balance
 from refusal_checks.report.summary import RunSummary, summarise
+from refusal_checks.servers import Servers
 from refusal_checks.store import Store
 from refusal_checks.thresholds import Gate
 
@@ -44,6 +45,7 @@ class Run:
         gates: the selected gates; none checks the judge alone.
         board: where outcomes are published; its folder also takes logs and the summary.
         say: shows one line to the user.
+        servers: the models' servers; engines that are started for the run where none are given.
 
     Raises:
         UserError: data, recorded answers, models or endpoints are not what was asked for; nothing
@@ -56,6 +58,7 @@ class Run:
         gates: Sequence[Gate],
         board: Board,
         say: Callable[[str], None],
+        servers: Servers | None = None,
     ) -> None:
         self.options = options
         self.board = board
@@ -65,7 +68,9 @@ class Run:
         self._say = say
         if any(name.startswith("demo:") for name in options.model_names):
             self._note("demo models are toys: these figures say nothing about any real model")
-        self._parts = assemble(options, gates, Engines(options, self.folder), say, self._note)
+        self._parts = assemble(
+            options, gates, servers or Engines(options, self.folder), say, self._note
+        )
         self.summary.manifest = manifest(options, self._parts.plan, self._parts.judges)
         human = human_rates(options, gates, self._parts.judges)
         self._rules = Rules(options.confidence, options.correction, options.offenders, human)

@@ -138,6 +138,7 @@ class GateSession:
         gates = [gate for gate in self.thresholds.gates if gate.id in ids]
         if not gates and not any(map(self._checks_judge, nodeids)):
             return
+        from refusal_checks.batch.models import BatchModels
         from refusal_checks.batch.round import Round
         from refusal_checks.run import Run  # HTTP and templates, which collection need not import
 
@@ -147,7 +148,9 @@ class GateSession:
             if batch:
                 self.batch = Round(settings, gates, batch, say).run()
                 return
-            self._run = Run(settings, gates, self.board, say)
+            stored = batch_options.stored_only(self._config)
+            servers = BatchModels(settings.store) if stored else None
+            self._run = Run(settings, gates, self.board, say, servers)
         try:
             self._run.start()
         except EngineStartError as fault:

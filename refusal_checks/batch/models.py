@@ -68,7 +68,7 @@ class BatchTransport:
             self.waiting += 1
             if self.requests is not None:
                 self.requests.add(id, body)
-        raise DeferredError("the answer to this request comes with a batch")
+        raise DeferredError("nothing is stored, and no server is asked: this waits for a batch")
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,19 @@ class Written:
 class BatchModels:
     """Stands for the run's servers (``servers.Servers``): none is started, none is asked.
 
+    Attributes:
+        results: what answers.
+
     Args:
+        store: the store's file.
         export: where requests without a result are written; None where they are not.
     """
 
     are_live = False
 
-    def __init__(self, results: Results, export: Path | None = None) -> None:
+    def __init__(self, store: Path, export: Path | None = None) -> None:
         self.clients: list[Client] = []
-        self._results = results
+        self.results = Results(store)
         self._export = export
         self._transports: dict[object, BatchTransport] = {}
 
@@ -136,7 +140,7 @@ class BatchModels:
             if self._export is not None:
                 name = f"{self._export.name}.part{len(self._transports) + 1}"
                 requests = RequestFile(self._export.with_name(name))
-            self._transports[server] = BatchTransport(self._results, requests, spec)
+            self._transports[server] = BatchTransport(self.results, requests, spec)
         return self._transports[server]
 
     def start(self, models: Iterable[Model], say: Callable[[str], None]) -> None:
@@ -147,7 +151,11 @@ class BatchModels:
         await work
 
     def stop(self) -> None:
-        """See ``Servers.stop``."""
+        """See ``Servers.stop``: remove what has not been published."""
+        for transport in self._transports.values():
+            if transport.requests is not None:
+                transport.requests.discard()
+        self.results.close()
 
     @property
     def waiting(self) -> int:
@@ -172,12 +180,6 @@ class BatchModels:
             models = tuple(transport.names)
             files.append(Written(path, models, requests.count, requests.size, command))
         return tuple(files)
-
-    def discard(self) -> None:
-        """Remove what has not been published."""
-        for transport in self._transports.values():
-            if transport.requests is not None:
-                transport.requests.discard()
 
 
 def _numbered(path: Path, number: int) -> Path:

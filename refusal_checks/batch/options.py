@@ -47,6 +47,22 @@ def add(group: pytest.OptionGroup) -> None:
         action="append",
         help="store the results of such requests (repeatable); no gate is decided",
     )
+    group.addoption(
+        "--stored-only",
+        action="store_true",
+        help="start no engine and ask no server: what is not stored is invalid",
+    )
+
+
+def stored_only(config: pytest.Config) -> bool:
+    """Whether a run takes nothing but what is stored.
+
+    Raises:
+        UserError: and is to ignore it, too.
+    """
+    if config.getoption("stored_only") and config.getoption("fresh"):
+        raise UserError("--stored-only and --fresh: give one of them")
+    return bool(config.getoption("stored_only"))
 
 
 def is_given(config: pytest.Config) -> bool:

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from refusal_checks.batch.files import Result
 from refusal_checks.errors import StoreError
@@ -45,40 +44,41 @@ class Reading:
 
 
 class Results:
-    """Results by their request's id, in a SQLite file; use as a context manager.
+    """Results by their request's id, in a SQLite file.
 
     A result leaves once it was used. Those of verdicts that cannot be read stay: nothing else holds
-    what they say, and a second verdict is asked for only after them.
+    what they say, and a second verdict is asked for only after them. All that happens before
+    ``clear`` is undone where that is never reached.
 
     Args:
-        path: the file.
+        store: the store's file; this one lies beside it, for as long as it holds anything.
 
     Raises:
         StoreError: it cannot be opened, read or written.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, store: Path) -> None:
+        self._path = store.with_name(f"{store.stem}-batch.sqlite")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Opened by the main thread and used by the evaluation's, never by both at once.
+            self._db = sqlite3.connect(
+                self._path, timeout=60, isolation_level=None, check_same_thread=False
+            )
         except (sqlite3.Error, OSError) as fault:
             raise self._error(fault) from fault
         self._run(_CREATE)
         self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY) WITHOUT ROWID")
-
-    def __enter__(self) -> Self:
         self._run("BEGIN")
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._run("COMMIT")
+    def close(self) -> None:
+        """Close the file, and remove it where it is empty."""
+        if self._db.in_transaction:
+            self._run("ROLLBACK")
+        is_empty = not self._count("true")
         self._db.close()
+        if is_empty:
+            self._path.unlink(missing_ok=True)
 
     def take(self, found: Iterable[Result]) -> Reading:
         """Take in the lines of result files; of several for one request the first stays."""
@@ -114,7 +114,7 @@ class Results:
         return self._run("INSERT OR IGNORE INTO asked VALUES (?)", id).rowcount > 0
 
     def clear(self) -> Counter[str]:
-        """Remove what was used, and what nobody asked for.
+        """Remove what was used, and what nobody asked for; the last call before ``close``.
 
         Returns:
             How many results were ``used``, ``kept`` and ``unasked``.
@@ -126,6 +126,7 @@ class Results:
         )
         self._run("DELETE FROM results WHERE (used AND NOT kept) OR (fresh AND NOT used)")
         self._run("UPDATE results SET fresh = 0, used = 0, kept = 0")
+        self._run("COMMIT")
         return count
 
     def _count(self, condition: str) -> int:

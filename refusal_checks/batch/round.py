@@ -130,21 +130,19 @@ class Round:
             UserError: data, models or files are not what was asked for.
             StoreError: the store, or the results beside it, cannot be used.
         """
-        store = self._options.store
-        path = store.with_name(f"{store.stem}-batch.sqlite")
-        with Results(path) as results:
-            models = BatchModels(results, self._batch.export)
-            try:
-                return self._run(models, results)
-            finally:
-                models.discard()
+        models = BatchModels(self._options.store, self._batch.export)
+        try:
+            return self._run(models)
+        finally:
+            models.stop()
 
-    def _run(self, models: BatchModels, results: Results) -> Report:
+    def _run(self, models: BatchModels) -> Report:
         parts = assemble(self._options, self._gates, models, self._say, self._note)
-        reading = results.take(chain.from_iterable(map(files.results, self._batch.results)))
+        lines = chain.from_iterable(map(files.results, self._batch.results))
+        reading = models.results.take(lines)
         with Store(self._options.store) as store:
             try:
-                asyncio.run(self._evaluate(parts, store, results))
+                asyncio.run(self._evaluate(parts, store, models.results))
             except BaseExceptionGroup as group:
                 raise _first(group) from None
         if models.asked_for_tokens:
@@ -152,7 +150,7 @@ class Round:
                 "label probabilities come from the 20 most probable tokens: no batch has /tokenize"
             )
         written = models.publish()
-        left = results.clear()
+        left = models.results.clear()
         return Report(reading, left, models.waiting, written, tuple(self._notes))
 
     def _note(self, line: str) -> None:
