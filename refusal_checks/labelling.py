@@ -1,4 +1,4 @@
-"""Human labels for a run: its answers in the run's folder, a random part of them to label.
+"""Human labels for a run: a random part of its answers to label, and what people said of them.
 
 A row to label is known by a key of its benchmark, prompt and answer, so labels can be given to no
 other answer. Whole prompts are drawn, with all their answers, since a gate's figure is one of
@@ -7,13 +7,10 @@ prompts; equal answers to a prompt are labelled once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-
-from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks import labelled, spreadsheet
 from refusal_checks.errors import CalibrationError, DataError, require_known
@@ -24,9 +21,6 @@ from refusal_checks.records import Invalid, Label, Record
 from refusal_checks.records import Labelled as Verdict
 from refusal_checks.store import content_key
 from refusal_checks.tables import read_csv
-
-FOLDER = "answers"
-"""Where a run's folder holds its answers: one JSONL file a benchmark."""
 
 HEADER = ("key", "prompt", "answer", "label")
 
@@ -46,9 +40,6 @@ class Answer:
     answer: str
 
 
-_ANSWER = TypeAdapter(Answer)
-
-
 def answer_key(benchmark: str, record: Record) -> str:
     """What a row to label is known by."""
     turns = [(turn.role, turn.content) for turn in record.prompt.messages]
@@ -56,39 +47,18 @@ def answer_key(benchmark: str, record: Record) -> str:
     return content_key("answer to label", benchmark, turns, text)[:16]
 
 
-def answers_json(benchmark: str, records: Iterable[Record]) -> str:
-    """A benchmark's judged answers as JSONL; those without a verdict are in no figure."""
-    rows = [
-        {
-            "key": answer_key(benchmark, record),
-            "id": record.prompt.id,
-            "prompt": record.prompt.transcript,
-            "answer": record.completion.text,
-        }
+def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
+    """The judged answers of a benchmark; those without a verdict are in no figure."""
+    return [
+        Answer(
+            answer_key(benchmark, record),
+            record.prompt.id,
+            record.prompt.transcript,
+            record.completion.text,
+        )
         for record in records
         if record.completion and not isinstance(record.judgement, Invalid)
     ]
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def read_answers(run: Path) -> dict[str, list[Answer]]:
-    """The answers of a run by benchmark.
-
-    Raises:
-        DataError: the folder is none of a run's, or holds no answers.
-    """
-    files = sorted((run / FOLDER).glob("*.jsonl"))
-    if not files:
-        raise DataError(f"{run}: no run's folder with answers (looked for {FOLDER}/*.jsonl)")
-    return {path.stem: _read(path) for path in files}
-
-
-def _read(path: Path) -> list[Answer]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        return [_ANSWER.validate_json(line) for line in lines if line]
-    except (OSError, ValidationError) as fault:
-        raise DataError(f"{path}: not a run's answers: {fault}") from None
 
 
 def sample(answers: Mapping[str, Sequence[Answer]], n: int, seed: int) -> list[Answer]:

@@ -6,7 +6,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pytest
@@ -42,8 +42,10 @@ def add(group: pytest.OptionGroup) -> None:
     add(
         "--candidate",
         metavar="MODEL",
+        action="append",
         help="the model under test: ORG/MODEL or a folder (vLLM is started), "
-        "http(s)://HOST/v1#MODEL (attached), demo:NAME, or replay:FILE (recorded answers)",
+        "http(s)://HOST/v1#MODEL (attached), demo:NAME, or replay:FILE (recorded answers); given "
+        "several times, each is tested in turn",
     )
     add(
         "--judge",
@@ -52,49 +54,54 @@ def add(group: pytest.OptionGroup) -> None:
         help="the judge: a model as above, or keyword, or labels; given several times, their "
         "majority decides",
     )
+    for role in ("candidate", "judge"):
+        each = f"; once for all {role}s, or once for each"
+        for option, (metavar, text) in _EXTRAS.items():
+            help = text.format(role=role) + each
+            add(f"--{role}-{option}", metavar=metavar, action="append", help=help)
     add(
-        "--candidate-args",
-        metavar="ARGS",
-        default="",
-        help="arguments for the candidate's vLLM server, verbatim; one quoted string",
+        "--judge-template",
+        metavar="NAME",
+        action="append",
+        help="judge prompt: refusal (default), demo (default for demo:judge), wildguard, "
+        "harmbench, or a .md file; once for all judges, or once for each",
     )
-    add(
-        "--candidate-template-kwargs",
-        metavar="JSON",
-        default="{}",
-        help="variables for the candidate's chat template, a JSON object",
-    )
-    add(
-        "--candidate-reasoning-end",
-        metavar="TEXT",
-        default="",
-        help="text that ends the candidate's reasoning, where no parser of vLLM's finds it "
-        '(--candidate-args "--reasoning-parser NAME")',
-    )
-    for option, metavar, text in (
-        ("args", "ARGS", "arguments for the judge's vLLM server, verbatim; one quoted string"),
-        ("template-kwargs", "JSON", "variables for the judge's chat template, a JSON object"),
-        ("reasoning-end", "TEXT", "text that ends the judge's reasoning"),
-        (
-            "template",
-            "NAME",
-            "judge prompt: refusal (default), demo (default for demo:judge), wildguard, "
-            "harmbench, or a .md file",
-        ),
-    ):
-        each = "; once for all judges, or once for each"
-        add(f"--judge-{option}", metavar=metavar, action="append", help=text + each)
 
 
-def read_candidate(config: pytest.Config) -> models.Candidate:
-    """What ``--candidate`` names.
+_EXTRAS = {
+    "args": ("ARGS", "arguments for the {role}'s vLLM server, verbatim; one quoted string"),
+    "template-kwargs": ("JSON", "variables for the {role}'s chat template, a JSON object"),
+    "reasoning-end": (
+        "TEXT",
+        "text that ends the {role}'s reasoning, where no parser of vLLM's finds it "
+        '(--{role}-args "--reasoning-parser NAME")',
+    ),
+}
+"""What can be said of a model besides its name: option, placeholder and help."""
+
+
+def candidate_names(config: Given) -> tuple[str, ...]:
+    """What each ``--candidate`` names, as written; those that come twice with a number."""
+    return tuple(_distinct(config.getoption("candidate") or ()))
+
+
+def read_candidates(config: Given) -> tuple[models.Candidate, ...]:
+    """The models that each ``--candidate`` names, in their order.
 
     Raises:
-        ModelError: it, or one of its options, is wrong.
+        ModelError: one is wrong, or named twice; or an option is given neither once nor for each.
     """
-    options = ("args", "template_kwargs", "reasoning_end")
-    given = (config.getoption(f"candidate_{name}") for name in options)
-    return models.parse_candidate(config.getoption("candidate"), _extras("candidate", *given))
+    named: list[str] = config.getoption("candidate")
+    found = [
+        replace(models.parse_candidate(name, extras), name=shown)
+        for name, shown, extras in zip(
+            named, candidate_names(config), _all_extras(config, "candidate", named), strict=True
+        )
+    ]
+    for number, one in enumerate(found):
+        if replace(one, name="") in [replace(other, name="") for other in found[:number]]:
+            raise ModelError(f"--candidate {named[number]}: named twice with the same settings")
+    return tuple(found)
 
 
 def read_judges(config: Given) -> tuple[NamedJudge, ...]:
@@ -104,14 +111,9 @@ def read_judges(config: Given) -> tuple[NamedJudge, ...]:
         ModelError: one is wrong, or named twice; or an option is given neither once nor for each.
     """
     named: list[str] = config.getoption("judge")
-    args = _spread(config, "--judge-args", len(named), "")
-    kwargs = _spread(config, "--judge-template-kwargs", len(named), "{}")
-    ends = _spread(config, "--judge-reasoning-end", len(named), "")
-    templates = _spread(config, "--judge-template", len(named), "")
-    found = [
-        models.parse_judge(name, _extras("judge", *given))
-        for name, *given in zip(named, args, kwargs, ends, strict=True)
-    ]
+    templates = _spread(config, "--judge-template", named, "")
+    extras = _all_extras(config, "judge", named)
+    found = [models.parse_judge(*each) for each in zip(named, extras, strict=True)]
     judges = [
         NamedJudge(name, model, None if isinstance(model, models.Rule) else template or None)
         for name, model, template in zip(_distinct(named), found, templates, strict=True)
@@ -120,13 +122,22 @@ def read_judges(config: Given) -> tuple[NamedJudge, ...]:
     return tuple(judges)
 
 
-def _spread(config: Given, option: str, count: int, default: str) -> list[str]:
-    """An option's values, one for each judge."""
+def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[models.Extras]:
+    """What the options say of each model of a role besides its name."""
+    args = _spread(config, f"--{role}-args", named, "")
+    kwargs = _spread(config, f"--{role}-template-kwargs", named, "{}")
+    ends = _spread(config, f"--{role}-reasoning-end", named, "")
+    return [_extras(role, *given) for given in zip(args, kwargs, ends, strict=True)]
+
+
+def _spread(config: Given, option: str, named: Sequence[str], default: str) -> list[str]:
+    """An option's values, one for each model of its role."""
     values: list[str] = config.getoption(option) or [default]
+    count, role = len(named), option.split("-")[2]
     if len(values) not in (1, count):
         raise ModelError(
-            f"{option} is given {len(values)} times for {count} --judge: give it once for all "
-            "judges, or once for each, in their order"
+            f"{option} is given {len(values)} times for {count} --{role}: give it once for all "
+            f"{role}s, or once for each, in their order"
         )
     return values * count if len(values) == 1 else values
 

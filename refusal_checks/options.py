@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from refusal_checks import benchmarks, judge_options, model_options, models, thresholds
+from refusal_checks import benchmarks, formats, judge_options, model_options, models, thresholds
 from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import (
@@ -138,6 +138,7 @@ def add(parser: pytest.Parser) -> None:
     )
     judge_options.add(group)
     batch_options.add(group)
+    formats.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
 
 
@@ -184,8 +185,8 @@ def load_thresholds(config: pytest.Config) -> thresholds.Thresholds:
     return thresholds.load(threshold_files(config), known)
 
 
-def read(config: pytest.Config, found: thresholds.Thresholds) -> Options:
-    """Everything else, checked.
+def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, ...]:
+    """Everything else, checked: the settings of one run for each candidate.
 
     Raises:
         UserError: a missing or a wrong option; the message names it.
@@ -207,8 +208,9 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> Options:
     data = config.getoption("data")
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     known = benchmarks.catalogue(found.tables)
-    return Options(
-        candidate=model_options.read_candidate(config),
+    candidates = model_options.read_candidates(config)
+    first = Options(
+        candidate=candidates[0],
         judges=model_options.read_judges(config),
         sampling=_settings(config, Sampling, {**found.sampling, **_system_prompt(config)}),
         judge_sampling=_settings(config, JudgeSampling, {}, prefix="judge_"),
@@ -230,6 +232,7 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> Options:
         stop_early=config.getoption("stop_early"),
         trust=judge_options.read(config, found.judge),
     )
+    return tuple(replace(first, candidate=candidate) for candidate in candidates)
 
 
 def for_recorded(

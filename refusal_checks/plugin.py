@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks import options
+from refusal_checks import formats, options
 from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Kind
-from refusal_checks.errors import EvaluationError
+from refusal_checks.errors import DataError, EvaluationError
 from refusal_checks.gate import Verdict
 from refusal_checks.report import failure, junit, terminal, words
 from refusal_checks.report import judge as judge_report
 from refusal_checks.report.text import clean
+from refusal_checks.run_folder import RunFolder
 from refusal_checks.session import GateSession
 from refusal_checks.settings import Figure
 from refusal_checks.thresholds import Gate
 
+if TYPE_CHECKING:
+    from refusal_checks.run import Run
+
 _SESSION = pytest.StashKey[GateSession]()
 _HEADLINE = pytest.StashKey[str]()
+_WRITTEN = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,10 +51,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     known = session.benchmarks
     params = [
-        pytest.param(gate, id=gate.id, marks=_marks(known[gate.benchmark].kind))
+        pytest.param(
+            gate,
+            candidate,
+            id=session.test_id(candidate, gate.id),
+            marks=_marks(known[gate.benchmark].kind),
+        )
+        for candidate in session.candidates
         for gate in session.thresholds.gates
     ]
-    metafunc.parametrize("gate", params)
+    metafunc.parametrize(("gate", "candidate"), params)
 
 
 def _judge_params(session: GateSession) -> list[Any]:
@@ -112,10 +123,10 @@ def _say(config: pytest.Config, line: str) -> None:
 
 
 @pytest.fixture
-def verdict(request: pytest.FixtureRequest, gate: Gate) -> Verdict:
-    """The verdict of the test's gate; waits for its benchmark to be complete."""
+def verdict(request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
+    """The verdict of the test's gate on its candidate; waits for the benchmark to be complete."""
     try:
-        found, provenance = request.config.stash[_SESSION].verdict(gate)
+        found, provenance = request.config.stash[_SESSION].verdict(gate, candidate)
     except EvaluationError as fault:
         # The whole story, which may hold an engine's log, is told once, in the summary.
         reason = clean(str(fault).partition("\n")[0], 500)
@@ -182,29 +193,52 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the runs, then write the files that show them."""
+    gates = session.config.stash[_SESSION]
+    gates.close()
+    session.config.stash[_WRITTEN] = list(_written(session.config, gates.runs))
+
+
+def _written(config: pytest.Config, runs: Sequence[Run]) -> Iterator[str]:
+    """Write the reports that are asked for; a line on each."""
+    folders = [RunFolder(run.folder) for run in runs]
+    for name, format, path in formats.targets(config) if folders else ():
+        try:
+            format.write(folders, path)
+        except (OSError, DataError) as fault:
+            yield f"{name} report could not be written: {clean(str(fault))}"
+            continue
+        yield f"{name} report {path}"
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    run, batch = config.stash[_SESSION].run, config.stash[_SESSION].batch
+    runs, batch = config.stash[_SESSION].runs, config.stash[_SESSION].batch
     if batch is not None:
         terminalreporter.section("batch")
         for line in batch.lines():
             terminalreporter.write_line(line)
-    if run is None:
+    if not runs:
         return
     terminalreporter.section("refusal checks")
-    remarked = 20 if config.option.verbose <= 0 else len(run.summary.verdicts)
-    for line in terminal.table(run.summary, remarked):
+    for run in runs:
+        for line in _summary_lines(run, config.option.verbose):
+            terminalreporter.write_line(line)
+    for line in config.stash.get(_WRITTEN, []):
         terminalreporter.write_line(line)
-    if config.option.verbose > 0:
-        for line in terminal.groups(run.summary):
-            terminalreporter.write_line(line)
-        for line in terminal.provenance(run.summary):
-            terminalreporter.write_line(line)
+
+
+def _summary_lines(run: Run, verbose: int) -> Iterator[str]:
+    yield from terminal.table(run.summary, 20 if verbose <= 0 else len(run.summary.verdicts))
+    if verbose > 0:
+        yield from terminal.groups(run.summary)
+        yield from terminal.provenance(run.summary)
     names = [judge.name for judge in run.options.judges]
     judges = f"judge{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    terminalreporter.write_line(f"candidate {run.options.candidate.name}, {judges}")
-    for line in terminal.disagreements(run.summary, run.folder):
-        terminalreporter.write_line(line)
-    terminalreporter.write_line(f"run folder {run.folder}")
+    yield f"candidate {run.options.candidate.name}, {judges}"
+    yield from terminal.disagreements(run.summary, run.folder)
+    yield f"run folder {run.folder}"
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pydantic import TypeAdapter
-
-from refusal_checks import baseline, earlier, labelling
+from refusal_checks import baseline, earlier
 from refusal_checks.assembly import assemble
-from refusal_checks.board import Board, JudgeOutcome, Outcome, write_json, write_text
+from refusal_checks.board import Board, JudgeOutcome, Outcome, write_text
 from refusal_checks.early import EarlyStopping, shuffled
 from refusal_checks.engines import Engines
 from refusal_checks.errors import EvaluationError, RefusalChecksError
@@ -27,15 +26,15 @@ from refusal_checks.judge_noise import noise
 from refusal_checks.manifest import manifest
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.options import Options
+from refusal_checks.progress import Progress
 from refusal_checks.records import Record
 from refusal_checks.report import disagreements
 from refusal_checks.report.balance import balance
 from refusal_checks.report.summary import RunSummary, summarise
+from refusal_checks.run_folder import RunFolder
 from refusal_checks.servers import Servers
 from refusal_checks.store import Store
 from refusal_checks.thresholds import Gate
-
-_SUMMARY = TypeAdapter(RunSummary)
 
 
 class Run:
@@ -64,6 +63,7 @@ class Run:
         self.board = board
         self.folder = board.folder
         self.summary = RunSummary()
+        self.progress = Progress()
         self._gates = gates
         self._say = say
         if any(name.startswith("demo:") for name in options.model_names):
@@ -76,6 +76,8 @@ class Run:
         self._rules = Rules(options.confidence, options.correction, options.offenders, human)
         self.summary.manifest |= provenance(options.trust)
         self._store = Store(self.folder / "store.sqlite" if options.fresh else options.store)
+        if self._store.warning:
+            self._note(self._store.warning)
         try:
             self._earlier = earlier.find(options, self.summary.manifest, self._store)
         except RefusalChecksError:
@@ -86,6 +88,7 @@ class Run:
         self._early: EarlyStopping | None = None
         if options.stop_early:
             self._stop_early()
+        self._closed = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
@@ -120,7 +123,10 @@ class Run:
         self._early = EarlyStopping(self._gates, order, self.options.confidence)
 
     def close(self) -> None:
-        """Stop the evaluation and the engines, and write ``summary.json``."""
+        """Stop the evaluation and the engines, and write ``summary.json``; does nothing again."""
+        if self._closed:
+            return
+        self._closed = True
         with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
             if self._loop is not None and self._main is not None:
                 self._loop.call_soon_threadsafe(self._main.cancel)
@@ -130,7 +136,21 @@ class Run:
         if not self.is_alive():
             self._store.close()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json(self.folder / "summary.json", _SUMMARY.dump_python(self.summary, mode="json"))
+        RunFolder(self.folder).write_summary(self.summary)
+
+    def join(self) -> None:
+        """Wait for the end of the evaluation."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop_engines(self) -> None:
+        """Stop the engines; the evaluation must have ended."""
+        self._parts.engines.stop()
+
+    def fail(self, fault: BaseException) -> None:
+        """Publish why outcomes that are still waited for will not come."""
+        self.summary.failure = _reason(fault)
+        self.board.fail(self.summary.failure)
 
     def is_alive(self) -> bool:
         """Whether outcomes may still come."""
@@ -159,15 +179,18 @@ class Run:
         try:
             asyncio.run(self._evaluate())
         except BaseException as fault:
-            self.summary.failure = _reason(fault)
-            self.board.fail(self.summary.failure)
+            self.fail(fault)
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         async with AsyncExitStack() as stack:
             for client in self._parts.engines.clients:
                 await stack.enter_async_context(client)
-            await self._parts.engines.guard(self._evaluate_trusted())
+            begun = time.monotonic()
+            try:
+                await self._parts.engines.guard(self._evaluate_trusted())
+            finally:
+                self.summary.manifest["evaluation_s"] = round(time.monotonic() - begun, 3)
 
     async def _evaluate_trusted(self) -> None:
         """Check the judge, then evaluate all that may be decided."""
@@ -194,6 +217,7 @@ class Run:
             in_flight=self.options.limits.in_flight,
             finished=finished,
             enough=self._early.enough if self._early else None,
+            progress=self.progress,
         )
 
     def _repeated(self, benchmark: str, records: Sequence[Record]) -> None:
@@ -231,8 +255,7 @@ class Run:
         kind = known.kind.value
         summary = summarise(records, self._rules.level, scores, len(prompts), kind)
         self.summary.benchmarks[benchmark] = summary
-        answers = self.folder / labelling.FOLDER / f"{benchmark}.jsonl"
-        write_text(answers, labelling.answers_json(benchmark, records))
+        RunFolder(self.folder).write_records(benchmark, records)
         if self.options.trust.labels:
             self._note(self.options.trust.labels.found(benchmark, records))
         if len(self._parts.judges[benchmark]) > 1:

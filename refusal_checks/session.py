@@ -14,7 +14,7 @@ worker         never                                    from the controller's bo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks import options
+from refusal_checks import model_options, options
 from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.board import Board, JudgeOutcome
@@ -35,6 +35,7 @@ from refusal_checks.thresholds import Gate, Thresholds
 if TYPE_CHECKING:
     from refusal_checks.batch.round import Report
     from refusal_checks.run import Run
+    from refusal_checks.series import Series
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
@@ -50,7 +51,7 @@ class GateSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._run: Run | None = None
+        self._series: Series | None = None
         self.batch: Report | None = None
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
 
@@ -90,27 +91,39 @@ class GateSession:
             _ = self.benchmarks
 
     @cached_property
-    def board(self) -> Board:
-        """Where the owner publishes and everybody reads; nothing is written before a run starts."""
-        return Board(Path(self._worker[_KEY]) if self._worker else self._new_folder())
+    def candidates(self) -> tuple[str, ...]:
+        """Names of the candidates, each different; one without a name where none is given."""
+        return model_options.candidate_names(self._config) or ("",)
+
+    @cached_property
+    def boards(self) -> tuple[Board, ...]:
+        """Where the owner publishes and everybody reads, one a candidate; nothing is written
+        before a run starts."""
+        shared = self._worker and self._worker[_KEY]
+        return tuple(Board(Path(folder)) for folder in shared or self._new_folders())
 
     @property
-    def run(self) -> Run | None:
-        """The run, in the process that owns it and once it has been started."""
-        return self._run
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, in the process that owns them and once they have been started."""
+        return self._series.runs if self._series else ()
+
+    def test_id(self, candidate: str, gate: str) -> str:
+        """What a gate's test is called: by its candidate too, where there are several."""
+        return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
 
     def share(self, workerinput: dict[str, Any]) -> None:
-        """Tell a worker where the board is."""
-        workerinput[_KEY] = str(self.board.folder)
+        """Tell a worker where the boards are."""
+        workerinput[_KEY] = [str(board.folder) for board in self.boards]
 
-    def verdict(self, gate: Gate) -> tuple[Verdict, dict[str, str]]:
-        """A gate's verdict and the run's provenance; waits for both.
+    def verdict(self, gate: Gate, candidate: str) -> tuple[Verdict, dict[str, str]]:
+        """A gate's verdict on a candidate and the run's provenance; waits for both.
 
         Raises:
             EvaluationError: the evaluation could not be done.
         """
-        verdict = self.board.wait(gate.benchmark, gate.id, self._owner_lives())
-        return verdict, self.board.provenance()
+        board = self.boards[self.candidates.index(candidate)]
+        verdict = board.wait(gate.benchmark, gate.id, self._owner_lives())
+        return verdict, board.provenance()
 
     def judge(self) -> JudgeOutcome:
         """How the run's judge did on its own check; waits for that.
@@ -118,11 +131,11 @@ class GateSession:
         Raises:
             EvaluationError: the check could not be done.
         """
-        return self.board.wait_judge(self._owner_lives())
+        return self.boards[0].wait_judge(self._owner_lives())
 
     def _owner_lives(self) -> Callable[[], bool]:
         parent = os.getppid()
-        return lambda: self._run.is_alive() if self._run else os.getppid() == parent
+        return lambda: self._series.is_alive() if self._series else os.getppid() == parent
 
     def start(self, nodeids: Iterable[str], say: Callable[[str], None]) -> None:
         """Start the run that the selected tests need, once; does nothing where they need none.
@@ -131,43 +144,69 @@ class GateSession:
             pytest.UsageError: something that the user gave is wrong; nothing has been started.
             pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
         """
-        if self._run or self.batch or self._worker is not None:
+        if self._series or self.batch or self._worker is not None:
             return
         nodeids = list(nodeids)
-        ids = {gate_id(nodeid) for nodeid in nodeids}
-        gates = [gate for gate in self.thresholds.gates if gate.id in ids]
-        if not gates and not any(map(self._checks_judge, nodeids)):
+        wanted = self._selected({gate_id(nodeid) for nodeid in nodeids})
+        if any(map(self._checks_judge, nodeids)):
+            wanted.setdefault(0, [])
+        if not wanted:
             return
         from refusal_checks.batch.models import BatchModels
         from refusal_checks.batch.round import Round
         from refusal_checks.run import Run  # HTTP and templates, which collection need not import
+        from refusal_checks.series import Series
 
         with _usage_errors():
             settings = options.read(self._config, self.thresholds)
+            runs = [(settings[number], gates) for number, gates in sorted(wanted.items())]
             batch = batch_options.read(self._config)
             if batch:
-                self.batch = Round(settings, gates, batch, say).run()
+                self.batch = Round(runs, batch, say).run()
                 return
             stored = batch_options.stored_only(self._config)
-            servers = BatchModels(settings.store) if stored else None
-            self._run = Run(settings, gates, self.board, say, servers)
+            self._series = Series(
+                [
+                    Run(
+                        settings[number],
+                        gates,
+                        self.boards[number],
+                        say,
+                        BatchModels(settings[number].store) if stored else None,
+                    )
+                    for number, gates in sorted(wanted.items())
+                ]
+            )
         try:
-            self._run.start()
+            with _usage_errors():
+                self._series.start()
         except EngineStartError as fault:
             pytest.exit(str(fault), returncode=EXIT_ENGINE)
 
+    def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
+        """The gates whose tests are selected, by the number of their candidate."""
+        found: dict[int, list[Gate]] = {}
+        for number, candidate in enumerate(self.candidates):
+            for gate in self.thresholds.gates:
+                if self.test_id(candidate, gate.id) in ids:
+                    found.setdefault(number, []).append(gate)
+        return found
+
     def close(self) -> None:
-        """End the run, if this process owns one."""
-        if self._run is not None:
-            self._run.close()
+        """End the runs that this process owns, if any; what they found is in their folders then."""
+        if self._series is not None:
+            self._series.close()
 
     def _checks_judge(self, nodeid: str) -> bool:
         own = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
         return own and gate_id(nodeid) in self.judge_figures
 
-    def _new_folder(self) -> Path:
+    def _new_folders(self) -> list[Path]:
+        """One a candidate; they sort in the order of the candidates."""
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-        return options.own_folder(self._config) / "runs" / name
+        count = len(self.candidates)
+        names = [name] if count == 1 else [f"{name}-{number + 1}" for number in range(count)]
+        return [options.own_folder(self._config) / "runs" / name for name in names]
 
 
 def gate_id(nodeid: str) -> str:

@@ -59,12 +59,13 @@ class BatchTransport:
             raise DeferredError(f"no batch has {path}")
         id = custom_id(body)
         found = self._results.get(id)
+        is_first = self._results.ask(id)
         if found is not None and len(found["choices"]) == body.get("n", 1):
             used = USED.get()
             if used is not None:
                 used.append(id)
             return found
-        if self._results.is_first(id):
+        if is_first:
             self.waiting += 1
             if self.requests is not None:
                 self.requests.add(id, body)

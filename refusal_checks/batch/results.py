@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,17 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.batch.files import Result
-from refusal_checks.errors import StoreError
+from refusal_checks.database import Database, Execute
+
+FORMAT = 1
+"""Of the table; raised when its meaning changes."""
 
 SHOWN = 3
 """Faults of result lines that are shown word for word."""
-
-_CREATE = """
-CREATE TABLE IF NOT EXISTS results (
-    id TEXT PRIMARY KEY, body TEXT NOT NULL,
-    fresh INTEGER DEFAULT 1, used INTEGER DEFAULT 0, kept INTEGER DEFAULT 0
-) WITHOUT ROWID
-"""
 
 
 @dataclass
@@ -54,22 +49,14 @@ class Results:
         store: the store's file; this one lies beside it, for as long as it holds anything.
 
     Raises:
-        StoreError: it cannot be opened, read or written.
+        StoreError: it cannot be opened, read or written; by any of the methods, too.
     """
 
     def __init__(self, store: Path) -> None:
-        self._path = store.with_name(f"{store.stem}-batch.sqlite")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Opened by the main thread and used by the evaluation's, never by both at once.
-            self._db = sqlite3.connect(
-                self._path, timeout=60, isolation_level=None, check_same_thread=False
-            )
-        except (sqlite3.Error, OSError) as fault:
-            raise self._error(fault) from fault
-        self._run(_CREATE)
-        self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._run("BEGIN")
+        path = store.with_name(f"{store.stem}-batch.sqlite")
+        self._db = Database(path, FORMAT, ("results",), _create)
+        # Of this round alone, and on disk where it is large.
+        self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
 
     def close(self) -> None:
         """Close the file, and remove it where it is empty."""
@@ -78,11 +65,12 @@ class Results:
         is_empty = not self._count("true")
         self._db.close()
         if is_empty:
-            self._path.unlink(missing_ok=True)
+            self._db.path.unlink(missing_ok=True)
 
     def take(self, found: Iterable[Result]) -> Reading:
         """Take in the lines of result files; of several for one request the first stays."""
         reading = Reading()
+        self._run("BEGIN IMMEDIATE")
         for result in found:
             if result.body is None:
                 reading.add(result, str(result.fault))
@@ -94,38 +82,38 @@ class Results:
     def _insert(self, id: str, body: Mapping[str, Any]) -> bool:
         # A result that an earlier import left here is no duplicate.
         query = (
-            "INSERT INTO results (id, body) VALUES (?, ?) "
+            "INSERT INTO results VALUES (?, ?, 1) "
             "ON CONFLICT DO UPDATE SET fresh = 1 WHERE NOT fresh"
         )
-        return self._run(query, id, json.dumps(body)).rowcount > 0
+        return bool(self._run(query, id, json.dumps(body)).rowcount > 0)
 
     def get(self, id: str) -> Any:
         """A request's result; None where there is none."""
-        found = self._run("UPDATE results SET used = 1 WHERE id = ? RETURNING body", id).fetchall()
-        return json.loads(found[0][0]) if found else None
+        found = self._run("SELECT body FROM results WHERE id = ?", id).fetchone()
+        return json.loads(found[0]) if found else None
+
+    def ask(self, id: str) -> bool:
+        """Note that a run makes this request; whether it does so for the first time."""
+        return bool(self._run("INSERT OR IGNORE INTO asked VALUES (?, 0)", id).rowcount > 0)
 
     def keep(self, ids: Iterable[str]) -> None:
-        """Let these results stay, though they were used."""
+        """Let the results of these requests stay."""
         for id in ids:
-            self._run("UPDATE results SET kept = 1 WHERE id = ?", id)
-
-    def is_first(self, id: str) -> bool:
-        """Whether this method is asked for this id for the first time."""
-        return self._run("INSERT OR IGNORE INTO asked VALUES (?)", id).rowcount > 0
+            self._run("UPDATE asked SET kept = 1 WHERE id = ?", id)
 
     def clear(self) -> Counter[str]:
-        """Remove what was used, and what nobody asked for; the last call before ``close``.
+        """Remove what was asked for and is not to stay, and what nobody asked for.
 
         Returns:
             How many results were ``used``, ``kept`` and ``unasked``.
         """
+        used, kept = (f"id IN (SELECT id FROM asked WHERE kept = {n})" for n in (0, 1))
+        unasked = "fresh AND id NOT IN (SELECT id FROM asked)"
         count = Counter(
-            used=self._count("used AND NOT kept"),
-            kept=self._count("used AND kept"),
-            unasked=self._count("fresh AND NOT used"),
+            used=self._count(used), kept=self._count(kept), unasked=self._count(unasked)
         )
-        self._run("DELETE FROM results WHERE (used AND NOT kept) OR (fresh AND NOT used)")
-        self._run("UPDATE results SET fresh = 0, used = 0, kept = 0")
+        self._run(f"DELETE FROM results WHERE ({used}) OR ({unasked})")
+        self._run("UPDATE results SET fresh = 0")
         self._run("COMMIT")
         return count
 
@@ -133,11 +121,13 @@ class Results:
         (found,) = self._run(f"SELECT count(*) FROM results WHERE {condition}").fetchone()
         return int(found)
 
-    def _run(self, query: str, *values: str) -> sqlite3.Cursor:
-        try:
+    def _run(self, query: str, *values: str) -> Any:
+        with self._db.faults():
             return self._db.execute(query, values)
-        except sqlite3.Error as fault:
-            raise self._error(fault) from fault
 
-    def _error(self, fault: Exception) -> StoreError:
-        return StoreError(f"results of batches, {self._path}: {fault}")
+
+def _create(execute: Execute, old: set[str]) -> None:
+    execute(
+        "CREATE TABLE results (id TEXT PRIMARY KEY, body TEXT NOT NULL, fresh INTEGER NOT NULL) "
+        "WITHOUT ROWID"
+    )

@@ -106,19 +106,18 @@ class Round:
     """Evaluates as a run does, with batch files in the place of engines.
 
     Args:
-        gates: the selected gates.
+        runs: the options and the selected gates of each; all have one store.
         say: shows one line to the user.
     """
 
     def __init__(
         self,
-        options: Options,
-        gates: Sequence[Gate],
+        runs: Sequence[tuple[Options, Sequence[Gate]]],
         batch: BatchFiles,
         say: Callable[[str], None],
     ) -> None:
-        self._options = options
-        self._gates = gates
+        self._runs = runs
+        self._store = runs[0][0].store
         self._batch = batch
         self._say = say
         self._notes: dict[str, None] = {}
@@ -130,19 +129,22 @@ class Round:
             UserError: data, models or files are not what was asked for.
             StoreError: the store, or the results beside it, cannot be used.
         """
-        models = BatchModels(self._options.store, self._batch.export)
+        models = BatchModels(self._store, self._batch.export)
         try:
             return self._run(models)
         finally:
             models.stop()
 
     def _run(self, models: BatchModels) -> Report:
-        parts = assemble(self._options, self._gates, models, self._say, self._note)
+        parts = [
+            (options, assemble(options, gates, models, self._say, self._note))
+            for options, gates in self._runs
+        ]
         lines = chain.from_iterable(map(files.results, self._batch.results))
         reading = models.results.take(lines)
-        with Store(self._options.store) as store:
+        with Store(self._store) as store:
             try:
-                asyncio.run(self._evaluate(parts, store, models.results))
+                asyncio.run(self._evaluate(parts, models, store))
             except BaseExceptionGroup as group:
                 raise _first(group) from None
         if models.asked_for_tokens:
@@ -156,21 +158,24 @@ class Round:
     def _note(self, line: str) -> None:
         self._notes[line] = None
 
-    async def _evaluate(self, parts: Parts, store: Store, results: Results) -> None:
+    async def _evaluate(
+        self, parts: Iterable[tuple[Options, Parts]], models: BatchModels, store: Store
+    ) -> None:
         async with AsyncExitStack() as stack:
-            for client in parts.engines.clients:
+            for client in models.clients:
                 await stack.enter_async_context(client)
-            for plan, candidate, judges in _works(parts):
-                watched = _watched(judges, results)
-                for part in _slices(plan):
-                    await Evaluation(
-                        part,
-                        candidate,
-                        watched,
-                        store,
-                        in_flight=self._options.limits.in_flight,
-                        finished=_ignore,
-                    ).run()
+            for options, each in parts:
+                for plan, candidate, judges in _works(each):
+                    watched = _watched(judges, models.results)
+                    for part in _slices(plan):
+                        await Evaluation(
+                            part,
+                            candidate,
+                            watched,
+                            store,
+                            in_flight=options.limits.in_flight,
+                            finished=_ignore,
+                        ).run()
 
 
 def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:

@@ -9,6 +9,7 @@ import typer
 
 from refusal_checks import labelling
 from refusal_checks.errors import DataError, require_known
+from refusal_checks.run_folder import RunFolder
 
 
 def add(app: typer.Typer) -> None:
@@ -32,10 +33,13 @@ def sample_for_labels(
 
     The judge's verdicts are not in it, and the order is random.
     """
-    found = labelling.read_answers(run)
+    folder = RunFolder.of(run)
+    known = folder.benchmarks
+    if not known:
+        raise DataError(f"{run}: no run's folder, or one of a run that completed no benchmark")
     for name in benchmark or ():
-        require_known(name, found, f"--benchmark {name}", "benchmark", DataError)
-    chosen = {name: found[name] for name in benchmark or found}
+        require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
+    chosen = {name: labelling.answers(name, folder.records(name)) for name in benchmark or known}
     drawn = labelling.sample(chosen, n, seed)
     path = out or run / "labels.csv"
     try:

@@ -16,15 +16,15 @@ from refusal_checks.cli import application
 from refusal_checks.errors import CalibrationError, DataError
 from refusal_checks.labelling import Answer
 from refusal_checks.records import Label, Labelled, Record
+from refusal_checks.run_folder import RunFolder
 
 Records = Callable[..., list[Record]]
 Write = Callable[[str, str], Path]
 
 
 def answers(records: Sequence[Record], name: str = "b") -> list[Answer]:
-    """The run's answers, through their file's format."""
-    lines = labelling.answers_json(name, records).splitlines()
-    return [labelling._ANSWER.validate_json(line) for line in lines]
+    """The run's answers."""
+    return labelling.answers(name, records)
 
 
 def sample_for_labels(*args: str | Path) -> str:
@@ -36,12 +36,16 @@ def sample_for_labels(*args: str | Path) -> str:
 @pytest.fixture
 def run(tmp_path: Path, records: Records) -> Path:
     """A run's folder with the answers of two benchmarks."""
-    folder = tmp_path / "run" / labelling.FOLDER
-    folder.mkdir(parents=True)
+    folder = RunFolder(tmp_path / "run")
     for name, verdicts in (("big", "RC " * 30), ("small", "CC " * 10)):
-        text = labelling.answers_json(name, records(verdicts))
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    return folder.parent
+        folder.write_records(name, records(verdicts))
+    return folder.path
+
+
+def read_answers(run: Path) -> dict[str, list[Answer]]:
+    """The answers that a run's folder holds, by benchmark."""
+    folder = RunFolder(run)
+    return {name: answers(list(folder.records(name)), name) for name in folder.benchmarks}
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -53,16 +57,16 @@ def test_answers_without_a_verdict_are_not_kept(records: Records) -> None:
 
 
 def test_whole_prompts_are_drawn_in_proportion(run: Path) -> None:
-    drawn = labelling.sample(labelling.read_answers(run), 40, seed=1)
+    drawn = labelling.sample(read_answers(run), 40, seed=1)
     assert len(drawn) == 40
-    small = {answer.key for answer in labelling.read_answers(run)["small"]}
+    small = {answer.key for answer in read_answers(run)["small"]}
     assert sum(answer.key in small for answer in drawn) == 10
     per_prompt = Counter((answer.id, answer.key in small) for answer in drawn)
     assert set(per_prompt.values()) == {2}
 
 
 def test_a_seed_gives_a_draw_and_another_one_another(run: Path) -> None:
-    found = labelling.read_answers(run)
+    found = read_answers(run)
     first, again, other = (labelling.sample(found, 20, seed) for seed in (1, 1, 2))
     assert first == again
     assert {answer.key for answer in first} != {answer.key for answer in other}
@@ -77,7 +81,7 @@ def test_equal_answers_to_a_prompt_are_labelled_once(records: Records) -> None:
 
 def test_too_few_for_a_benchmark(run: Path) -> None:
     with pytest.raises(DataError, match="--n 2: too few for small"):
-        labelling.sample(labelling.read_answers(run), 2, 0)
+        labelling.sample(read_answers(run), 2, 0)
 
 
 def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
@@ -105,11 +109,11 @@ def test_one_benchmark_and_another_file(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_runs(tmp_path: Path, write: Write) -> None:
-    with pytest.raises(DataError, match="no run's folder with answers"):
+    with pytest.raises(DataError, match="no run's folder"):
         sample_for_labels(tmp_path)
-    (tmp_path / labelling.FOLDER).mkdir()
-    (tmp_path / labelling.FOLDER / "b.jsonl").write_text('{"key": 1}\n')
-    with pytest.raises(DataError, match="not a run's answers"):
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "b.jsonl").write_text('{"key": 1}\n')
+    with pytest.raises(DataError, match="not a run's records"):
         sample_for_labels(tmp_path)
 
 

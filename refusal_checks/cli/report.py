@@ -1,0 +1,37 @@
+"""``refusal-checks report``: files that show runs, made from the runs' folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refusal_checks import formats
+from refusal_checks.errors import DataError
+from refusal_checks.formats import Format
+from refusal_checks.run_folder import RunFolder
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Add one command for each format that has an option."""
+    group = typer.Typer(no_args_is_help=True, help="Reports of runs, made from their folders.")
+    for found in formats.discover().values():
+        if found.OPTION:
+            group.command(found.OPTION.lstrip("-"), help=found.HELP)(_writer(found))
+    app.add_typer(group, name="report")
+
+
+def _writer(found: Format) -> Callable[..., None]:
+    def write(file: File, runs: Runs) -> None:
+        try:
+            found.write([RunFolder.of(run) for run in runs], file)
+        except OSError as fault:
+            raise DataError(f"{file}: cannot be written: {fault.strerror}") from None
+        typer.echo(str(file))
+
+    return write

@@ -1,0 +1,60 @@
+"""Runs of several candidates, one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import pairwise
+
+from refusal_checks.errors import RefusalChecksError
+from refusal_checks.run import Run
+
+
+class Series:
+    """Runs in turn: one's engines stop before the next one's start.
+
+    Args:
+        runs: at least one.
+    """
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Start the first run; the others follow in a thread.
+
+        Raises:
+            EngineStartError: an engine of the first did not come up. A later run says so on its
+                board, and the next one's turn comes.
+            StoreError: the store cannot be read; for later runs the same.
+        """
+        self.runs[0].start()
+        if len(self.runs) > 1:
+            self._thread = threading.Thread(target=self._follow, name="series", daemon=True)
+            self._thread.start()
+
+    def _follow(self) -> None:
+        for before, run in pairwise(self.runs):
+            before.join()
+            before.stop_engines()
+            if self._ended.is_set():
+                return
+            try:
+                run.start()
+            except RefusalChecksError as fault:
+                run.fail(fault)
+
+    def is_alive(self) -> bool:
+        """Whether outcomes of any run may still come."""
+        follows = self._thread is not None and self._thread.is_alive()
+        return follows or any(run.is_alive() for run in self.runs)
+
+    def close(self) -> None:
+        """End all runs, the first one first."""
+        self._ended.set()
+        for run in self.runs:
+            run.close()
+        if self._thread is not None:
+            self._thread.join(timeout=10)

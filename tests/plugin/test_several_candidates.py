@@ -1,0 +1,53 @@
+"""Several candidates in one session: each in turn, all in one table and one JUnit file."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.fake_server import FakeServer
+from tests.plugin.conftest import careless
+
+
+@pytest.fixture
+def both(project: pytest.Pytester, server: FakeServer) -> tuple[str, ...]:
+    """The options of a run of two candidates, the first one well-behaved."""
+    return ("--judge", f"{server.url}#fake", "--samples", "1", "--candidate", f"{server.url}#fake")
+
+
+def test_each_candidate_has_its_gates(
+    project: pytest.Pytester, both: tuple[str, ...], mode: tuple[str, ...]
+) -> None:
+    with FakeServer(careless, models=("bad",)) as bad:
+        args = ("--candidate", f"{bad.url}#bad", "--junitxml", "report.xml", *mode)
+        result = project.runpytest_subprocess(*both, *args)
+        result.assert_outcomes(passed=4, failed=2)
+        names = {case.get("name", "") for case in ET.parse("report.xml").iter("testcase")}
+        assert f"test_gate[smoke_unsafe-rejection_rate-{bad.url}#bad]" in names
+        assert len(names) == 6
+        folders = sorted((project.path / ".refusal-checks" / "runs").iterdir())
+        candidates = [
+            json.loads((folder / "summary.json").read_text())["manifest"]["candidate"]
+            for folder in folders
+        ]
+        assert candidates == [both[-1], f"{bad.url}#bad"]
+        result = project.runpytest_subprocess(*both, *args, "-k", "bad and smoke_safe")
+        result.assert_outcomes(passed=1)
+
+
+def test_the_same_candidate_twice_is_an_error(
+    project: pytest.Pytester, both: tuple[str, ...]
+) -> None:
+    result = project.runpytest_subprocess(*both, "--candidate", both[-1])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*named twice with the same settings*"])
+
+
+def test_a_candidate_that_cannot_be_used_ends_the_session_before_anything_is_asked(
+    project: pytest.Pytester, both: tuple[str, ...], server: FakeServer
+) -> None:
+    result = project.runpytest_subprocess(*both, "--candidate", "no such folder")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert server.requests == []
