@@ -103,7 +103,7 @@ def results(path: Path) -> Iterator[Result]:
 def read_result(line: bytes) -> Result:
     """What one line of a results file says."""
     try:
-        found = json.loads(line)
+        found = json.loads(line.decode())
     except (ValueError, RecursionError) as fault:
         return Result("", fault="malformed", words=f"no JSON: {fault}")
     id = found.get("custom_id") if isinstance(found, dict) else None

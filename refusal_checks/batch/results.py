@@ -55,11 +55,15 @@ class Results:
     def __init__(self, store: Path) -> None:
         path = store.with_name(f"{store.stem}-batch.sqlite")
         self._db = Database(path, FORMAT, ("results",), _create)
+        self._closed = False
         # Of this round alone, and on disk where it is large.
         self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
 
     def close(self) -> None:
-        """Close the file, and remove it where it is empty."""
+        """Close the file, and remove it where it is empty; does nothing the second time."""
+        if self._closed:
+            return
+        self._closed = True
         if self._db.in_transaction:
             self._run("ROLLBACK")
         is_empty = not self._count("true")

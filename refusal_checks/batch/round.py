@@ -58,7 +58,7 @@ class Report:
             f"{counts[name]} {name}" for name in ("answered", "failed", "malformed", "duplicate")
         )
         yield from (f"  for example {clean(words, 300)}" for words in self.reading.examples)
-        yield f"{self.left['used']} results are in the store"
+        yield f"{self.left['used']} results were used"
         if self.left["kept"]:
             yield f"{self.left['kept']} results are verdicts that cannot be read"
         if self.left["unasked"]:
