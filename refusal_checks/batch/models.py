@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,10 @@ from refusal_checks.engine import EngineSpec
 from refusal_checks.errors import EndpointError, ModelError
 from refusal_checks.identity import Model
 from refusal_checks.models import Attached, Served
+from refusal_checks.placement import devices
+from refusal_checks.placement.choice import choose
+from refusal_checks.placement.values import Placement, Wish
+from refusal_checks.servers import Say, Work
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Takes the ids of the results that are read while it holds a list."""
@@ -101,6 +105,7 @@ class BatchModels:
     """
 
     are_live = False
+    placement = choose(devices.NONE, [], Wish())
 
     def __init__(self, store: Path, export: Path | None = None) -> None:
         self.clients: list[Client] = []
@@ -144,15 +149,25 @@ class BatchModels:
             self._transports[server] = BatchTransport(self.results, requests, spec)
         return self._transports[server]
 
-    def start(self, models: Iterable[Model], say: Callable[[str], None]) -> None:
+    def place(self, models: Iterable[Model]) -> Placement:
+        """See ``Servers.place``; nowhere."""
+        return self.placement
+
+    def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``; nothing is."""
 
-    async def guard(self, work: Coroutine[Any, Any, None]) -> None:
+    def require_running(self) -> None:
+        """See ``Servers.require_running``; nothing has to."""
+
+    async def guard(self, work: Work, say: Say) -> None:
         """See ``Servers.guard``."""
-        await work
+        await work()
 
     def stop(self) -> None:
-        """See ``Servers.stop``: remove what has not been published."""
+        """See ``Servers.stop``; nothing runs."""
+
+    def close(self) -> None:
+        """Remove what has not been published, and leave the results; see ``Servers.close``."""
         for transport in self._transports.values():
             if transport.requests is not None:
                 transport.requests.discard()
@@ -190,7 +205,7 @@ def _numbered(path: Path, number: int) -> Path:
 def _command(spec: EngineSpec, path: Path) -> str:
     """The line that runs a batch file on vLLM."""
     given = {**os.environ, "VLLM_API_KEY": ""}
-    own = engine.environment(api_key="")
+    own = engine.environment("", spec)
     variables = [f"{name}={shlex.quote(own[name])}" for name in own if own[name] != given.get(name)]
     results = path.with_stem(f"{path.stem}-results")
     return " ".join([*variables, shlex.join(engine.batch_command(spec, path, results))])

@@ -15,6 +15,7 @@ from refusal_checks.batch.models import USED, BatchModels, Written
 from refusal_checks.batch.options import BatchFiles
 from refusal_checks.batch.results import Reading, Results
 from refusal_checks.candidates import Candidate
+from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.conversation import Prompt
 from refusal_checks.evaluate import Evaluation, Judges, Plan
 from refusal_checks.judges.base import Judge
@@ -133,7 +134,7 @@ class Round:
         try:
             return self._run(models)
         finally:
-            models.stop()
+            models.close()
 
     def _run(self, models: BatchModels) -> Report:
         parts = [
@@ -173,7 +174,7 @@ class Round:
                             candidate,
                             watched,
                             store,
-                            in_flight=options.limits.in_flight,
+                            in_flight=prompts_at_once(options),
                             finished=_ignore,
                         ).run()
 

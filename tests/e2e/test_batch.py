@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.labelling import FOLDER
+from refusal_checks.run_folder import RunFolder
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 
 pytestmark = pytest.mark.engine
@@ -48,12 +47,13 @@ def run_batch(output: str) -> Path:
 
 def answers(run: GateRun) -> dict[str, str]:
     """The answer to each prompt, by its id."""
-    found = {}
-    for name in BENCHMARKS:
-        for line in (run.folder / FOLDER / f"{name}.jsonl").read_text().splitlines():
-            answer = json.loads(line)
-            found[answer["prompt_id"]] = answer["answer"]
-    return found
+    folder = RunFolder(run.folder)
+    return {
+        record.prompt.id: record.completion.text
+        for name in BENCHMARKS
+        for record in folder.records(name)
+        if record.completion
+    }
 
 
 def test_batches_give_the_live_run_s_answers_and_rates(tmp_path: Path) -> None:

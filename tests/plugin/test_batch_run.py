@@ -86,7 +86,8 @@ def test_two_rounds_of_batches_give_what_a_live_run_gives(
 def test_an_unreadable_verdict_is_asked_for_once_more_with_another_seed(
     run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
-    folder, mumbled = pytester.path, []
+    folder = pytester.path
+    mumbled: list[str] = []
 
     def mumbling(body: Body) -> Any:
         if "response_format" not in body:

@@ -25,7 +25,7 @@ URL = "http://127.0.0.1:9/v1"
 def models(tmp_path: Path) -> Iterator[BatchModels]:
     found = BatchModels(tmp_path / "store.sqlite", tmp_path / "out.jsonl")
     yield found
-    found.stop()
+    found.close()
 
 
 def ask(client: Client, n: int = 1) -> list[str]:
@@ -119,5 +119,5 @@ def test_a_server_s_model_must_be_named_since_it_is_not_asked(models: BatchModel
 def test_what_is_not_published_leaves_no_file(models: BatchModels, tmp_path: Path) -> None:
     with pytest.raises(DeferredError):
         ask(models.connect(Served("m", "/models/a"), "--judge"))
-    models.stop()
+    models.close()
     assert not list(tmp_path.iterdir())
