@@ -110,7 +110,11 @@ def chosen(prompts: int = 20) -> list[Record]:
     return [
         Record(
             Prompt(
-                f"mcq-{n}", (Message("user", f"Question {n}"),), {"area": f"area_{n % 2}"}, "A", options
+                f"mcq-{n}",
+                (Message("user", f"Question {n}"),),
+                {"area": f"area_{n % 2}"},
+                "A",
+                options,
             ),
             0,
             Completion("A" if n % 4 else "B"),

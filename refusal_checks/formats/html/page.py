@@ -11,7 +11,7 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -143,6 +143,7 @@ def _bars(name: str, summary: RunSummary) -> Iterator[Bars]:
     return charts.bars(name, summary.benchmarks[name], bounds)
 
 
+@cache
 def _environment() -> Environment:
     found = Environment(
         loader=FileSystemLoader(TEMPLATES),
