@@ -22,6 +22,9 @@ from refusal_checks.config import (
 from refusal_checks.errors import UserError
 from refusal_checks.judge_options import Trust
 from refusal_checks.model_options import NamedJudge
+from refusal_checks.placement import options as placement_options
+from refusal_checks.placement.values import Wish
+from refusal_checks.replay import columns as replay_columns
 from refusal_checks.sources import mirror_folder
 
 COMMANDS = """\
@@ -65,6 +68,7 @@ class Options:
     allow_incomparable: bool = False
     stop_early: bool = False
     trust: Trust = field(default_factory=Trust)
+    placement: Wish = field(default_factory=Wish)
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -107,7 +111,7 @@ def add(parser: pytest.Parser) -> None:
         choices=("text", "logprob"),
         help="the chosen option: read from the answer (text), or the letter that is most probable",
     )
-    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time (64)")
+    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time")
     add("--start-timeout", metavar="S", type=float, help="seconds a model may load (1800)")
     add("--request-timeout", metavar="S", type=float, help="seconds a request may take (600)")
     add(
@@ -136,6 +140,7 @@ def add(parser: pytest.Parser) -> None:
         help="evaluate prompts in random order; stop a benchmark once its gates are decided",
     )
     judge_options.add(group)
+    placement_options.add(group)
     formats.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
 
@@ -215,7 +220,7 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, 
         multiple_choice=_settings(config, MultipleChoice, {}, prefix="mcq_"),
         limits=_settings(config, Limits, {}),
         confidence=found.settings.confidence,
-        replay_columns=_mapping(config.getoption("replay_columns")),
+        replay_columns=replay_columns(config.getoption("replay_columns")),
         threshold_files=threshold_files(config),
         benchmarks={
             name: _tuned(known[name].at(mirror), found.tables.get(name), limit) for name in known
@@ -229,6 +234,7 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, 
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
         trust=judge_options.read(config, found.judge),
+        placement=placement_options.read(config),
     )
     return tuple(replace(first, candidate=candidate) for candidate in candidates)
 
@@ -288,11 +294,3 @@ def _system_prompt(config: pytest.Config) -> dict[str, str]:
         return {"system_prompt": _path(config, name).read_text(encoding="utf-8").strip()}
     except (OSError, UnicodeDecodeError) as fault:
         raise UserError(f"--system-prompt-file {name}: cannot be read: {fault}") from None
-
-
-def _mapping(text: str) -> dict[str, str]:
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    for name, equals, column in pairs:
-        if not (name and equals and column):
-            raise UserError(f"--replay-columns {text}: write FIELD=COLUMN,FIELD=COLUMN")
-    return {name.strip(): column.strip() for name, _, column in pairs}

@@ -13,7 +13,7 @@ from refusal_checks import formats, options
 from refusal_checks.benchmarks import Kind
 from refusal_checks.errors import DataError, EvaluationError
 from refusal_checks.gate import Verdict
-from refusal_checks.report import failure, junit, terminal, words
+from refusal_checks.report import failure, junit, partial, whole, words
 from refusal_checks.report import judge as judge_report
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
@@ -189,9 +189,12 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the runs, then write the files that show them."""
+    """End the runs, then write the files that show them.
+
+    First, since xdist waits for its workers here, and those of an interrupted run for verdicts.
+    """
     gates = session.config.stash[_SESSION]
     gates.close()
     session.config.stash[_WRITTEN] = list(_written(session.config, gates.runs))
@@ -215,22 +218,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.section("refusal checks")
     for run in runs:
-        for line in _summary_lines(run, config.option.verbose):
+        for line in whole.lines(run.summary, run.folder, config.option.verbose > 0):
+            terminalreporter.write_line(line)
+        for line in partial.lines(
+            run.progress, run.summary, run.gates, run.store, run.options.fresh
+        ):
             terminalreporter.write_line(line)
     for line in config.stash.get(_WRITTEN, []):
         terminalreporter.write_line(line)
-
-
-def _summary_lines(run: Run, verbose: int) -> Iterator[str]:
-    yield from terminal.table(run.summary, 20 if verbose <= 0 else len(run.summary.verdicts))
-    if verbose > 0:
-        yield from terminal.groups(run.summary)
-        yield from terminal.provenance(run.summary)
-    names = [judge.name for judge in run.options.judges]
-    judges = f"judge{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    yield f"candidate {run.options.candidate.name}, {judges}"
-    yield from terminal.disagreements(run.summary, run.folder)
-    yield f"run folder {run.folder}"
 
 
 @pytest.hookimpl(trylast=True)
