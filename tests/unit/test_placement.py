@@ -256,7 +256,7 @@ def test_the_user_s_devices() -> None:
 @pytest.mark.parametrize(
     ("devices", "demands", "wish", "says"),
     [
-        (gpus(1), [SMALL, LARGE], Wish("split"), "2 devices needed and 1 there .*turns"),
+        (gpus(1), [SMALL, LARGE], Wish("split"), "2 GPUs needed and 1 there .*turns"),
         (cpu(1), [SMALL, LARGE], Wish("split"), "2 engines for 1 cores: use --placement turns"),
         (gpus(2), [SMALL, LARGE], Wish("split", ("2",)), "no device 2 here; known: 0,1"),
         (gpus(2), [SMALL, LARGE], Wish("split", ("1",), ("1",)), "both name 1"),
@@ -264,7 +264,13 @@ def test_the_user_s_devices() -> None:
             gpus(2),
             [candidate(15.0, "-tp", "2"), LARGE],
             Wish("split", ("0",), ("1",)),
-            "org/candidate: 2 devices needed and 1 there",
+            "org/candidate: 2 GPUs needed and 1 there",
+        ),
+        (
+            Devices("gpu", ("0", "2"), 80.0, busy=("1",)),
+            [both(15.0, "-tp", "3")],
+            AUTO,
+            "3 GPUs needed and 2 there .*others use GPU 1; CUDA_VISIBLE_DEVICES can name",
         ),
         (gpus(1), [both(15.0), LARGE], Wish("turns"), "needed in both turns"),
         (gpus(1), [candidate(1.0, "-tp"), LARGE], AUTO, "-tp.*expected one argument"),
@@ -311,4 +317,4 @@ def test_a_placement_is_described_for_manifests() -> None:
 
 def test_copies_that_a_placement_adds_are_known() -> None:
     assert choose(gpus(8), [SMALL, LARGE], AUTO).copies == 6
-    assert choose(gpus(1), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1
+    assert choose(gpus(4), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1
