@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,10 @@ from refusal_checks.options import Options
 from refusal_checks.placement import devices, weights
 from refusal_checks.placement.choice import choose
 from refusal_checks.placement.values import Demand, Placement
+from refusal_checks.servers import Say, Work
 
 WATCH = 1.0
 """Seconds between two looks at running engines."""
-
-Say = Callable[[str], None]
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Engines:
@@ -36,6 +34,8 @@ class Engines:
     Raises:
         UserError: the engines cannot be placed as the options say.
     """
+
+    are_live = True
 
     def __init__(self, options: Options, folder: Path) -> None:
         self.clients: list[Client] = []
