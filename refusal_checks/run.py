@@ -147,12 +147,11 @@ class Run:
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
-            if self._loop is not None and self._main is not None:
-                self._loop.call_soon_threadsafe(self._main.cancel)
+        if self._is_decided():
+            self.join(10)
+        self._cancel()
         self._parts.engines.close()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        self.join(10)
         if not self.is_alive():
             self._store.close()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -162,10 +161,20 @@ class Run:
         except OSError as fault:
             self.summary.note(f"no summary was written: {_reason(fault)}")
 
-    def join(self) -> None:
-        """Wait for the end of the evaluation."""
+    def _is_decided(self) -> bool:
+        """Whether all that was asked for is there, so that the evaluation ends by itself soon."""
+        found = len(self.summary.verdicts) + len(self.summary.errors)
+        return found == self.gates and bool(self.summary.judge or self._canary.why_idle)
+
+    def _cancel(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
+            if self._loop is not None and self._main is not None:
+                self._loop.call_soon_threadsafe(self._main.cancel)
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the end of the evaluation, at most so long."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     def stop_engines(self) -> None:
         """Stop the engines; the evaluation must have ended."""
