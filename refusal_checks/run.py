@@ -152,9 +152,9 @@ class Run:
         if self._closed:
             return
         self._closed = True
-        if self._is_decided():
-            self.join(10)
-        self._cancel()
+        with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
+            if self._loop is not None and self._main is not None:
+                self._loop.call_soon_threadsafe(self._main.cancel)
         self._parts.engines.close()
         self.join(10)
         if not self.is_alive():
@@ -166,16 +166,6 @@ class Run:
             RunFolder(self.folder).write_summary(self.summary)
         except OSError as fault:
             self.summary.note(f"no summary was written: {_reason(fault)}")
-
-    def _is_decided(self) -> bool:
-        """Whether all that was asked for is there, so that the evaluation ends by itself soon."""
-        found = len(self.summary.verdicts) + len(self.summary.errors)
-        return found == self.gates and bool(self.summary.judge or self._canary.why_idle)
-
-    def _cancel(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
-            if self._loop is not None and self._main is not None:
-                self._loop.call_soon_threadsafe(self._main.cancel)
 
     def join(self, seconds: float | None = None) -> None:
         """Wait for the end of the evaluation, at most so long."""
