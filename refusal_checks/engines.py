@@ -66,7 +66,7 @@ class Engines:
             running = self._engines[_spec(model)]
             url, name, key = running.url, model.served_name, running.api_key
         else:
-            key = _api_key(option, number)
+            key = api_key(option, number)
             url, name = model.url, endpoint.find_model(model.url, model.model, key, option)
         connection = Client(
             url,
@@ -206,7 +206,7 @@ def _spec(model: Served) -> EngineSpec:
     return EngineSpec(model.path, model.args)
 
 
-def _api_key(option: str, number: int) -> str:
+def api_key(option: str, number: int) -> str:
     """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
     shared = endpoint.api_key_variable(option)
     own = shared.replace("_API_KEY", f"_{number}_API_KEY")

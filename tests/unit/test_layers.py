@@ -54,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("phases",),
     ("calibrating",),
     ("report.quality",),
-    ("run", "batch"),
+    ("run", "batch", "doctor"),
     ("series",),
     ("session",),
     ("plugin", "cli"),
