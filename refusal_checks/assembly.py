@@ -60,7 +60,7 @@ def assemble(
     whole = _load(options, gates)
     _require_groups(gates, whole)
     plan = _limited(options, gates, whole)
-    candidate = _candidate(options, plan, engines, say)
+    candidate = _candidate(options, plan, engines, say, note)
     judges = _judges(options, plan, engines, note)
     _require_several(gates, judges)
     repeats = tuple(
@@ -118,13 +118,19 @@ def _limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
 
 
 def _candidate(
-    options: Options, plan: Plan, engines: Servers, say: Callable[[str], None]
+    options: Options,
+    plan: Plan,
+    engines: Servers,
+    say: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> Candidate:
     model = options.candidate
     if not isinstance(model, Replay):
         client = engines.connect(model, "--candidate")
         identity = model_identity(model, client.model)
         served = ServedCandidate(model.name, client, options.sampling, identity)
+        for line in served.remarks:
+            note(f"candidate {model.name}: {line}")
         by_text = options.multiple_choice.scoring == "text"
         return served if by_text else OptionScorer(served, client, identity)
     _require_text_scoring(options, plan)

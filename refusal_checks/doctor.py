@@ -13,8 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from refusal_checks import endpoint, engine, models, thresholds
+from refusal_checks.attaching import api_key
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
-from refusal_checks.engines import api_key
 from refusal_checks.errors import DataError, ModelError, StoreError, UserError
 from refusal_checks.identity import cached_commit
 from refusal_checks.mirror import public
@@ -199,9 +199,11 @@ def _model(option: str, number: int, name: str) -> tuple[Model | None, Finding]:
         model: Model = parse(name)
         if not isinstance(model, Attached):
             return model, _weights(model, what, name)
-        key = api_key(option, number)
-        offered = endpoint.find_model(model.url, model.model, key, option)
-        return model, Finding(Level.OK, what, f"{model.url} has {offered}")
+        listed = endpoint.models(model.url, api_key(option, number), option)
+        wanted = endpoint.choose(model.url, model.model, listed, option)
+        if listed and wanted not in listed:
+            return model, Finding(Level.WARN, what, f"{model.url} does not list {wanted}")
+        return model, Finding(Level.OK, what, f"{model.url} has {wanted}")
     except ModelError as fault:
         return None, Finding(Level.FAIL, what, str(fault))
 

@@ -149,6 +149,10 @@ class BatchModels:
             self._transports[server] = BatchTransport(self.results, requests, spec)
         return self._transports[server]
 
+    def account(self) -> dict[str, Any]:
+        """See ``Servers.account``; nobody counted."""
+        return {}
+
     def place(self, models: Iterable[Model]) -> Placement:
         """See ``Servers.place``; nowhere."""
         return self.placement
