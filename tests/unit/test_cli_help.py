@@ -13,9 +13,7 @@ LONGEST = 100
 """Characters of what a command says of itself first."""
 
 
-def commands(
-    command: click.Command, name: str = "refusal-checks"
-) -> Iterator[tuple[str, click.Command]]:
+def commands(command: Any, name: str = "refusal-checks") -> Iterator[tuple[str, Any]]:
     """All commands, by what is typed for them."""
     yield name, command
     for inner, found in getattr(command, "commands", {}).items():
