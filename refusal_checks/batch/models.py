@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,10 @@ class BatchTransport:
     """
 
     def __init__(
-        self, results: Results, requests: RequestFile | None, spec: EngineSpec | None
+        self,
+        results: Callable[[], Results],
+        requests: RequestFile | None,
+        spec: EngineSpec | None,
     ) -> None:
         self.names: dict[str, None] = {}
         self.requests = requests
@@ -62,8 +66,8 @@ class BatchTransport:
             self.no_tokens = True
             raise DeferredError(f"no batch has {path}")
         id = custom_id(body)
-        found = self._results.get(id)
-        is_first = self._results.ask(id)
+        results = self._results()
+        found, is_first = results.get(id), results.ask(id)
         if found is not None and len(found["choices"]) == body.get("n", 1):
             used = USED.get()
             if used is not None:
@@ -96,11 +100,8 @@ class Written:
 class BatchModels:
     """Stands for the run's servers (``servers.Servers``): none is started, none is asked.
 
-    Attributes:
-        results: what answers.
-
     Args:
-        store: the store's file.
+        store: the store's file; results beside it are opened once one is needed.
         export: where requests without a result are written; None where they are not.
     """
 
@@ -109,9 +110,14 @@ class BatchModels:
 
     def __init__(self, store: Path, export: Path | None = None) -> None:
         self.clients: list[Client] = []
-        self.results = Results(store)
+        self._store = store
         self._export = export
         self._transports: dict[object, BatchTransport] = {}
+
+    @cached_property
+    def results(self) -> Results:
+        """What answers."""
+        return Results(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
         """See ``Servers.connect``; a server that others run is not asked for its only model.
@@ -146,7 +152,7 @@ class BatchModels:
             if self._export is not None:
                 name = f"{self._export.name}.part{len(self._transports) + 1}"
                 requests = RequestFile(self._export.with_name(name))
-            self._transports[server] = BatchTransport(self.results, requests, spec)
+            self._transports[server] = BatchTransport(lambda: self.results, requests, spec)
         return self._transports[server]
 
     def account(self) -> dict[str, Any]:
@@ -175,7 +181,8 @@ class BatchModels:
         for transport in self._transports.values():
             if transport.requests is not None:
                 transport.requests.discard()
-        self.results.close()
+        if "results" in vars(self):
+            self.results.close()
 
     @property
     def waiting(self) -> int:
