@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,6 +40,7 @@ class BatchTransport:
         requests: the file for those without a result; None where they are only counted.
         spec: the engine that would be started for the models; None for a server that others run.
         waiting: requests without a result.
+        unfit: results that are no answer to their request.
         no_tokens: whether tokens of labels were asked for, which no batch gives.
     """
 
@@ -52,7 +53,7 @@ class BatchTransport:
         self.names: dict[str, None] = {}
         self.requests = requests
         self.spec = spec
-        self.waiting = 0
+        self.waiting = self.unfit = 0
         self.no_tokens = False
         self._results = results
 
@@ -68,16 +69,31 @@ class BatchTransport:
         id = custom_id(body)
         results = self._results()
         found, is_first = results.get(id), results.ask(id)
-        if found is not None and len(found["choices"]) == body.get("n", 1):
+        if found is not None and _fits(found, body):
             used = USED.get()
             if used is not None:
                 used.append(id)
             return found
+        self.unfit += found is not None
         if is_first:
             self.waiting += 1
             if self.requests is not None:
                 self.requests.add(id, body)
         raise DeferredError("nothing is stored, and no server is asked: this waits for a batch")
+
+
+def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether a result has as many answers as were asked for, and the tokens where they were."""
+    choices: Sequence[Mapping[str, Any]] = found["choices"]
+    wants_tokens = "top_logprobs" in body
+    return len(choices) == body.get("n", 1) and (not wants_tokens or all(map(_has_tokens, choices)))
+
+
+def _has_tokens(choice: Mapping[str, Any]) -> bool:
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens = content if isinstance(content, list) else []
+    return bool(tokens and isinstance(tokens[0], dict) and tokens[0].get("top_logprobs"))
 
 
 @dataclass(frozen=True)
@@ -188,6 +204,11 @@ class BatchModels:
     def waiting(self) -> int:
         """Requests without a result."""
         return sum(transport.waiting for transport in self._transports.values())
+
+    @property
+    def unfit(self) -> int:
+        """Results that are no answer to their request."""
+        return sum(transport.unfit for transport in self._transports.values())
 
     @property
     def asked_for_tokens(self) -> bool:

@@ -36,6 +36,7 @@ class Report:
     Attributes:
         reading: the lines of the result files.
         left: what became of the results, see ``Results.clear``.
+        unfit: results that are no answer to their request.
         waiting: requests without a result.
         written: the batch files.
         notes: what the user must know of how answers came about.
@@ -43,6 +44,7 @@ class Report:
 
     reading: Reading
     left: Mapping[str, int]
+    unfit: int
     waiting: int
     written: tuple[Written, ...]
     notes: tuple[str, ...]
@@ -59,7 +61,12 @@ class Report:
             f"{counts[name]} {name}" for name in ("answered", "failed", "malformed", "duplicate")
         )
         yield from (f"  for example {clean(words, 300)}" for words in self.reading.examples)
-        yield f"{self.left['used']} results were used"
+        yield f"{self.left['used'] - self.unfit} results were used"
+        if self.unfit:
+            yield (
+                f"{self.unfit} results have another number of answers than was asked for, or lack "
+                "the log-probabilities"
+            )
         if self.left["kept"]:
             yield f"{self.left['kept']} results are verdicts that cannot be read"
         if self.left["unasked"]:
@@ -154,7 +161,7 @@ class Round:
             )
         written = models.publish()
         left = models.results.clear()
-        return Report(reading, left, models.waiting, written, tuple(self._notes))
+        return Report(reading, left, models.unfit, models.waiting, written, tuple(self._notes))
 
     def _note(self, line: str) -> None:
         self._notes[line] = None
