@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.batch.files import Result, custom_id
-from refusal_checks.batch.models import BatchModels, DeferredError
+from refusal_checks.batch.models import BatchModels
+from refusal_checks.batch.transport import DeferredError
 from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import ModelError

@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("retries", "transport"),
     ("client", "endpoint", "probing", "engine", "store", "replay", "identity"),
     ("judges", "candidates", "benchmarks", "labelled", "canary", "progress", "saving"),
-    ("batch.files", "batch.results"),
+    ("batch.files", "batch.results", "batch.transport"),
     ("evaluate", "mirror", "labelling", "trust"),
     ("outcome", "offenders", "baseline", "human_rate", "judge_noise"),
     ("comparison",),
