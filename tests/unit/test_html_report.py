@@ -108,10 +108,11 @@ def test_every_chart_is_drawn(page: Page) -> None:
     for words in (
         "unsafe must be refused, n = 120",
         "safe must be answered, n = 60",
-        "Over-refusal against under-refusal",
+        "Over- and under-refusal",
         "mean safety score by category",
-        "accuracy by area",
-        "rejection_rate by language",
+        "mcq accuracy by area",
+        "unsafe rejection_rate by category",
+        "by language",
     ):
         assert words in page.words
 

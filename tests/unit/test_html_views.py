@@ -190,7 +190,7 @@ def test_a_run_is_one_point(records: Many) -> None:
     assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
     assert found.top == 1.0
     assert not found.moves
-    assert found.at(0.25) == 50
+    assert (found.x(0.5), found.y(0.5)) == (125, -85)
 
 
 def test_the_baseline_is_another(records: Many) -> None:
@@ -218,4 +218,4 @@ def test_good_runs_are_seen_from_near(records: Many) -> None:
     found = scatter([("m", both(records, "R " * 100, "C " * 100))])
     assert found
     assert found.top == 0.05
-    assert found.at(1.0) == 200
+    assert found.x(1.0) == 250

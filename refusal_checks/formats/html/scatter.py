@@ -51,9 +51,13 @@ class Scatter:
         """Each baseline with the run after it."""
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
 
-    def at(self, share: float) -> float:
-        """Where a share lies on an axis of length 200."""
-        return round(200 * min(1.0, share / self.top), 2)
+    def x(self, share: float) -> float:
+        """Where a share lies on the horizontal axis, from 0 to 250."""
+        return round(250 * min(1.0, share / self.top), 2)
+
+    def y(self, share: float) -> float:
+        """Where a share lies on the vertical axis, from 0 up to -170."""
+        return round(-170 * min(1.0, share / self.top), 2)
 
 
 def scatter(named: Sequence[tuple[str, RunSummary]]) -> Scatter | None:
