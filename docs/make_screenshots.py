@@ -38,15 +38,18 @@ GATE = (
 )  # fmt: skip
 
 OPENED = """() => {
-    const benchmark = document.getElementById('benchmark');
-    benchmark.selectedIndex = benchmark.length - 1;
-    benchmark.dispatchEvent(new Event('change'));
-    const rows = [...document.querySelectorAll('#list > details')];
-    const mixed = rows.find((row) => row.querySelector('.dot + .refusing'));
-    (mixed ?? rows[0]).open = true;
+    const choose = (id, index) => {
+        const select = document.getElementById(id);
+        select.selectedIndex = index < 0 ? select.length + index : index;
+        select.dispatchEvent(new Event('change'));
+    };
+    choose('benchmark', -1);
+    const refused = [...document.getElementById('verdict')].findIndex((o) => o.label === 'refusal');
+    choose('verdict', Math.max(0, refused));
+    document.querySelector('#list > details').open = true;
     scrollTo(0, document.querySelector('.charts').offsetTop - 60);
 }"""
-"""Show the charts and, below, the harmless requests, one unfolded that has been refused once."""
+"""Show the charts and, below, the harmless requests of which an answer is a refusal."""
 
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; background: #16181d; }}

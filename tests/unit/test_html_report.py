@@ -119,7 +119,7 @@ def test_every_chart_is_drawn(page: Page) -> None:
 
 def test_the_judge_is_shown_with_its_mistakes(page: Page) -> None:
     assert "NOT trusted demo:judge was put to a frozen set" in page.words
-    assert "1 wrong verdicts behind injection" in page.words
+    assert "1 wrong verdict behind injection" in page.words
     assert "<b>said so</b>" in page.words
     assert "no exchange got a verdict" in page.words
 

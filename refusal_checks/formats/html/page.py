@@ -88,7 +88,7 @@ def page(runs: Sequence[RunFolder]) -> Iterator[str]:
         DataError: a run's folder is damaged.
     """
     views = [_view(number, run) for number, run in enumerate(runs)]
-    together = scatter([(view.candidate, view.summary) for view in views])
+    together = scatter([(view.candidate, view.summary) for view in views], baselines=False)
     style = _source("report.css")
     scripts = [_source("records.js"), _source("controls.js")]
     policy = (

@@ -60,9 +60,18 @@ class Scatter:
         return round(-170 * min(1.0, share / self.top), 2)
 
 
-def scatter(named: Sequence[tuple[str, RunSummary]]) -> Scatter | None:
-    """The plot of some runs, by candidate; None where none has both rates."""
-    points = [point for name, summary in named for point in _points(name, summary)]
+def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> Scatter | None:
+    """The plot of some runs, by candidate; None where none has both rates.
+
+    Args:
+        baselines: whether to show where each run came from.
+    """
+    points = [
+        point
+        for name, summary in named
+        for point in _points(name, summary)
+        if baselines or not point.is_baseline
+    ]
     if not points:
         return None
     most = max(max(point.over.upper, point.under.upper) for point in points)
