@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from refusal_checks import benchmarks, formats, judge_options, model_options, models, thresholds
+from refusal_checks import benchmarks, formats, judge_options, model_options, models, redact
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import (
     BenchmarkTable,
@@ -23,6 +23,7 @@ from refusal_checks.errors import UserError
 from refusal_checks.judge_options import Trust
 from refusal_checks.model_options import NamedJudge
 from refusal_checks.sources import mirror_folder
+from refusal_checks.thresholds import Thresholds, load
 
 COMMANDS = """\
     pytest --candidate ORG/MODEL --judge openai/gpt-oss-20b --junitxml report.xml
@@ -43,7 +44,7 @@ class Options:
         correction: for many gates, as the threshold files say.
         baseline: where the scores of an earlier run are; allow_incomparable: compare with it
             whatever is different.
-        stop_early: evaluate no more of a benchmark than its gates need.
+        stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
     """
 
     candidate: models.Candidate
@@ -64,6 +65,7 @@ class Options:
     baseline: Path | None = None
     allow_incomparable: bool = False
     stop_early: bool = False
+    redact: bool = False
     trust: Trust = field(default_factory=Trust)
 
     @property
@@ -137,6 +139,7 @@ def add(parser: pytest.Parser) -> None:
     )
     judge_options.add(group)
     formats.add(group)
+    redact.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
 
 
@@ -173,17 +176,17 @@ def _path(config: pytest.Config, name: str) -> Path:
     return config.invocation_params.dir / name
 
 
-def load_thresholds(config: pytest.Config) -> thresholds.Thresholds:
+def load_thresholds(config: pytest.Config) -> Thresholds:
     """The run's gates; reads no data.
 
     Raises:
         ThresholdError: a threshold file is wrong.
     """
     known = {name: found.verdicts for name, found in benchmarks.discover().items()}
-    return thresholds.load(threshold_files(config), known)
+    return load(threshold_files(config), known)
 
 
-def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, ...]:
+def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
     """Everything else, checked: the settings of one run for each candidate.
 
     Raises:
@@ -207,15 +210,16 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, 
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     known = benchmarks.catalogue(found.tables)
     candidates = model_options.read_candidates(config)
+    judges = model_options.read_judges(config)
     first = Options(
         candidate=candidates[0],
-        judges=model_options.read_judges(config),
+        judges=judges,
         sampling=_settings(config, Sampling, {**found.sampling, **_system_prompt(config)}),
         judge_sampling=_settings(config, JudgeSampling, {}, prefix="judge_"),
         multiple_choice=_settings(config, MultipleChoice, {}, prefix="mcq_"),
         limits=_settings(config, Limits, {}),
         confidence=found.settings.confidence,
-        replay_columns=_mapping(config.getoption("replay_columns")),
+        replay_columns=model_options.replay_columns(config),
         threshold_files=threshold_files(config),
         benchmarks={
             name: _tuned(known[name].at(mirror), found.tables.get(name), limit) for name in known
@@ -228,6 +232,7 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, 
         baseline=_path(config, baseline) if baseline else None,
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
+        redact=redact.read(config, [*candidates, *(judge.model for judge in judges)]),
         trust=judge_options.read(config, found.judge),
     )
     return tuple(replace(first, candidate=candidate) for candidate in candidates)
@@ -288,11 +293,3 @@ def _system_prompt(config: pytest.Config) -> dict[str, str]:
         return {"system_prompt": _path(config, name).read_text(encoding="utf-8").strip()}
     except (OSError, UnicodeDecodeError) as fault:
         raise UserError(f"--system-prompt-file {name}: cannot be read: {fault}") from None
-
-
-def _mapping(text: str) -> dict[str, str]:
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    for name, equals, column in pairs:
-        if not (name and equals and column):
-            raise UserError(f"--replay-columns {text}: write FIELD=COLUMN,FIELD=COLUMN")
-    return {name.strip(): column.strip() for name, _, column in pairs}

@@ -26,6 +26,7 @@ from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.options import Options
 from refusal_checks.progress import Progress
 from refusal_checks.records import Record
+from refusal_checks.redact import Redaction
 from refusal_checks.report import disagreements
 from refusal_checks.report.balance import balance
 from refusal_checks.report.summary import RunSummary, summarise
@@ -68,7 +69,8 @@ class Run:
         human = human_rates(options, gates, self._parts.judges)
         self._rules = Rules(options.confidence, options.correction, options.offenders, human)
         self.summary.manifest |= provenance(options.trust)
-        self._store = Store(self.folder / "store.sqlite" if options.fresh else options.store)
+        self._redaction = Redaction(options.redact)
+        self._store = Store(self._redaction.store(options.store, self.folder, options.fresh))
         try:
             self._earlier = earlier.find(options, self.summary.manifest, self._store)
         except RefusalChecksError:
@@ -127,7 +129,7 @@ class Run:
         if not self.is_alive():
             self._store.close()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-        RunFolder(self.folder).write_summary(self.summary)
+        RunFolder(self.folder).write_summary(self._redaction.summary(self.summary))
 
     def join(self) -> None:
         """Wait for the end of the evaluation."""
@@ -140,7 +142,7 @@ class Run:
 
     def fail(self, fault: BaseException) -> None:
         """Publish why outcomes that are still waited for will not come."""
-        self.summary.failure = _reason(fault)
+        self.summary.failure = self._redaction.reason(fault)
         self.board.fail(self.summary.failure)
 
     def is_alive(self) -> bool:
@@ -226,7 +228,7 @@ class Run:
         """Why the judge's verdicts decide nothing; empty where they do."""
         if self._canary.why_idle:
             return ""
-        check = self.summary.judge = await self._canary.run()
+        check = self.summary.judge = self._redaction.check(await self._canary.run())
         self.board.post_judge(JudgeOutcome(check))
         if check.is_trusted or self.options.trust.allow_untrusted:
             return ""
@@ -237,16 +239,18 @@ class Run:
 
     def _finished(self, benchmark: str, records: Sequence[Record]) -> None:
         """Decide the gates of a benchmark that is complete."""
+        records = self._redaction.judged(records)
+        shown = self._redaction.records(records)
         scores, prompts = score_all(records), self._parts.plan[benchmark]
         known = self.options.benchmarks[benchmark]
         kind = known.kind.value
         summary = summarise(records, self._rules.level, scores, len(prompts), kind)
         self.summary.benchmarks[benchmark] = summary
-        RunFolder(self.folder).write_records(benchmark, records)
+        RunFolder(self.folder).write_records(benchmark, shown)
         if self.options.trust.labels:
             self._note(self.options.trust.labels.found(benchmark, records))
         if len(self._parts.judges[benchmark]) > 1:
-            disagreements.append(self.folder, benchmark, records)
+            disagreements.append(self.folder, benchmark, shown)
         self.summary.balance = balance(
             [(found.kind, found.figures) for found in self.summary.benchmarks.values()],
             self._rules.level,
@@ -278,8 +282,8 @@ class Run:
         if isinstance(found, RefusalChecksError):
             self.summary.errors[id] = str(found)
             return Outcome(error=str(found))
-        self.summary.verdicts[id] = found
-        return Outcome(found)
+        self.summary.verdicts[id] = shown = self._redaction.verdict(found)
+        return Outcome(shown)
 
     def _order(self) -> None:
         """Benchmarks end in any order; the summary lists gates in the threshold files' order."""
@@ -288,14 +292,3 @@ class Run:
         self.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
         breached, failing = expected_breaches(gates, self._rules.level)
         self.summary.expected_breaches, self.summary.expected_failures = breached, failing
-
-
-def _reason(fault: BaseException) -> str:
-    """An exception as a reason: of a group, its first."""
-    while isinstance(fault, BaseExceptionGroup):
-        fault = fault.exceptions[0]
-    if isinstance(fault, RefusalChecksError):
-        return str(fault)
-    if isinstance(fault, asyncio.CancelledError):
-        return "the evaluation was stopped before it was complete"
-    return f"{type(fault).__name__}: {fault}"

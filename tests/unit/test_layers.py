@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finding", "early"),
     ("gate",),
     ("board", "report"),
-    ("run_folder",),
+    ("run_folder", "redact"),
     ("formats",),
     ("options", "model_options", "judge_options", "engines", "manifest"),
     ("assembly", "earlier", "suggest"),
