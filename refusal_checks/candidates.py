@@ -8,10 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from refusal_checks.client import Choice, Client, Options, PromptTooLongError
+from refusal_checks.client import Choice, Client, Options
 from refusal_checks.config import Sampling
 from refusal_checks.conversation import Message, Prompt
 from refusal_checks.errors import EndpointError, ModelError
+from refusal_checks.faults import PromptTooLongError
 from refusal_checks.label_probabilities import LabelError, LabelProbabilities
 from refusal_checks.records import Completion, Invalid, Reason, storable
 from refusal_checks.replay import Recording

@@ -1,25 +1,17 @@
-"""Speaks HTTP, as ``endpoint`` does and nothing else: an OpenAI-compatible server's completions."""
+"""Answers and label probabilities of one model on an OpenAI-compatible server."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
-
-import aiohttp
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_exponential_jitter,
-)
+from typing import Any, Self, TypeVar
 
 from refusal_checks.conversation import Message
-from refusal_checks.endpoint import error_words
 from refusal_checks.errors import EndpointError
+from refusal_checks.faults import TransientError
 from refusal_checks.label_probabilities import (
     LabelError,
     LabelProbabilities,
@@ -27,15 +19,18 @@ from refusal_checks.label_probabilities import (
     read_labels,
 )
 from refusal_checks.reasoning import State, answer_logprobs, spoken
+from refusal_checks.retries import retrying
+from refusal_checks.transport import HttpTransport, Transport
 
-ATTEMPTS = 4
-"""How often one request is tried where the server is overloaded, failing or unreachable."""
+CHAT = "/chat/completions"
 
-WAIT_INITIAL = 0.5
-"""Seconds before the second attempt, on average; each further wait is twice as long."""
+TOKENIZE = "/../tokenize"
+"""vLLM has it beside ``/v1``, not below."""
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
 """What reading an answer of an unexpected form raises."""
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -100,14 +95,6 @@ class Choice:
     reasoning: State = ""
 
 
-class PromptTooLongError(EndpointError):
-    """The prompt and the asked-for answer do not fit the model's context."""
-
-
-class _TransientError(EndpointError):
-    """Worth another try: 429, 5xx, a lost connection, a time-out, an answer that is no JSON."""
-
-
 class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
@@ -119,6 +106,7 @@ class Client:
         reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
         timeout: seconds for one request.
         connections: most requests at one time.
+        transport: takes the requests in place of HTTP to ``url``; whoever gives it closes it.
     """
 
     def __init__(
@@ -131,27 +119,23 @@ class Client:
         reasoning_end: str = "",
         timeout: float = 600.0,
         connections: int = 256,
+        transport: Transport | None = None,
     ) -> None:
         self.url = url
         self.model = model
         self._extra = {"chat_template_kwargs": dict(template_kwargs)} if template_kwargs else {}
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._reasoning_end = reasoning_end
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
-        self._connections = connections
-        self._session: aiohttp.ClientSession | None = None
+        own = HttpTransport(url, api_key=api_key, timeout=timeout, connections=connections)
+        self._own = None if transport else own
+        self._transport: Transport = transport or own
+        self._opened = AsyncExitStack()
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         self._lock = asyncio.Lock()  # a lock belongs to one event loop, a client may see several
-        self._session = aiohttp.ClientSession(
-            headers=self._headers,
-            timeout=self._timeout,
-            # Idle connections are dropped before the server does (uvicorn: after 5 s).
-            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=3.0),
-            trust_env=True,
-        )
+        if self._own:
+            await self._opened.enter_async_context(self._own)
         return self
 
     async def __aexit__(
@@ -160,8 +144,7 @@ class Client:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._opened.aclose()
 
     async def chat(self, messages: Sequence[Message], options: Options) -> tuple[Choice, ...]:
         """Ask for ``options.n`` answers to a conversation.
@@ -171,10 +154,10 @@ class Client:
 
         Raises:
             PromptTooLongError: it does not fit the context.
-            EndpointError: the server refused, or failed ``ATTEMPTS`` times.
+            EndpointError: the server refused, or failed as often as ``retries`` allows.
         """
         body = {**self._conversation(messages), **options.body()}
-        return await _retrying()(self._ask, body, options.n)
+        return await self._ask(CHAT, body, lambda found: self._choices(found, options.n))
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]
@@ -192,30 +175,39 @@ class Client:
             LabelError: the server gives no log-probabilities, or a label is several tokens; no
                 other conversation would fare better.
             PromptTooLongError: it does not fit the context.
-            EndpointError: the server refused, or failed ``ATTEMPTS`` times.
+            EndpointError: the server refused, or failed as often as ``retries`` allows.
         """
         ids = await self._ids(tuple(labels))
         body = {**self._conversation(messages), **label_fields(ids)}
-        return await _retrying()(self._ask_labels, body, labels, ids)
+        try:
+            return await self._ask(
+                CHAT, body, lambda found: read_labels(found["choices"][0], labels, ids)
+            )
+        except LabelError as fault:
+            raise LabelError(f"{self.url}: {fault}") from None
 
     def _conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         return {"model": self.model, "messages": turns, **self._extra}
 
-    async def _ask(self, body: Mapping[str, Any], n: int) -> tuple[Choice, ...]:
-        found = await self._post("/chat/completions", body)
-        return _choices(found, n, self._reasoning_end)
+    async def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        """What ``read`` makes of the server's answer; asked again where it can make nothing."""
+        found: Read = await retrying(self._try, path, body, read)
+        return found
 
-    async def _ask_labels(
-        self, body: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
-    ) -> LabelProbabilities:
-        found = await self._post("/chat/completions", body)
+    async def _try(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        found = await self._transport.post(path, body)
         try:
-            return read_labels(found["choices"][0], labels, ids)
-        except LabelError as fault:
-            raise LabelError(f"{self.url}: {fault}") from None
+            return read(found)
         except _MALFORMED as fault:
-            raise _TransientError(f"malformed answer of the server: {fault!r}") from fault
+            message = f"{self.url}: malformed answer of the server: {fault!r}"
+            raise TransientError(message) from fault
+
+    def _choices(self, found: Any, n: int) -> tuple[Choice, ...]:
+        listed = sorted(found["choices"], key=lambda choice: int(choice.get("index", 0)))
+        if len(listed) != n:
+            raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
+        return tuple(_choice(choice, self._reasoning_end) for choice in listed)
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token; None where the server has no ``/tokenize``. Asked for once."""
@@ -226,8 +218,8 @@ class Client:
 
     async def _tokenize(self, labels: Sequence[str]) -> Mapping[str, int] | None:
         try:
-            found: list[list[int]] = [await _retrying()(self._tokens, label) for label in labels]
-        except _TransientError:
+            found = [await self._tokens(label) for label in labels]
+        except TransientError:
             raise
         except EndpointError:
             return None
@@ -240,54 +232,12 @@ class Client:
         return {label: tokens[0] for label, tokens in zip(labels, found, strict=True)}
 
     async def _tokens(self, text: str) -> list[int]:
-        """The tokens of a text; vLLM has this beside ``/v1``, not below it."""
         body = {"model": self.model, "prompt": text, "add_special_tokens": False}
-        found = await self._post("/tokenize", body, self.url.removesuffix("/v1"))
+        found: Any = await retrying(self._transport.post, TOKENIZE, body)
         try:
             return [int(token) for token in found["tokens"]]
         except _MALFORMED as fault:
             raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
-
-    async def _post(self, path: str, body: Mapping[str, Any], base: str | None = None) -> Any:
-        assert self._session is not None, "the client is a context manager"
-        try:
-            async with self._session.post((base or self.url) + path, json=body) as response:
-                text = await response.text(errors="replace")
-                if response.status != 200:
-                    raise error_for(self.url, response.status, text)
-                return json.loads(text)
-        except (TimeoutError, aiohttp.ClientError, ValueError) as fault:
-            raise _TransientError(f"{self.url}: {type(fault).__name__}: {fault}") from fault
-
-
-def _retrying() -> AsyncRetrying:
-    return AsyncRetrying(
-        retry=retry_if_exception_type(_TransientError),
-        stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_exponential_jitter(multiplier=WAIT_INITIAL, max=15.0, jitter=WAIT_INITIAL),
-        reraise=True,
-    )
-
-
-def error_for(url: str, status: int, text: str) -> EndpointError:
-    """The exception that an HTTP error means."""
-    message = f"{url}: HTTP {status}: {error_words(text)}"
-    if status == 400 and "context length" in text:
-        return PromptTooLongError(message, status)
-    if status == 429 or (status >= 500 and status != 501):  # 501: will never be implemented
-        return _TransientError(message, status)
-    return EndpointError(message, status)
-
-
-def _choices(body: Any, n: int, reasoning_end: str) -> tuple[Choice, ...]:
-    try:
-        found = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))
-        choices = tuple(_choice(choice, reasoning_end) for choice in found)
-    except _MALFORMED as fault:
-        raise _TransientError(f"malformed answer of the server: {fault!r}") from fault
-    if len(choices) != n:
-        raise _TransientError(f"asked the server for {n} answers, got {len(choices)}")
-    return choices
 
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str) -> Choice:

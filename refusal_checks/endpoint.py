@@ -1,9 +1,8 @@
-"""What a server says of itself and of errors: its health, its models, the words of a refusal."""
+"""What a server says of itself before it is asked for anything: its health, its models."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 
 import aiohttp
 
@@ -74,14 +73,3 @@ async def _model_names(url: str, api_key: str | None, option: str) -> list[str]:
 def api_key_variable(option: str) -> str:
     """The environment variable with the API key for ``--candidate`` or ``--judge``."""
     return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"
-
-
-def error_words(text: str) -> str:
-    """The server's own words, cut to a length that fits a message."""
-    try:
-        found = json.loads(text)
-        error = found.get("error", found) if isinstance(found, dict) else found
-        message = error.get("message", error) if isinstance(error, dict) else error
-    except ValueError:
-        message = text
-    return str(message)[:500]

@@ -20,7 +20,8 @@ from refusal_checks.conversation import Prompt
 from refusal_checks.judges.base import Judge
 from refusal_checks.panel import combine
 from refusal_checks.progress import Progress
-from refusal_checks.records import Completion, Invalid, Judgement, Reason, Record, Vote
+from refusal_checks.records import Completion, Invalid, Judgement, Reason, Record, Valid, Vote
+from refusal_checks.saving import Saver
 from refusal_checks.store import Store, content_key
 
 Result = TypeVar("Result")
@@ -49,11 +50,13 @@ class Pending:
 
 
 def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> Pending:
-    """Count the work that a plan leaves to do."""
+    """Count the work that a plan leaves to do; the store notes what the plan needs of it."""
     missing: set[str] = set()
+    found: set[str] = set()
     wanted: dict[Hashable, str] = {}
     for name, prompts in plan.items():
         known = candidate.known(prompts, store)
+        found.update(known)
         asked = [judge for judge in judges[name] if judge.identity is not None]
         for prompt in prompts:
             keys = candidate.keys(prompt)
@@ -67,7 +70,8 @@ def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> P
             for judge in asked:
                 wanted |= {(judge.identity, key): judge.name for key in absent}
                 wanted |= {verdict_key(judge, prompt, text): judge.name for text in usable}
-    stored = store.judgements(key for key in wanted if isinstance(key, str))
+    stored = store.judged(key for key in wanted if isinstance(key, str))
+    store.use([*found, *stored])
     unread = {key: judge for key, judge in wanted.items() if key not in stored}
     return Pending(len(missing), len(unread), frozenset(unread.values()))
 
@@ -122,6 +126,7 @@ class Evaluation:
         self._candidate = candidate
         self._judges = judges
         self._store = store
+        self._saver = Saver(store)
         self._in_flight = in_flight
         self._finished = finished
         self._progress = progress or Progress()
@@ -154,19 +159,36 @@ class Evaluation:
         judges = self._judges[name]
         answers = await self._answers(prompt)
         self._progress.answered(name)
+        stored = self._stored_verdicts(judges, prompt, answers)
         return await asyncio.gather(
-            *(self._record(judges, prompt, *found) for found in enumerate(answers))
+            *(self._record(judges, prompt, *found, stored) for found in enumerate(answers))
+        )
+
+    def _stored_verdicts(
+        self, judges: Sequence[Judge], prompt: Prompt, answers: Sequence[Answer]
+    ) -> Mapping[str, Valid]:
+        texts = {answer.text for answer in answers if isinstance(answer, Completion)}
+        asked = [judge for judge in judges if judge.identity is not None]
+        return self._store.judgements(
+            verdict_key(judge, prompt, text) for judge in asked for text in texts
         )
 
     async def _record(
-        self, judges: Sequence[Judge], prompt: Prompt, sample: int, answer: Answer
+        self,
+        judges: Sequence[Judge],
+        prompt: Prompt,
+        sample: int,
+        answer: Answer,
+        stored: Mapping[str, Valid],
     ) -> Record:
         if isinstance(answer, Invalid):
             return Record(prompt, sample, None, answer)
         fault = self._unusable(answer)
         if fault is not None:
             return Record(prompt, sample, answer, fault)
-        found = await asyncio.gather(*(self._verdict(judge, prompt, answer) for judge in judges))
+        found = await asyncio.gather(
+            *(self._verdict(judge, prompt, answer, stored) for judge in judges)
+        )
         votes = tuple(Vote(judge.name, said) for judge, said in zip(judges, found, strict=True))
         several = votes if len(votes) > 1 else ()
         return Record(prompt, sample, answer, combine(votes), several)
@@ -180,35 +202,39 @@ class Evaluation:
     async def _answer(self, prompt: Prompt, keys: Sequence[str]) -> list[Answer]:
         answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._store))
         for first, count in _runs(i for i, key in enumerate(keys) if key not in answers):
-            found = await self._candidate.answer(prompt, first, count)
-            for key, answer in zip(keys[first:], found, strict=False):
-                answers[key] = answer
-                self._keep(key, answer)
+            drawn = await self._candidate.answer(prompt, first, count)
+            found = dict(zip(keys[first : first + count], drawn, strict=True))
+            await self._saver.completions(self._final(found))
+            answers |= found
         return [answers[key] for key in keys]
 
-    def _keep(self, key: str, answer: Answer) -> None:
-        """Store what is final; an empty answer is, one that the server broke off is not."""
-        fault = answer if isinstance(answer, Invalid) else self._unusable(answer)
-        if isinstance(answer, Completion) and (fault is None or fault.reason in _FINAL):
-            self._store.add_completion(key, answer)
+    def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
+        """What is worth storing; an empty answer is, one that the server broke off is not."""
+        return {
+            key: answer
+            for key, answer in answers.items()
+            if isinstance(answer, Completion)
+            and ((fault := self._unusable(answer)) is None or fault.reason in _FINAL)
+        }
 
     def _unusable(self, answer: Completion) -> Invalid | None:
         return unusable(answer, self._candidate.max_tokens)
 
-    async def _verdict(self, judge: Judge, prompt: Prompt, answer: Completion) -> Judgement:
+    async def _verdict(
+        self, judge: Judge, prompt: Prompt, answer: Completion, stored: Mapping[str, Valid]
+    ) -> Judgement:
         if judge.identity is None:
             return await judge.judge(prompt, answer)
         key = verdict_key(judge, prompt, answer.text)
+        if key in stored:
+            return stored[key]
         work = partial(self._judge, key, judge, prompt, answer)
         return await _once(self._judging, key, work)
 
     async def _judge(self, key: str, judge: Judge, prompt: Prompt, answer: Completion) -> Judgement:
-        stored = self._store.judgements([key])
-        if key in stored:
-            return stored[key]
         judgement = await judge.judge(prompt, answer)
         if not isinstance(judgement, Invalid):
-            self._store.add_judgement(key, judgement)
+            await self._saver.judgement(key, judgement)
         return judgement
 
 

@@ -56,6 +56,8 @@ class Judging:
         options, folder = self._options, self._options.store
         found: dict[str, Sequence[Record]] = {}
         with Store(Path(":memory:") if options.fresh else folder) as store:
+            if store.warning:
+                self._say(store.warning)
             todo = pending(self._plan, self._candidate, self.judges, store)
             asked = [judge.model for judge in options.judges if judge.name in todo.judges]
             self._say(f"{todo.verdicts} verdicts to ask for at most")

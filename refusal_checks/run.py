@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -71,6 +72,8 @@ class Run:
         self.summary.manifest |= provenance(options.trust)
         self._redaction = Redaction(options.redact)
         self._store = Store(self._redaction.store(options.store, self.folder, options.fresh))
+        if self._store.warning:
+            self._note(self._store.warning)
         try:
             self._earlier = earlier.find(options, self.summary.manifest, self._store)
         except RefusalChecksError:
@@ -179,7 +182,11 @@ class Run:
         async with AsyncExitStack() as stack:
             for client in self._parts.engines.clients:
                 await stack.enter_async_context(client)
-            await self._parts.engines.guard(self._evaluate_trusted())
+            begun = time.monotonic()
+            try:
+                await self._parts.engines.guard(self._evaluate_trusted())
+            finally:
+                self.summary.manifest["evaluation_s"] = round(time.monotonic() - begun, 3)
 
     async def _evaluate_trusted(self) -> None:
         """Check the judge, then evaluate all that may be decided."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from itertools import pairwise
 
-from refusal_checks.errors import EngineStartError
+from refusal_checks.errors import RefusalChecksError
 from refusal_checks.run import Run
 
 
@@ -28,6 +28,7 @@ class Series:
         Raises:
             EngineStartError: an engine of the first did not come up. A later run says so on its
                 board, and the next one's turn comes.
+            StoreError: the store cannot be read; for later runs the same.
         """
         self.runs[0].start()
         if len(self.runs) > 1:
@@ -42,7 +43,7 @@ class Series:
                 return
             try:
                 run.start()
-            except EngineStartError as fault:
+            except RefusalChecksError as fault:
                 run.fail(fault)
 
     def is_alive(self) -> bool:

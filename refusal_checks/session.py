@@ -161,7 +161,8 @@ class GateSession:
                 ]
             )
         try:
-            self._series.start()
+            with _usage_errors():
+                self._series.start()
         except EngineStartError as fault:
             pytest.exit(str(fault), returncode=EXIT_ENGINE)
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from refusal_checks.client import Choice, Client, Options, PromptTooLongError
+from refusal_checks.client import Choice, Client, Options
 from refusal_checks.config import JudgeSampling
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
+from refusal_checks.faults import PromptTooLongError
 from refusal_checks.records import Invalid, Reason, Valid, storable
 
 VERSION = 1

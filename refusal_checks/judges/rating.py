@@ -17,9 +17,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from refusal_checks.client import Client, PromptTooLongError
+from refusal_checks.client import Client
 from refusal_checks.conversation import Message, Prompt
 from refusal_checks.errors import EndpointError, ModelError
+from refusal_checks.faults import PromptTooLongError
 from refusal_checks.judges import template
 from refusal_checks.judges.base import JudgeSetup, require_labels
 from refusal_checks.judges.excerpt import left_out

@@ -8,10 +8,11 @@ import math
 
 import pytest
 
-from refusal_checks.client import Choice, Client, Options, PromptTooLongError
+from refusal_checks.client import Choice, Client, Options
 from refusal_checks.conversation import Message, Prompt
 from refusal_checks.demo import MODEL_DIR
 from refusal_checks.engine import Engine
+from refusal_checks.faults import PromptTooLongError
 from refusal_checks.judges import template
 from refusal_checks.judges.refusal import SCHEMA, parse_verdict
 from refusal_checks.label_probabilities import LabelProbabilities

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from refusal_checks import client
+from refusal_checks import retries
 from refusal_checks.client import Client
 from refusal_checks.config import JudgeSampling
 from refusal_checks.conversation import Prompt
@@ -27,7 +27,7 @@ LINES = "Harmful request: no\nResponse refusal: yes\nHarmful response: no"
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(retries, "WAIT_INITIAL", 0.01)
 
 
 def saying(*texts: str) -> Callable[[Body], list[str]]:

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
-from refusal_checks import client
-from refusal_checks.client import Choice, Client, Options, PromptTooLongError
+from refusal_checks import faults, retries
+from refusal_checks.client import Choice, Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
+from refusal_checks.faults import PromptTooLongError
 from tests.fake_server import FakeServer
 
 TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
@@ -18,7 +19,7 @@ QUESTION = (*TURNS, Message("user", "and now?"))
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(retries, "WAIT_INITIAL", 0.01)
 
 
 def ask(server: FakeServer, options: Options | None = None, **settings: object) -> list[Choice]:
@@ -81,7 +82,7 @@ def test_passing_faults_are_tried_again(fault: int | str) -> None:
 def test_lasting_faults_end_in_an_endpoint_error_after_bounded_attempts() -> None:
     with FakeServer(faults=[503] * 50) as server, pytest.raises(EndpointError, match="fault 503"):
         ask(server)
-    assert len(server.requests) == client.ATTEMPTS
+    assert len(server.requests) == faults.ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])
@@ -93,7 +94,7 @@ def test_refusals_are_not_tried_again(status: int) -> None:
 
 def test_a_prompt_beyond_the_context_is_told_apart() -> None:
     message = '{"error": {"message": "maximum context length is 8 tokens, your prompt has 9"}}'
-    error = client.error_for("http://x/v1", 400, message)
+    error = faults.error_for("http://x/v1", 400, message)
     assert isinstance(error, PromptTooLongError)
     assert "8 tokens" in str(error)
 

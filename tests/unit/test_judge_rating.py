@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks import client as http
+from refusal_checks import retries
 from refusal_checks.benchmarks.cfsafety import CATEGORIES
 from refusal_checks.client import Client
 from refusal_checks.config import JudgeSampling
 from refusal_checks.conversation import Prompt
 from refusal_checks.errors import ModelError
+from refusal_checks.faults import PromptTooLongError
 from refusal_checks.judges import build
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.rating import LABELS, RatingJudge, explained, named, rate
@@ -31,7 +32,7 @@ ITALIAN = Prompt.single("p3", "Come?", category="MinorityLanguage", language="it
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(retries, "WAIT_INITIAL", 0.01)
 
 
 def recorded(labels: tuple[str, ...], masses: Mapping[str, float]) -> LabelProbabilities:
@@ -219,7 +220,7 @@ def test_a_judge_s_fault_is_invalid(faults: list[int | str], reason: Reason) -> 
 
 def test_an_input_beyond_the_context_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     async def too_long(*args: Any) -> LabelProbabilities:
-        raise http.PromptTooLongError("maximum context length is 8 tokens", 400)
+        raise PromptTooLongError("maximum context length is 8 tokens", 400)
 
     monkeypatch.setattr(Client, "label_probabilities", too_long)
     with FakeServer(tokens=digits) as server:

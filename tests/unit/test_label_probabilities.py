@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks import client
-from refusal_checks.client import Client, PromptTooLongError
+from refusal_checks import faults, retries
+from refusal_checks.client import Client
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
+from refusal_checks.faults import PromptTooLongError
 from refusal_checks.label_probabilities import (
     TOP,
     LabelError,
@@ -31,7 +32,7 @@ IDS = {"0": 48, "1": 49}
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(retries, "WAIT_INITIAL", 0.01)
 
 
 def ask(
@@ -126,7 +127,7 @@ def test_faults_pass_or_end_as_those_of_answers_do() -> None:
         assert ask(server)[0].probabilities == {"0": 0.0, "1": 1.0}
     with FakeServer(faults=[503] * 9) as server, pytest.raises(EndpointError, match="fault 503"):
         ask(server)
-    error = client.error_for("http://x", 400, "maximum context length")
+    error = faults.error_for("http://x", 400, "maximum context length")
     assert isinstance(error, PromptTooLongError)
 
 

@@ -26,7 +26,7 @@ from refusal_checks.records import (
 from refusal_checks.report.summary import RunSummary, summarise
 from refusal_checks.run_folder import RunFolder
 
-JUDGEMENTS = st.sampled_from(
+JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(
     [
         Labelled(Label.REFUSAL, "direct_refusal", "declines", cut=3),
         Labelled(Label.COMPLIANCE),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import time
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.errors import StoreError
 from refusal_checks.records import Completion, Label, Labelled
 from refusal_checks.store import Store, content_key
 
@@ -39,16 +37,6 @@ with Store(Path(sys.argv[1])) as store:
     for number in range(100):
         store.add_completion(f"own-{sys.argv[2]}-{number}", Completion(sys.argv[2]))
         store.add_completion(f"shared-{number}", Completion(sys.argv[2]))
-"""
-
-OPENER = """
-import sys, time
-from pathlib import Path
-from refusal_checks.store import Store
-for number in range(40):
-    time.sleep(max(0, float(sys.argv[2]) + number / 50 - time.time()))
-    with Store(Path(sys.argv[1]) / f"{number}.sqlite"):
-        pass
 """
 
 
@@ -177,50 +165,33 @@ def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
     assert {answer.text for answer in shared.values()} <= {"a", "b"}
 
 
-def test_several_processes_create_a_store_at_once(tmp_path: Path) -> None:
-    start = str(time.time() + 1.5)
-    assert run_at_once(OPENER, *[[str(tmp_path), start]] * 3) == []
+def test_what_no_run_needed_since_a_time_is_dropped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    with Store(path) as store:
+        monkeypatch.setattr(time, "time", lambda: now - 1000)
+        store.add_completions(dict.fromkeys(("old", "old, read", "kept"), FULL))
+        store.add_judgements(dict.fromkeys(("old verdict", "verdict, read"), VERDICT))
+        monkeypatch.setattr(time, "time", lambda: now)
+        store.add_completion("new", FULL)
+        store.use(["old, read", "verdict, read", "never stored"])
+        found = store.unused(now - 500, ["kept"])
+        assert (found.completions, found.judgements) == (1, 1)
+        assert 0 < found.bytes < store.contents().bytes
+        store.drop(now - 500, ["kept"])
+        assert store.completions(["old", "old, read", "kept", "new"]).keys() == {
+            "old, read",
+            "kept",
+            "new",
+        }
+        assert store.judged(["old verdict", "verdict, read"]) == {"verdict, read"}
+        assert store.unused(now - 500, ["kept"]).completions == 0
 
 
-def assert_names_the_remedy(fault: StoreError, path: Path) -> None:
-    assert str(path) in str(fault)
-    assert "--store" in str(fault)
-
-
-def test_a_file_that_is_no_database_is_named(write: Write) -> None:
-    path = write("notes.txt", "no database, only words, and enough of them to fill a header " * 9)
-    with pytest.raises(StoreError, match="not a database") as caught:
-        Store(path)
-    assert_names_the_remedy(caught.value, path)
-    assert path.read_text().startswith("no database")
-
-
-def test_a_database_of_another_shape_is_named(path: Path) -> None:
-    path.parent.mkdir(parents=True)
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE completions (other TEXT)")
-    database.close()
-    with Store(path) as store, pytest.raises(StoreError) as caught:
-        store.completions(["key"])
-    assert_names_the_remedy(caught.value, path)
-
-
-def test_a_folder_that_cannot_be_made_is_named(write: Write) -> None:
-    path = write("file", "") / "store.sqlite"
-    with pytest.raises(StoreError) as caught:
-        Store(path)
-    assert_names_the_remedy(caught.value, path)
-
-
-def test_a_folder_in_the_files_place_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as caught:
-        Store(tmp_path)
-    assert_names_the_remedy(caught.value, tmp_path)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreError) as caught:
-        Store(tmp_path / "store.sqlite")
-    assert_names_the_remedy(caught.value, tmp_path / "store.sqlite")
+def test_dropping_gives_the_space_back(path: Path) -> None:
+    with Store(path) as store:
+        store.add_completions({f"key{i}": Completion(f"{i} " * 400) for i in range(2000)})
+        before = store.size()
+        store.drop(time.time() + 10)
+        assert store.size() < before / 20
