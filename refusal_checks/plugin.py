@@ -13,7 +13,7 @@ from refusal_checks import formats, options
 from refusal_checks.benchmarks import Kind
 from refusal_checks.errors import DataError, EvaluationError
 from refusal_checks.gate import Verdict
-from refusal_checks.report import failure, junit, terminal, words
+from refusal_checks.report import failure, footer, junit, terminal, words
 from refusal_checks.report import judge as judge_report
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
@@ -214,23 +214,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if not runs:
         return
     terminalreporter.section("refusal checks")
+    verbose = config.option.verbose > 0
+    for line in terminal.lines([run.summary for run in runs], verbose):
+        for text, markup in line.pieces:
+            terminalreporter.write(text, **markup)
+        terminalreporter.line("")
     for run in runs:
-        for line in _summary_lines(run, config.option.verbose):
-            terminalreporter.write_line(line)
-    for line in config.stash.get(_WRITTEN, []):
-        terminalreporter.write_line(line)
-
-
-def _summary_lines(run: Run, verbose: int) -> Iterator[str]:
-    yield from terminal.table(run.summary, 20 if verbose <= 0 else len(run.summary.verdicts))
-    if verbose > 0:
-        yield from terminal.groups(run.summary)
-        yield from terminal.provenance(run.summary)
-    names = [judge.name for judge in run.options.judges]
-    judges = f"judge{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    yield f"candidate {run.options.candidate.name}, {judges}"
-    yield from terminal.disagreements(run.summary, run.folder)
-    yield f"run folder {run.folder}"
+        for text in footer.lines(run.summary, run.folder):
+            terminalreporter.write_line(text)
+    for text in config.stash.get(_WRITTEN, []):
+        terminalreporter.write_line(text)
 
 
 @pytest.hookimpl(trylast=True)

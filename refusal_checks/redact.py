@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from asyncio import CancelledError
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def read(config: pytest.Config, models: Iterable[Candidate | JudgeModel]) -> bool:
+def read(config: pytest.Config, models: Sequence[Candidate | JudgeModel]) -> bool:
     """Whether this run shows no texts.
 
     Args:
@@ -80,14 +80,14 @@ def read(config: pytest.Config, models: Iterable[Candidate | JudgeModel]) -> boo
     return wanted
 
 
-def require_silent(models: Iterable[Candidate | JudgeModel]) -> None:
+def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
     """Refuse engines that would write prompts or answers into their logs.
 
     Raises:
         ModelError: one is asked to.
     """
-    for model in models:
-        for argument in model.args if isinstance(model, Served) else ():
+    for model in (found for found in models if isinstance(found, Served)):
+        for argument in model.args:
             if argument.replace("_", "-").startswith(_LOGS_TEXTS):
                 raise ModelError(
                     f"--redact: {argument} makes vLLM log prompts or answers; leave it out of "

@@ -22,7 +22,7 @@ from refusal_checks.gate import Verdict, decide_all
 from refusal_checks.identity import Model
 from refusal_checks.judge_check import Canary, human_rates, provenance
 from refusal_checks.judge_noise import noise
-from refusal_checks.manifest import manifest
+from refusal_checks.manifest import effort, facts, manifest
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.options import Options
 from refusal_checks.progress import Progress
@@ -103,11 +103,14 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
-        self.board.open(self._provenance())
+        self.board.open(facts(self.summary.manifest))
         if self._canary.why_idle:
             self.board.post_judge(JudgeOutcome(idle=self._canary.why_idle))
         asked = self._canary.pending().judges.union(*(todo.judges for todo in todos))
-        engines.start(self._models(todos[0].answers, asked), self._say)
+        models = self._models(todos[0].answers, asked)
+        begun = time.monotonic()
+        engines.start(models, self._say)
+        self.summary.manifest |= effort(plan, candidate, todos, models, time.monotonic() - begun)
         self._thread = threading.Thread(target=self._run, name="evaluation", daemon=True)
         self._thread.start()
 
@@ -161,15 +164,6 @@ class Run:
     def _note(self, line: str) -> None:
         if line not in self.summary.notes:
             self.summary.notes.append(line)
-
-    def _provenance(self) -> dict[str, str]:
-        """What JUnit properties say of a run, besides a gate's figures."""
-        known = self.summary.manifest
-        own = {"candidate": known["candidate"], "judge": known["judge"]}
-        for name, found in known["data"].items():
-            own[f"data_revision/{name}"] = found["revision"]
-            own[f"judge_prompt_sha256/{name}"] = ", ".join(known["judge_prompts"][name].values())
-        return own
 
     def _run(self) -> None:
         try:

@@ -145,7 +145,10 @@ def test_engines_that_log_texts_are_refused(argument: str) -> None:
 
 
 def test_a_server_that_logs_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    models = [Served("m", "m", ("--enable-lora",)), Attached("a", "http://h/v1", "")]
+    models: list[Served | Attached] = [
+        Served("m", "m", ("--enable-lora",)),
+        Attached("a", "http://h/v1", ""),
+    ]
     redact.require_silent(models)
     monkeypatch.setenv("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "True")
     with pytest.raises(ModelError, match="VLLM_DEBUG_LOG_API_SERVER_RESPONSE"):

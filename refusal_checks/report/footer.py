@@ -1,0 +1,88 @@
+"""What a run's figures were found with: models, judge, engines, tokens, time, and where all is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.report import judge
+from refusal_checks.report.disagreements import FILE
+from refusal_checks.report.remarks import WIDTH
+from refusal_checks.report.summary import RunSummary
+from refusal_checks.report.text import clean, wrapped
+
+
+def lines(summary: RunSummary, folder: Path) -> Iterator[str]:
+    """Lines on one run; only paths are longer than a terminal is wide.
+
+    Args:
+        folder: the run's.
+    """
+    for line in _found_with(summary, folder):
+        yield from wrapped(line, WIDTH)
+    if summary.manifest.get("store"):
+        yield f"store {summary.manifest['store']}"
+    yield f"run folder {folder}"
+
+
+def _found_with(summary: RunSummary, folder: Path) -> Iterator[str]:
+    known = summary.manifest
+    judges = list(known.get("models", {}).get("judges", {}))
+    named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
+    yield clean(f"candidate {known.get('candidate')}, {named}", 1000)
+    if summary.judge:
+        yield from judge.lines(summary.judge)
+    yield from disagreements(summary, folder)
+    yield from _engines(known.get("engines") or {})
+    yield from _tokens(known.get("tokens") or {})
+    yield from _time(summary)
+
+
+def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
+    """Where several judges were asked: one line that says how often they disagree, and where."""
+    found = {name: b.disputed for name, b in summary.benchmarks.items() if b.disputed is not None}
+    if not found:
+        return
+    count = sum(found.values())
+    answers = sum(summary.benchmarks[name].answers for name in found)
+    by_name = ", ".join(f"{name} {disputed}" for name, disputed in found.items() if disputed)
+    listed = f" ({by_name}): {folder / FILE}" if count else ""
+    yield f"judges disagree on {count} of {answers} answers{listed}"
+
+
+def _engines(found: Mapping[str, Any]) -> Iterator[str]:
+    if not found:
+        return
+    named = [f"{how} {clean(', '.join(found[how]))}" for how in ("started", "attached")
+             if found.get(how)]  # fmt: skip
+    ready = f", ready after {found['ready_s']:.0f} s" if found.get("started") else ""
+    yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
+
+
+def _tokens(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """What each role's requests cost, as its servers counted."""
+    named = [
+        f"{role} {used['prompt']:,} read"
+        + (f" ({used['cached']:,} from a cache)" if used.get("cached") else "")
+        + f", {used['output']:,} written"
+        for role, used in found.items()
+        if used.get("requests")
+    ]
+    if named:
+        yield f"tokens {'; '.join(named)}"
+
+
+def _time(summary: RunSummary) -> Iterator[str]:
+    """How long the answers took, and how many of them were there before."""
+    known, asked = summary.manifest, summary.manifest.get("asked")
+    seconds = known.get("evaluation_s")
+    if seconds is None or not asked:
+        return
+    answers = sum(found.answers for found in summary.benchmarks.values())
+    rate = f", {answers / seconds:.0f} a second" if seconds else ""
+    yield (
+        f"time {seconds:.1f} s for {answers} answers with their verdicts{rate}; "
+        f"{asked['reused']} answers were stored, at most {asked['answers']} were generated and "
+        f"{asked['verdicts']} verdicts asked for"
+    )
