@@ -12,6 +12,7 @@ import pytest
 from refusal_checks import formats, options
 from refusal_checks.benchmarks import Kind
 from refusal_checks.errors import DataError, EvaluationError
+from refusal_checks.formats import github
 from refusal_checks.gate import Verdict
 from refusal_checks.report import failure, footer, junit, terminal, words
 from refusal_checks.report import judge as judge_report
@@ -222,6 +223,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for run in runs:
         for text in footer.lines(run.summary, run.folder):
             terminalreporter.write_line(text)
+    for text in github.commands([run.summary for run in runs]):
+        terminalreporter.write_line(text)
     for text in config.stash.get(_WRITTEN, []):
         terminalreporter.write_line(text)
 

@@ -143,8 +143,8 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
             "candidate org/model, judge org/judge",
             "engine started org/model, org/judge, ready after 41 s",
             "tokens candidate 1,200 read (200 from a cache), 50 written",
-            "time 0.5 s for 2 answers with their verdicts, 4 a second; 1 answers were stored, at most "
-            "1 were generated and 2 verdicts asked for",
+            "time 0.5 s for 2 answers with their verdicts, 4 a second; 1 answers were stored, at "
+            "most 1 were generated and 2 verdicts asked for",
             "store store.sqlite",
             "run folder runs/one",
         ]
