@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from refusal_checks.formats import github
 from refusal_checks.gate import Verdict
 from refusal_checks.report import failure, footer, junit, terminal, words
 from refusal_checks.report import judge as judge_report
+from refusal_checks.report.live import Live
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
 from refusal_checks.session import GateSession
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from refusal_checks.run import Run
 
 _SESSION = pytest.StashKey[GateSession]()
+_LIVE = pytest.StashKey[Live]()
 _HEADLINE = pytest.StashKey[str]()
 _WRITTEN = pytest.StashKey[list[str]]()
 
@@ -105,18 +106,9 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 
 def _start(config: pytest.Config, nodeids: list[str]) -> None:
-    config.stash[_SESSION].start(nodeids, lambda line: _say(config, line))
-
-
-def _say(config: pytest.Config, line: str) -> None:
-    """Show a line at once, whatever is being captured; nothing under -q or without a terminal."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or config.option.verbose < 0:
-        return
-    capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture else nullcontext():
-        reporter.ensure_newline()
-        reporter.write_line(line)
+    session = config.stash[_SESSION]
+    live = config.stash.setdefault(_LIVE, Live(config, lambda: session.current))
+    session.start(nodeids, live.say)
 
 
 @pytest.fixture
@@ -194,6 +186,8 @@ def pytest_runtest_makereport(
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End the runs, then write the files that show them."""
     gates = session.config.stash[_SESSION]
+    if _LIVE in session.config.stash:
+        session.config.stash[_LIVE].stop()
     gates.close()
     session.config.stash[_WRITTEN] = list(_written(session.config, gates.runs))
 
