@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
-from refusal_checks.errors import EvaluationError
+from refusal_checks.errors import EvaluationError, UserError
 from refusal_checks.gate import Verdict
 from refusal_checks.trust import JudgeCheck
 
@@ -24,6 +24,9 @@ Found = TypeVar("Found")
 
 POLL = 0.05
 """Seconds between two looks."""
+
+_RESERVE = 8192
+"""Bytes kept on the disk for the reason why an evaluation ended."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,19 @@ class Board:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._failure = folder / "failure.txt"
+        self._reserve = folder / "reserve"
 
     def open(self, provenance: Mapping[str, str]) -> None:
-        """Start: publish where the run's figures come from."""
-        write_json(self.folder / "provenance.json", dict(provenance))
+        """Start: publish where the run's figures come from.
+
+        Raises:
+            UserError: the folder cannot be written.
+        """
+        try:
+            write_json(self.folder / "provenance.json", dict(provenance))
+            _write(self._reserve, bytes(_RESERVE))
+        except OSError as fault:
+            raise UserError(f"{self.folder}: cannot be written: {fault.strerror}") from None
 
     def provenance(self) -> dict[str, str]:
         """Where the run's figures come from, by name."""
@@ -68,8 +80,22 @@ class Board:
         _write(self._file(benchmark), data)
 
     def fail(self, reason: str) -> None:
-        """Publish that the evaluation has ended without what is still waited for."""
-        _write(self._failure, reason.encode("utf-8", "replace"))
+        """Publish that the evaluation has ended without what is still waited for.
+
+        On a full disk the reserve's place is used, since tests would wait for ever otherwise.
+        """
+        data = reason.encode("utf-8", "replace")
+        try:
+            _write(self._failure, data)
+        except OSError:
+            with self._reserve.open("r+b") as file:
+                file.write(data[:_RESERVE])
+                file.truncate()
+            self._reserve.replace(self._failure)
+
+    def close(self) -> None:
+        """End: nothing more will be published."""
+        self._reserve.unlink(missing_ok=True)
 
     def outcomes(self, benchmark: str) -> dict[str, Outcome] | None:
         """The outcomes of a benchmark's gates, None while it is not complete."""

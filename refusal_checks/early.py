@@ -45,9 +45,15 @@ class EarlyStopping:
             gate.id: sum(_concerns(gate, prompt) for prompt in prompts[gate.benchmark])
             for gate in gates
         }
-        self._watches: dict[str, list[_Watch]] = {name: [] for name in prompts}
-        for gate in gates:
-            watch = _Watch(gate, self._population(gate), level)
+        self._gates = gates
+        self._benchmarks = tuple(prompts)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all answers, so that a benchmark that was broken off can begin again."""
+        self._watches: dict[str, list[_Watch]] = {name: [] for name in self._benchmarks}
+        for gate in self._gates:
+            watch = _Watch(gate, self._population(gate), self._level)
             self._watches[gate.benchmark].append(watch)
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:

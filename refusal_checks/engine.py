@@ -17,8 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from refusal_checks import endpoint
 from refusal_checks.errors import EngineDiedError, EngineStartError, ModelError
+from refusal_checks.placement.parallel import Parallel
+from refusal_checks.placement.values import Place
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
@@ -26,11 +30,17 @@ POLL = 0.5
 STOP_TIMEOUT = 15.0
 """Seconds that a server may take to end before its process group is killed."""
 
+GROUP_TIMEOUT = 10.0
+"""Seconds that killed processes may take to be gone."""
+
 LOG_LINES = 25
 """Last lines of the log that an error shows."""
 
 STRUCTURED_OUTPUTS = '{"backend": "xgrammar", "disable_any_whitespace": true}'
 """vLLM's settings for constrained answers; forbidding white space needs a named backend."""
+
+NO_PLACE = Place()
+"""An engine that has the machine for itself."""
 
 _NOISE = re.compile(r'leaked|nanobind|skipped remainder|"(GET|POST) /')
 """Lines of a log that never say why an engine ended, but often come last."""
@@ -64,70 +74,73 @@ def require_vllm() -> None:
         )
 
 
-def command(spec: EngineSpec, port: int, share: float = 1.0) -> list[str]:
-    """The server's command line; what the user passes comes last and wins.
-
-    Args:
-        share: this engine's part of each GPU's memory, where several engines share it.
-    """
+def command(spec: EngineSpec, port: int, place: Place = NO_PLACE) -> list[str]:
+    """The server's command line; what the user passes comes last and wins."""
     ours = ["--host", "127.0.0.1", "--port", str(port)]
     # The sampling of a run is what its settings say, not what a model's folder suggests.
     ours += ["--generation-config", "vllm", "--shutdown-timeout", "3"]
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
     ours += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
     if runs_on_cpu():
-        ours += ["--enforce-eager", "--dtype", "bfloat16", "--distributed-executor-backend", "uni"]
         # A seeded request whose prompt is split between two steps stops the CPU engine: its
         # generators have no offset to rewind ("CPU Generator does not use offset").
-        ours += ["--no-enable-chunked-prefill"]
-    elif share < 1:
-        ours += ["--gpu-memory-utilization", f"{0.9 * share:.2f}"]
+        ours += ["--enforce-eager", "--dtype", "bfloat16", "--no-enable-chunked-prefill"]
+        if _in_one_process(spec):
+            ours += ["--distributed-executor-backend", "uni"]
     module = "vllm.entrypoints.openai.api_server"
-    return [sys.executable, "-m", module, "--model", spec.model, *ours, *spec.args]
+    return [sys.executable, "-m", module, "--model", spec.model, *ours, *place.args, *spec.args]
 
 
-def environment(api_key: str, index: int = 0, count: int = 1) -> dict[str, str]:
-    """The server's environment; variables that the user has set win over all but the key.
+def environment(api_key: str, spec: EngineSpec, place: Place = NO_PLACE) -> dict[str, str]:
+    """The server's environment; variables that the user has set win over all but key and devices.
 
-    Args:
-        index, count: this engine's number among those that run at the same time.
+    The devices of a place are some of those that the user left visible.
     """
-    defaults = {"VLLM_NO_USAGE_STATS": "1"}
+    defaults = {"VLLM_NO_USAGE_STATS": "1", **place.env}
     if runs_on_cpu():
-        # Else the platform turns the uni executor back into one more process to start.
-        defaults |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
-        if count > 1:
-            cores = sorted(os.sched_getaffinity(0))[index::count]
-            defaults["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, cores)) or "auto"
+        defaults.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+        if _in_one_process(spec):
+            # Else the platform turns the uni executor back into one more process to start.
+            defaults["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    # nvidia-smi numbers GPUs by their bus, and CUDA does so only where it is told to.
+    devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
+    if devices:
+        defaults["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     # In the environment and not in the arguments, where every user of the machine could read it.
-    return {**defaults, **os.environ, "VLLM_API_KEY": api_key}
+    return {**defaults, **os.environ, **devices, "VLLM_API_KEY": api_key}
+
+
+def _in_one_process(spec: EngineSpec) -> bool:
+    """Whether model and scheduler can share a process, which starts fastest on a CPU.
+
+    Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores.
+    """
+    parallel = Parallel.of(spec.args)
+    return parallel.ranks == 1 and parallel.executor in ("", "uni")
 
 
 class Engine:
-    """One vLLM server.
+    """One vLLM server, which can be started again under the same address and key.
 
     Args:
-        log: file for everything that the server prints.
-        share: see ``command``; index, count: see ``environment``.
+        log: file for everything that the server prints; each start adds to it.
         argv: another command than vLLM's own, given the port.
+
+    Attributes:
+        place: what the next start gives it.
     """
 
     def __init__(
-        self,
-        spec: EngineSpec,
-        log: Path,
-        *,
-        index: int = 0,
-        count: int = 1,
-        argv: Callable[[int], list[str]] | None = None,
+        self, spec: EngineSpec, log: Path, *, argv: Callable[[int], list[str]] | None = None
     ) -> None:
         self.spec = spec
         self.log = log
+        self.place = NO_PLACE
         self.api_key = secrets.token_urlsafe(24)
         self.port = _free_port()
-        self.command = argv(self.port) if argv else command(spec, self.port, 1 / count)
-        self._environment = environment(self.api_key, index, count)
+        self._argv = argv
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
         self._status = ""
 
     @property
@@ -135,16 +148,24 @@ class Engine:
         """Base URL of the API, ending in ``/v1``."""
         return f"http://127.0.0.1:{self.port}/v1"
 
+    @property
+    def command(self) -> list[str]:
+        """The server's command line."""
+        return self._argv(self.port) if self._argv else command(self.spec, self.port, self.place)
+
     def launch(self) -> None:
         """Start the server's process, under a guard that ends it when this process dies."""
+        self.stop()
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
+        cores = ",".join(map(str, self.place.cores)) or "all"
+        with self.log.open("ab") as log:
+            self._log_start, self._status = log.tell(), ""
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "refusal_checks.guard", *self.command],
+                [sys.executable, "-m", "refusal_checks.guard", cores, *self.command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=self._environment,
+                env=environment(self.api_key, self.spec, self.place),
                 start_new_session=True,
             )
 
@@ -178,7 +199,7 @@ class Engine:
     def require_running(self) -> None:
         """Raise EngineDiedError where the server has ended, whatever its status."""
         if not self.is_running():
-            raise EngineDiedError(self._report("ended during the run"))
+            raise EngineDiedError(self.report("ended during the run"))
 
     def stop(self) -> None:
         """End the server and every process it started; does nothing the second time."""
@@ -188,17 +209,18 @@ class Engine:
         process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_TIMEOUT)
-        _kill_group(process.pid)
+        _end_group(process.pid)
         with process:  # closes its pipes and reaps it
             pass
 
     def _start_error(self, what: str) -> EngineStartError:
-        error = EngineStartError(self._report(what))
+        error = EngineStartError(self.report(what))
         self.stop()
         return error
 
-    def _report(self, what: str) -> str:
-        text = self.log.read_text(encoding="utf-8", errors="replace")
+    def report(self, what: str) -> str:
+        """What happened, with the command, its exit status and the last lines of its log."""
+        text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
         lines = [line for line in text.splitlines() if not _NOISE.search(line)][-LOG_LINES:]
         return "\n".join(
             [
@@ -217,10 +239,28 @@ class Engine:
         return self._status or "unknown, it was killed"
 
 
-def _kill_group(leader: int) -> None:
-    """Kill what a dead leader may have left behind."""
+def _end_group(leader: int) -> None:
+    """Kill what a dead leader may have left behind; returns when that holds no device any more."""
+    deadline = time.monotonic() + GROUP_TIMEOUT
+    while _lives(leader) and time.monotonic() < deadline:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _lives(group: int) -> bool:
+    """Whether a process group has a member that is more than an entry in the process table."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        os.killpg(group, 0)
+        return any(_belongs(process, group) for process in psutil.process_iter())
+    return False
+
+
+def _belongs(process: psutil.Process, group: int) -> bool:
+    try:
+        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ProcessLookupError):
+        return False
 
 
 def _free_port() -> int:

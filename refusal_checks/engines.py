@@ -1,22 +1,29 @@
-"""The engines of one run: which are needed, who shares one, and how to reach them."""
+"""The engines of one run: which are needed, who shares one, where they run, how to reach them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from refusal_checks import endpoint, engine
 from refusal_checks.client import Client
 from refusal_checks.engine import Engine, EngineSpec
+from refusal_checks.errors import EngineDiedError
 from refusal_checks.identity import Model
 from refusal_checks.models import Attached, Served
 from refusal_checks.options import Options
+from refusal_checks.placement import devices, weights
+from refusal_checks.placement.choice import choose
+from refusal_checks.placement.values import Demand, Placement
 
 WATCH = 1.0
 """Seconds between two looks at running engines."""
+
+Say = Callable[[str], None]
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Engines:
@@ -24,19 +31,26 @@ class Engines:
 
     Attributes:
         clients: the connections that were made, to be opened where they are used.
+        placement: of the engines that the last ``place`` was asked for.
+
+    Raises:
+        UserError: the engines cannot be placed as the options say.
     """
 
     def __init__(self, options: Options, folder: Path) -> None:
         self.clients: list[Client] = []
         self._options = options
         models = (options.candidate, *(judge.model for judge in options.judges))
-        specs = list(dict.fromkeys(_spec(model) for model in models if isinstance(model, Served)))
+        specs = dict.fromkeys(_spec(model) for model in models if isinstance(model, Served))
         if specs:
             engine.require_vllm()
         self._engines = {
-            spec: Engine(spec, folder / f"engine-{index}.log", index=index, count=len(specs))
-            for index, spec in enumerate(specs)
+            spec: Engine(spec, folder / f"engine-{index}.log") for index, spec in enumerate(specs)
         }
+        self._started: list[Engine] = []
+        self._restarted: set[Engine] = set()
+        self._is_closed = False
+        self.placement = self.place(models)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
         """A client for a model; a server that others run is asked for the model first.
@@ -65,57 +79,127 @@ class Engines:
         self.clients.append(connection)
         return connection
 
-    def start(self, models: Iterable[Model], say: Callable[[str], None]) -> None:
-        """Start the engines of the models that are needed; returns when all are ready.
+    def place(self, models: Iterable[Model]) -> Placement:
+        """Choose where the engines of these models run; nothing is started yet.
 
-        On a CPU they load at the same time; on a GPU one after the other, since vLLM's memory
-        profiling fails where two engines start at once.
+        Raises:
+            UserError: they cannot be placed as the options say.
+        """
+        needed = {_spec(model) for model in models if isinstance(model, Served)}
+        found = [own for spec, own in self._engines.items() if spec in needed]
+        here = devices.cpu if engine.runs_on_cpu() else devices.gpus
+        self.placement = choose(
+            here() if found else devices.NONE,
+            [self._demand(own.spec) for own in found],
+            self._options.placement,
+        )
+        for own, place in zip(found, self.placement.places, strict=True):
+            own.place = place
+        self._placed = found
+        return self.placement
+
+    def _demand(self, spec: EngineSpec) -> Demand:
+        candidate = self._options.candidate
+        judges = [judge.model for judge in self._options.judges]
+        return Demand(
+            spec.model,
+            spec.args,
+            weights.gib(spec.model, spec.args),
+            answers=isinstance(candidate, Served) and _spec(candidate) == spec,
+            judges=spec in [_spec(model) for model in judges if isinstance(model, Served)],
+        )
+
+    def start(self, say: Say, turn: int = 0) -> None:
+        """Start the placed engines whose turn it is, and stop others; returns when all are ready.
+
+        On a GPU that several share they load one after the other, since vLLM's memory profiling
+        fails where two engines start at once.
 
         Raises:
             EngineStartError: one did not come up; all are stopped then.
         """
-        needed = {_spec(model) for model in models if isinstance(model, Served)}
-        engines = [found for spec, found in self._engines.items() if spec in needed]
-        together = [engines] if engine.runs_on_cpu() else [[found] for found in engines]
+        self.stop()
+        self._started = [own for own in self._placed if own.place.turn == turn]
+        alone = engine.runs_on_cpu() or self.placement.kind == "split"
+        groups = [self._started] if alone else [[own] for own in self._started]
         try:
-            for group in together:
-                self._start_group(group, say)
+            for group in groups:
+                self._launch(group, say)
         except BaseException:
             self.stop()
             raise
 
-    def _start_group(self, group: list[Engine], say: Callable[[str], None]) -> None:
-        for found in group:
-            say(f"starting vLLM for {found.spec.model} (log: {found.log})")
-            found.launch()
-        for found in group:
-            found.wait_ready(self._options.limits.start_timeout, say)
+    def _launch(self, group: Sequence[Engine], say: Say) -> None:
+        for own in group:
+            say(f"starting vLLM for {own.spec.model} (log: {own.log})")
+            own.launch()
+        for own in group:
+            own.wait_ready(self._options.limits.start_timeout, say)
 
-    async def watch(self) -> None:
-        """Return never; raise EngineDiedError when an engine that was started has ended."""
-        started = [found for found in self._engines.values() if found.is_running()]
+    def require_running(self) -> None:
+        """Raise EngineDiedError where an engine that was started has ended."""
+        for own in self._started:
+            own.require_running()
+
+    async def guard(self, work: Work, say: Say) -> None:
+        """Do the work; where an engine ends, start it again, once, and do the work again.
+
+        Args:
+            work: what is not to be repeated, it must itself remember.
+            say: takes a line on each engine that was started again.
+
+        Raises:
+            EngineDiedError: an engine has ended for the second time.
+            EngineStartError: one that has ended did not come up again.
+        """
         while True:
-            for found in started:
-                found.require_running()
-            await asyncio.sleep(WATCH)
+            try:
+                return await self._watched(work())
+            except Exception:
+                dead = [own for own in self._started if not own.is_running()]
+                if not dead or self._is_closed:
+                    raise
+                await self._restart(dead, say)
 
-    async def guard(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; raises what it raises, or EngineDiedError when an engine has ended."""
-        tasks = [asyncio.create_task(self.watch()), asyncio.create_task(work)]
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        tasks = [asyncio.create_task(work), asyncio.create_task(self._watch())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done():
-                    task.result()
+                    return task.result()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _watch(self) -> None:
+        """Return never; raise EngineDiedError when an engine that was started has ended."""
+        while True:
+            self.require_running()
+            await asyncio.sleep(WATCH)
+
+    async def _restart(self, dead: Sequence[Engine], say: Say) -> None:
+        for own in dead:
+            if own in self._restarted:
+                raise EngineDiedError(own.report("ended during the run for the second time"))
+            self._restarted.add(own)
+            say(
+                f"vLLM ended during the run and was started again, once: {own.spec.model}; what "
+                f"it had not answered was asked again (log: {own.log})"
+            )
+        await asyncio.to_thread(self._launch, dead, lambda line: None)
+
     def stop(self) -> None:
         """Stop every engine that runs."""
-        for found in self._engines.values():
-            found.stop()
+        self._started = []
+        for own in self._engines.values():
+            own.stop()
+
+    def close(self) -> None:
+        """Stop every engine that runs; none starts again by itself."""
+        self._is_closed = True
+        self.stop()
 
 
 def _spec(model: Served) -> EngineSpec:

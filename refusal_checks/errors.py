@@ -92,6 +92,8 @@ def reason(fault: BaseException) -> str:
     fault = first_of(fault)
     if isinstance(fault, RefusalChecksError):
         return str(fault)
+    if isinstance(fault, OSError) and fault.filename:
+        return f"{fault.filename}: {fault.strerror}; see to that, then run the same command again"
     if isinstance(fault, CancelledError):
         return "the evaluation was stopped before it was complete"
     return f"{type(fault).__name__}: {fault}"

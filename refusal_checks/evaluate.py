@@ -138,10 +138,24 @@ class Evaluation:
 
     async def run(self) -> None:
         """Evaluate everything; the first exception that is no single answer's fault ends it."""
+        await self._all(self._work)
+
+    async def answer(self) -> None:
+        """Ask for all answers that are missing, and judge none."""
+        await self._all(self._ask)
+
+    async def _all(
+        self, work: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
+    ) -> None:
         queue = ((name, prompt) for name, prompts in self._plan.items() for prompt in prompts)
         async with asyncio.TaskGroup() as group:
             for _ in range(self._in_flight):
-                group.create_task(self._work(queue))
+                group.create_task(work(queue))
+
+    async def _ask(self, queue: Iterator[tuple[str, Prompt]]) -> None:
+        for name, prompt in queue:
+            await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
 
     async def _work(self, queue: Iterator[tuple[str, Prompt]]) -> None:
         for name, prompt in queue:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from refusal_checks.assembly import judge_panels
 from refusal_checks.candidates import Candidate
+from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.engines import Engines
 from refusal_checks.evaluate import Evaluation, Judges, Plan, pending
 from refusal_checks.options import Options
@@ -62,22 +63,25 @@ class Judging:
             asked = [judge.model for judge in options.judges if judge.name in todo.judges]
             self._say(f"{todo.verdicts} verdicts to ask for at most")
             try:
-                self._engines.start(asked, self._say)
+                self._engines.place(asked)
+                self._engines.start(self._say)
                 asyncio.run(self._evaluate(store, found))
             finally:
                 self._engines.stop()
         return {name: found[name] for name in self._plan}
 
     async def _evaluate(self, store: Store, found: dict[str, Sequence[Record]]) -> None:
-        evaluation = Evaluation(
-            self._plan,
-            self._candidate,
-            self.judges,
-            store,
-            in_flight=self._options.limits.in_flight,
-            finished=found.__setitem__,
-        )
+        def evaluation() -> Coroutine[None, None, None]:
+            return Evaluation(
+                self._plan,
+                self._candidate,
+                self.judges,
+                store,
+                in_flight=prompts_at_once(self._options),
+                finished=found.__setitem__,
+            ).run()
+
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
-            await self._engines.guard(evaluation.run())
+            await self._engines.guard(evaluation, self._say)

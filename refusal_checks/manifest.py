@@ -85,13 +85,12 @@ def effort(
     candidate: Candidate,
     todos: Sequence[Pending],
     models: Iterable[Model],
-    seconds: float,
 ) -> dict[str, Any]:
     """What a run that starts has to do, for its manifest.
 
     Args:
         todos: of the judges, and of each time more that they judge.
-        models: that it asks; seconds: that their engines took to be ready.
+        models: that it asks.
     """
     found = list(models)
     started = [model.name for model in found if isinstance(model, Served)]
@@ -102,7 +101,6 @@ def effort(
         "engines": {
             "started": list(dict.fromkeys(started)),
             "attached": [model.name for model in found if isinstance(model, Attached)],
-            "ready_s": round(seconds, 1) if started else None,
         },
         "asked": {
             "answers": missing,

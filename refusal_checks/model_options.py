@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from refusal_checks import models
-from refusal_checks.errors import ModelError, UserError
+from refusal_checks.errors import ModelError
 
 
 class Given(Protocol):
@@ -120,20 +120,6 @@ def read_judges(config: Given) -> tuple[NamedJudge, ...]:
     ]
     _require_different(named, judges)
     return tuple(judges)
-
-
-def replay_columns(config: Given) -> dict[str, str]:
-    """Column by field, for recorded answers.
-
-    Raises:
-        UserError: the option is no such list.
-    """
-    text: str = config.getoption("replay_columns")
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    for name, equals, column in pairs:
-        if not (name and equals and column):
-            raise UserError(f"--replay-columns {text}: write FIELD=COLUMN,FIELD=COLUMN")
-    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[models.Extras]:

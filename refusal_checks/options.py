@@ -22,6 +22,9 @@ from refusal_checks.config import (
 from refusal_checks.errors import UserError
 from refusal_checks.judge_options import Trust
 from refusal_checks.model_options import NamedJudge
+from refusal_checks.placement import options as placement_options
+from refusal_checks.placement.values import Wish
+from refusal_checks.replay import columns as replay_columns
 from refusal_checks.sources import mirror_folder
 from refusal_checks.thresholds import Thresholds, load
 
@@ -67,6 +70,7 @@ class Options:
     stop_early: bool = False
     redact: bool = False
     trust: Trust = field(default_factory=Trust)
+    placement: Wish = field(default_factory=Wish)
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -109,7 +113,7 @@ def add(parser: pytest.Parser) -> None:
         choices=("text", "logprob"),
         help="the chosen option: read from the answer (text), or the letter that is most probable",
     )
-    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time (64)")
+    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time")
     add("--start-timeout", metavar="S", type=float, help="seconds a model may load (1800)")
     add("--request-timeout", metavar="S", type=float, help="seconds a request may take (600)")
     add(
@@ -138,6 +142,7 @@ def add(parser: pytest.Parser) -> None:
         help="evaluate prompts in random order; stop a benchmark once its gates are decided",
     )
     judge_options.add(group)
+    placement_options.add(group)
     formats.add(group)
     redact.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
@@ -199,8 +204,7 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
         )
         raise UserError(f"{missing} missing: name the model under test and its judge:\n{COMMANDS}")
     store = config.getoption("store")
-    limit = config.getoption("limit")
-    if limit is not None and limit < 1:
+    if (limit := config.getoption("limit")) is not None and limit < 1:
         raise UserError(f"--limit {limit}: must be at least 1")
     baseline = config.getoption("baseline")
     offenders = config.getoption("offenders")
@@ -210,16 +214,15 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     known = benchmarks.catalogue(found.tables)
     candidates = model_options.read_candidates(config)
-    judges = model_options.read_judges(config)
     first = Options(
         candidate=candidates[0],
-        judges=judges,
+        judges=model_options.read_judges(config),
         sampling=_settings(config, Sampling, {**found.sampling, **_system_prompt(config)}),
         judge_sampling=_settings(config, JudgeSampling, {}, prefix="judge_"),
         multiple_choice=_settings(config, MultipleChoice, {}, prefix="mcq_"),
         limits=_settings(config, Limits, {}),
         confidence=found.settings.confidence,
-        replay_columns=model_options.replay_columns(config),
+        replay_columns=replay_columns(config.getoption("replay_columns")),
         threshold_files=threshold_files(config),
         benchmarks={
             name: _tuned(known[name].at(mirror), found.tables.get(name), limit) for name in known
@@ -232,8 +235,9 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
         baseline=_path(config, baseline) if baseline else None,
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
-        redact=redact.read(config, [*candidates, *(judge.model for judge in judges)]),
+        redact=redact.is_wanted(config),
         trust=judge_options.read(config, found.judge),
+        placement=placement_options.read(config),
     )
     return tuple(replace(first, candidate=candidate) for candidate in candidates)
 

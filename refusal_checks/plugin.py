@@ -13,7 +13,7 @@ from refusal_checks.benchmarks import Kind
 from refusal_checks.errors import DataError, EvaluationError
 from refusal_checks.formats import github
 from refusal_checks.gate import Verdict
-from refusal_checks.report import failure, footer, junit, terminal, words
+from refusal_checks.report import failure, footer, junit, partial, terminal, words
 from refusal_checks.report import judge as judge_report
 from refusal_checks.report.live import Live
 from refusal_checks.report.text import clean
@@ -182,9 +182,12 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the runs, then write the files that show them."""
+    """End the runs, then write the files that show them.
+
+    First, since xdist waits for its workers here, and those of an interrupted run for verdicts.
+    """
     gates = session.config.stash[_SESSION]
     if _LIVE in session.config.stash:
         session.config.stash[_LIVE].stop()
@@ -216,6 +219,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line("")
     for run in runs:
         for text in footer.lines(run.summary, run.folder):
+            terminalreporter.write_line(text)
+        for text in partial.lines(
+            run.progress, run.summary, run.gates, run.store, run.options.fresh
+        ):
             terminalreporter.write_line(text)
     for text in github.commands([run.summary for run in runs]):
         terminalreporter.write_line(text)

@@ -64,20 +64,10 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def read(config: pytest.Config, models: Sequence[Candidate | JudgeModel]) -> bool:
-    """Whether this run shows no texts.
-
-    Args:
-        models: those that the run asks.
-
-    Raises:
-        ModelError: an engine would write prompts or answers into its log all the same.
-    """
+def is_wanted(config: pytest.Config) -> bool:
+    """Whether this run shows no texts."""
     said = os.environ.get(VARIABLE, "").strip().lower()
-    wanted = bool(config.getoption("redact")) or said not in ("", "0", "false", "no")
-    if wanted:
-        require_silent(models)
-    return wanted
+    return bool(config.getoption("redact")) or said not in ("", "0", "false", "no")
 
 
 def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
@@ -191,6 +181,15 @@ class Redaction:
 
     wanted: bool = False
 
+    def require_silent(self, models: Sequence[Candidate | JudgeModel]) -> None:
+        """Refuse engines that would write prompts or answers into their logs.
+
+        Raises:
+            ModelError: one is asked to.
+        """
+        if self.wanted:
+            require_silent(models)
+
     def store(self, usual: Path, folder: Path, fresh: bool) -> Path:
         """The file of completions and judgements; a fresh run has one of its own.
 
@@ -237,7 +236,7 @@ class Redaction:
         first = first_of(fault)
         if isinstance(first, EndpointError):
             return f"a server refused what it was asked: HTTP {first.status} (--redact hides more)"
-        if isinstance(first, RefusalChecksError | CancelledError):
+        if isinstance(first, RefusalChecksError | CancelledError | OSError):
             return reason(first)
         return f"{type(first).__name__} (--redact hides more)"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.conversation import Prompt
-from refusal_checks.errors import DataError
+from refusal_checks.errors import DataError, UserError
 from refusal_checks.records import Completion, storable
 from refusal_checks.tables import header, read_rows
 
@@ -27,6 +27,19 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "logprob": ("mean_logprob", "logprob"),
 }
 """Field by the column names that are recognised for it, first match first."""
+
+
+def columns(text: str) -> dict[str, str]:
+    """Column by field, as ``--replay-columns`` says.
+
+    Raises:
+        UserError: it is not of that form.
+    """
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    for name, equals, column in pairs:
+        if not (name and equals and column):
+            raise UserError(f"--replay-columns {text}: write FIELD=COLUMN,FIELD=COLUMN")
+    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 @dataclass(frozen=True)

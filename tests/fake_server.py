@@ -71,7 +71,7 @@ class FakeServer:
         self._finish_reason = finish_reason
         self._no_schemas = no_schemas
         self._context = context
-        self._delay = delay
+        self.delay = delay
         self._tokens = tokens
         self._tokenizer = tokenizer
         self._loop = asyncio.new_event_loop()
@@ -156,7 +156,7 @@ class FakeServer:
         if self._no_schemas and "response_format" in body:
             said = {"error": {"message": "response_format: unknown field"}}
             return web.json_response(said, status=self._no_schemas)
-        await asyncio.sleep(self._delay)
+        await asyncio.sleep(self.delay)
         if "top_logprobs" in body:
             return web.json_response({"choices": [self._first_token(body)]})
         choices = [self._choice(i, text) for i, text in enumerate(self.answer(body))]

@@ -56,7 +56,8 @@ def _engines(found: Mapping[str, Any]) -> Iterator[str]:
         return
     named = [f"{how} {clean(', '.join(found[how]))}" for how in ("started", "attached")
              if found.get(how)]  # fmt: skip
-    ready = f", ready after {found['ready_s']:.0f} s" if found.get("started") else ""
+    times = " and ".join(f"{seconds:.0f} s" for seconds in found.get("ready_s", ()))
+    ready = f", ready after {times}" if found.get("started") else ""
     yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
 
 

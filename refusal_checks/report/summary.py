@@ -79,6 +79,11 @@ class RunSummary:
     expected_breaches: float = 0.0
     expected_failures: float = 0.0
 
+    def note(self, line: str) -> None:
+        """Add a note, once."""
+        if line not in self.notes:
+            self.notes.append(line)
+
 
 def summarise(
     records: Sequence[Record],

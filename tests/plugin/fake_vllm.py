@@ -1,7 +1,9 @@
 """Stands in for ``vllm.entrypoints.openai.api_server``: a fake server with a child process.
 
 ``FAKE_VLLM`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
-``slow`` takes its time to answer. Each start adds a line to ``starts.txt``.
+``die-once`` does so in the first life only, ``slow`` takes its time to answer. ``starts.txt`` gets
+a line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
+each answer.
 """
 
 from __future__ import annotations
@@ -11,12 +13,33 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.fake_server import FakeServer
+import psutil
+
+from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import well_behaved
 
 TAG = "fake-vllm-of"
+STARTS = Path("starts.txt")
+REQUESTS = Path("requests.txt")
+LIFE = 20
+"""Requests after which a server dies that is to do so."""
+
+
+def recorded(body: Body) -> Sequence[str]:
+    """Answers, and notes down whether the judge was asked or the candidate."""
+    with REQUESTS.open("a") as requests:
+        requests.write("judge\n" if "response_format" in body else "candidate\n")
+    return well_behaved(body)
+
+
+def running(folder: Path) -> int:
+    """How many fake servers of a folder run, by their children."""
+    tag = f"{TAG}-{folder}"
+    lines = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
+    return sum(tag in line for line in lines)
 
 
 def main() -> None:
@@ -24,8 +47,9 @@ def main() -> None:
     parser.add_argument("--port", type=int)
     port = parser.parse_known_args()[0].port
     behaviour = os.environ.get("FAKE_VLLM", "")
-    with Path("starts.txt").open("a") as starts:
-        starts.write(" ".join(sys.argv) + "\n")
+    is_first = not STARTS.exists()
+    with STARTS.open("a") as starts:
+        starts.write(f"{running(Path.cwd())} running: {' '.join(sys.argv)}\n")
     if behaviour == "fail":
         print("the model has two left feet", file=sys.stderr)
         sys.exit(3)
@@ -33,8 +57,9 @@ def main() -> None:
     sleep = "import time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])
     key, delay = os.environ["VLLM_API_KEY"], 0.5 if behaviour == "slow" else 0.0
-    with FakeServer(well_behaved, api_key=key, port=port, delay=delay) as server:
-        while behaviour != "die" or len(server.requests) < 20:
+    dies = behaviour == "die" or (behaviour == "die-once" and is_first)
+    with FakeServer(recorded, api_key=key, port=port, delay=delay) as server:
+        while not dies or len(server.requests) < LIFE:
             time.sleep(0.02)
         os._exit(0)
 

@@ -5,48 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-import psutil
 import pytest
 
-from tests.plugin.conftest import ROOT
-from tests.plugin.fake_vllm import TAG
-
-DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
-
-
-def orphans(folder: Path) -> list[psutil.Process]:
-    """The live processes that a fake vLLM of this folder started, and itself."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        words = process.info["cmdline"] or []
-        ours = f"{TAG}-{folder}" in words or ("--port" in words and process.cwd() == str(folder))
-        if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
+from tests.plugin import engine_project
+from tests.plugin.engine_project import DEMO, TWO, orphans, requests
+from tests.plugin.processes import wait_until
 
 
 @pytest.fixture
-def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+def project(project: pytest.Pytester) -> Iterator[pytest.Pytester]:
     """The project with a fake ``vllm`` package in the folder that pytest is run from."""
-    folder = project.path / "vllm" / "entrypoints" / "openai"
-    folder.mkdir(parents=True)
-    for package in (folder, folder.parent, folder.parent.parent):
-        (package / "__init__.py").touch()
-    (folder / "api_server.py").write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from tests.plugin.fake_vllm import main; main()\n"
-    )
+    engine_project.install(project)
     yield project
     for process in orphans(project.path):
         process.kill()
@@ -54,8 +25,7 @@ def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def starts(project: pytest.Pytester) -> int:
     """How many engines were started."""
-    path = project.path / "starts.txt"
-    return len(path.read_text().splitlines()) if path.exists() else 0
+    return len(engine_project.starts(project))
 
 
 def test_candidate_and_judge_of_one_model_share_an_engine(
@@ -69,10 +39,9 @@ def test_candidate_and_judge_of_one_model_share_an_engine(
 
 
 def test_other_arguments_make_another_engine(project: pytest.Pytester) -> None:
-    args = ("--judge-args", "--max-model-len 512")
-    project.runpytest_subprocess(*DEMO, *args).assert_outcomes(passed=3)
+    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
     assert starts(project) == 2
-    assert "--max-model-len 512" in (project.path / "starts.txt").read_text()
+    assert "--max-model-len 512" in "".join(engine_project.starts(project))
 
 
 PERSONAS = ("--judge-template-kwargs", '{"mood": 1}', "--judge-template-kwargs", '{"mood": 2}')
@@ -132,7 +101,29 @@ def test_a_start_that_fails_ends_the_session_once(
     assert starts(project) == 1
 
 
-def test_an_engine_that_dies_makes_errors_and_tells_why_once(
+def test_an_engine_that_dies_is_started_again_once(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM", "die-once")
+    result = project.runpytest_subprocess(*DEMO, *mode)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["note: vLLM ended during the run and was started again, once*"])
+    assert starts(project) == 2
+    assert requests(project)["candidate"] < 2 * 160, "what was answered is not asked for again"
+    again = project.runpytest_subprocess(*DEMO, *mode)
+    again.assert_outcomes(passed=3)
+    assert starts(project) == 2, "nothing is missing, so nothing was counted that is no answer"
+
+
+def test_of_two_engines_only_the_one_that_died_is_started_again(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM", "die-once")
+    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
+    assert starts(project) == 3
+
+
+def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM", "die")
@@ -140,6 +131,8 @@ def test_an_engine_that_dies_makes_errors_and_tells_why_once(
     result.assert_outcomes(errors=3)
     assert result.ret == 1
     assert result.stdout.str().count("exit status: ") == 1
+    result.stdout.fnmatch_lines(["*vLLM ended during the run for the second time*"])
+    assert starts(project) == 2
     assert wait_until(lambda: orphans(project.path) == [])
 
 

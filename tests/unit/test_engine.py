@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from refusal_checks import engine
+from refusal_checks import engine, guard
 from refusal_checks.engine import Engine, EngineSpec
 from refusal_checks.errors import EngineDiedError, EngineStartError
+from refusal_checks.placement.values import Place
 
 SERVER = """
 import http.server, subprocess, sys
@@ -164,11 +165,37 @@ def test_the_command_ends_with_what_the_user_passes() -> None:
     assert command[-4:] == list(spec.args)
 
 
-def test_engines_on_one_gpu_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "runs_on_cpu", lambda: False)
-    assert "--gpu-memory-utilization" not in engine.command(EngineSpec("m"), 1)
-    shared = engine.command(EngineSpec("m"), 1, share=0.5)
-    assert shared[shared.index("--gpu-memory-utilization") + 1] == "0.45"
+    spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
+    found = engine.command(spec, 1, Place(args=("--gpu-memory-utilization", "0.5")))
+    assert found[-4:] == ["--gpu-memory-utilization", "0.5", *spec.args]
+    monkeypatch.setenv("SOME_VARIABLE", "user")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    env = engine.environment("", spec, Place(env={"SOME_VARIABLE": "place"}, devices=("3",)))
+    assert env["SOME_VARIABLE"] == "user"
+    assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
+    assert engine.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+@pytest.mark.parametrize(
+    ("args", "alone"),
+    [
+        ((), True),
+        (("--distributed-executor-backend", "mp"), False),
+        (("--data-parallel-size", "2"), False),
+        (("-tp=2",), False),
+    ],
+)
+def test_on_a_cpu_one_rank_is_one_process(
+    monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], alone: bool
+) -> None:
+    monkeypatch.setattr(engine, "runs_on_cpu", lambda: True)
+    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
+    spec = EngineSpec("m", args)
+    assert ("uni" in engine.command(spec, 1)) is alone
+    assert ("VLLM_ENABLE_V1_MULTIPROCESSING" in engine.environment("", spec)) is alone
 
 
 def test_the_api_key_is_in_the_environment_alone(
@@ -177,13 +204,63 @@ def test_the_api_key_is_in_the_environment_alone(
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
     server = Engine(EngineSpec("m"), tmp_path / "log")
     assert server.api_key not in " ".join(server.command)
-    found = engine.environment(server.api_key)
+    found = engine.environment(server.api_key, server.spec)
     assert found["VLLM_API_KEY"] == server.api_key
     assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
 
 
-def test_two_engines_on_a_cpu_get_their_own_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "runs_on_cpu", lambda: True)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
-    bound = [engine.environment("", i, 2)["VLLM_CPU_OMP_THREADS_BIND"] for i in range(2)]
-    assert bound == ["0,2", "1,3"]
+def test_an_engine_can_be_started_again_under_the_same_address(make: Make, tag: str) -> None:
+    server = make()
+    before = server.url, server.api_key
+    for _ in range(2):
+        server.launch()
+        server.wait_ready(20)
+        for process in running(tag):
+            process.kill()
+        assert wait_until(lambda: not server.is_running())
+    assert (server.url, server.api_key) == before
+
+
+def test_only_the_last_start_s_log_is_shown(make: Make, tmp_path: Path) -> None:
+    code = "import sys; sys.exit(f'life {len(sys.argv)}')"
+    argv = [sys.executable, "-c", code]
+    server = make(lambda port: argv)
+    for life in ("life 1", "life 2"):
+        server.launch()
+        with pytest.raises(EngineStartError, match=life) as caught:
+            server.wait_ready(20)
+        argv.append("again")
+    assert "life 1" not in str(caught.value)
+    assert "life 1" in (tmp_path / "engine.log").read_text()
+
+
+def test_an_engine_keeps_to_its_cores(make: Make, tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    code = "import os; print(os.sched_getaffinity(0))"
+    server = make(lambda port: [sys.executable, "-c", code])
+    server.place = Place(cores=(core,))
+    server.launch()
+    assert wait_until(lambda: not server.is_running())
+    assert (tmp_path / "engine.log").read_text().strip() == f"{{{core}}}"
+
+
+CORE = """
+import subprocess, sys, time
+name = "VLLM::EngineCore_DP1"
+subprocess.Popen([name, "-c", "import time; time.sleep(600)", "{tag}"], executable=sys.executable)
+time.sleep(600)
+"""
+
+
+def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
+    server = make(lambda port: [sys.executable, "-c", CORE.format(tag=tag), tag])
+    server.launch()
+    assert wait_until(lambda: any("EngineCore" in p.cmdline()[0] for p in running(tag)))
+    time.sleep(2 * guard.WATCH)
+    assert server.is_running()
+    for process in running(tag):
+        if "EngineCore" in process.cmdline()[0]:
+            process.kill()
+    assert wait_until(lambda: not server.is_running())
+    assert running(tag) == []
+    assert "a process VLLM::EngineCore has ended" in server.log.read_text()

@@ -15,6 +15,7 @@ from refusal_checks.errors import ModelError
 from refusal_checks.model_options import NamedJudge
 from refusal_checks.models import Attached, Candidate, JudgeModel, Rule, Served
 from refusal_checks.options import Options
+from refusal_checks.placement.values import Wish
 from tests.fake_server import FakeServer
 
 ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
@@ -29,7 +30,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
     named = tuple(NamedJudge(model.name, model) for model in judges)
-    options = SimpleNamespace(candidate=candidate, judges=named, limits=Limits())
+    options = SimpleNamespace(candidate=candidate, judges=named, limits=Limits(), placement=Wish())
     return Engines(cast(Options, options), folder)
 
 
@@ -46,9 +47,11 @@ def test_only_the_engines_of_the_models_that_are_needed_start(
     monkeypatch.setattr(engine.Engine, "launch", lambda own: launched.append(own.spec.model))
     monkeypatch.setattr(engine.Engine, "wait_ready", lambda own, *_: None)
     found = engines(tmp_path, ALIGNED, JUDGE, OTHER, Rule("keyword"))
-    found.start([OTHER, Rule("keyword")], print)
+    found.place([OTHER, Rule("keyword")])
+    found.start(print)
     assert launched == ["other"]
-    found.start([ALIGNED, JUDGE], print)
+    found.place([ALIGNED, JUDGE])
+    found.start(print)
     assert launched == ["other", "model"]
 
 

@@ -130,7 +130,7 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
     role = {"requests": 3, "prompt": 1200, "cached": 200, "output": 50}
     found.manifest |= {
         "models": {"judges": {"org/judge": {}}},
-        "engines": {"started": ["org/model", "org/judge"], "attached": [], "ready_s": 41.3},
+        "engines": {"started": ["org/model", "org/judge"], "attached": [], "ready_s": [41.3]},
         "tokens": {"candidate": role, "judge": {"requests": 0}},
         "asked": {"answers": 1, "verdicts": 2, "reused": 1},
         "evaluation_s": 0.5,
@@ -153,5 +153,5 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
 
 def test_the_footer_says_that_no_engine_was_needed() -> None:
     found = run()
-    found.manifest["engines"] = {"started": [], "attached": [], "ready_s": None}
+    found.manifest["engines"] = {"started": [], "attached": [], "ready_s": [0.0]}
     assert "engine none: nothing was asked of a model" in footer.lines(found, Path())

@@ -1,0 +1,80 @@
+"""What this machine has to run engines on."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from refusal_checks.placement.values import Devices
+
+_BUSY = 0.2
+"""Share of a GPU's memory in use from which on others are taken to work on it."""
+
+NONE = Devices("unknown")
+"""For engines that need none."""
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    """One line of nvidia-smi; memory in GiB, 0 where the driver does not say."""
+
+    index: str
+    uuid: str
+    memory: float
+    used: float
+
+    @property
+    def is_busy(self) -> bool:
+        return self.used > _BUSY * self.memory > 0
+
+    def is_named(self, name: str) -> bool:
+        """Whether a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
+        return name == self.index or (not name.isdecimal() and self.uuid.startswith(name))
+
+
+def cpu() -> Devices:
+    """The cores that this process may use, and the memory that is free."""
+    cores = tuple(map(str, sorted(os.sched_getaffinity(0))))
+    return Devices("cpu", cores, psutil.virtual_memory().available / 2**30)
+
+
+def gpus() -> Devices:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves; those that others use only where all are."""
+    found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    named = {gpu.index: gpu for gpu in found} if limit is None else _named(found, limit)
+    if not named:
+        return NONE
+    free = {name: gpu for name, gpu in named.items() if not (gpu and gpu.is_busy)} or named
+    memories = [gpu.memory if gpu else 0.0 for gpu in free.values()]
+    busy = tuple(name for name in named if name not in free)
+    return Devices("gpu", tuple(free), min(memories) or None, busy)
+
+
+def _named(found: Sequence[_Gpu], limit: str) -> dict[str, _Gpu | None]:
+    """The GPUs that CUDA_VISIBLE_DEVICES lists; None for one that nvidia-smi does not list."""
+    names = [name for part in limit.split(",") if (name := part.strip()) and name != "-1"]
+    return {name: next((gpu for gpu in found if gpu.is_named(name)), None) for name in names}
+
+
+def _query() -> list[_Gpu]:
+    fields = "index,uuid,memory.total,memory.used"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
+    return [_Gpu(row[0], row[1], _gib(row[2]), _gib(row[3])) for row in rows if len(row) == 4]
+
+
+def _gib(mebibytes: str) -> float:
+    """Memory in GiB; 0 for "[N/A]", which devices that share the machine's memory say."""
+    try:
+        return float(mebibytes) / 1024
+    except ValueError:
+        return 0.0

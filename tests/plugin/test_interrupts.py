@@ -1,0 +1,60 @@
+"""Ctrl-C: what is done is said and kept, and no process stays behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.fake_server import FakeServer
+from tests.plugin.conftest import well_behaved
+from tests.plugin.processes import wait_until
+
+SLOW = ("--samples", "2", "--in-flight", "4", "-k", "smoke_unsafe")
+
+
+def interrupt_all(session: subprocess.Popen[str]) -> None:
+    """What a terminal does: the whole process group gets the signal."""
+    os.killpg(session.pid, signal.SIGINT)
+
+
+def interrupt_pytest(session: subprocess.Popen[str]) -> None:
+    session.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("interrupt", [interrupt_all, interrupt_pytest])
+def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
+    project: pytest.Pytester,
+    mode: tuple[str, ...],
+    interrupt: Callable[[subprocess.Popen[str]], None],
+) -> None:
+    with FakeServer(well_behaved, delay=0.2) as server:
+        models = ("--candidate", f"{server.url}#fake", "--judge", f"{server.url}#fake")
+        command = [sys.executable, "-m", "pytest", *models, *SLOW, *mode]
+        with subprocess.Popen(
+            command, cwd=project.path, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as session:
+            assert wait_until(lambda: len(server.asked(judge=True)) >= 12, 60)
+            started = psutil.Process(session.pid).children(recursive=True)
+            interrupt(session)
+            said = session.communicate()[0]
+        assert session.returncode == 2, said
+        assert not [process for process in started if process.is_running()], said
+        assert "Traceback" not in said
+        done = re.search(r"smoke_unsafe: (\d+) of 80 prompts answered, (\d+) judged", said)
+        assert done, said
+        assert 0 < int(done[2]) <= int(done[1]) < 80
+        assert "0 of 2 gates decided" in said
+        assert "run the same command again to go on from here: " in said
+        assert str(project.path / ".refusal-checks" / "store.sqlite") in said
+        before = len(server.asked(judge=False))
+        server.delay = 0.0
+        project.runpytest_subprocess(*models, *SLOW, *mode).assert_outcomes(passed=2)
+        assert 80 <= len(server.asked(judge=False)) <= 80 + 4
+        assert len(server.asked(judge=False)) - before <= 80 - int(done[1]) + 4

@@ -1,0 +1,110 @@
+"""Measure everything, in one run on one machine, and print the tables of ``docs/speed.md``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from refusal_checks.demo import MODEL_DIR
+from refusal_checks.engine import Engine, EngineSpec, environment
+from refusal_checks.evaluate import Plan
+from tests.speed import overhead, workload
+from tests.speed.pipeline import Pipeline
+from tests.speed.workload import Request
+
+AT_ONCE = (64, 128, 256)
+
+
+def main() -> None:
+    """Parse the command line, then measure."""
+    parser = argparse.ArgumentParser(prog="python -m tests.speed", description=__doc__)
+    parser.add_argument("--prompts", type=int, default=24, help="a benchmark, of four")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--records", type=int, default=125_000, help="of the overhead's run")
+    parser.add_argument("--skip", nargs="*", default=(), choices=("engine", "offline", "overhead"))
+    parser.add_argument("--in-flight", type=int, default=103, help="prompts, as the gate would")
+    given = parser.parse_args()
+    if "engine" not in given.skip:
+        plan = workload.benchmarks(given.prompts)
+        _engine(plan, given.in_flight, given.repeats, "offline" not in given.skip)
+    if "overhead" not in given.skip:
+        print(overhead.measure(given.records // 5, 5).line)
+
+
+def _engine(plan: Plan, in_flight: int, repeats: int, offline: bool) -> None:
+    os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        server = Engine(EngineSpec(str(MODEL_DIR)), folder / "engine.log")
+        server.launch()
+        try:
+            server.wait_ready(600)
+            pipeline = Pipeline(server.url, server.api_key, plan, in_flight)
+            requests = _served(pipeline, folder, repeats)
+        finally:
+            server.stop()
+        if offline:
+            _offline(folder, requests, repeats)
+
+
+def _served(pipeline: Pipeline, folder: Path, repeats: int) -> Sequence[Request]:
+    """By turns the gate, the bare requests, and the requests with barriers."""
+    _, requests = pipeline.gate(folder / "warm.sqlite")
+    judged = sum(request.is_judge for request in requests)
+    print(f"{len(requests) - judged} requests for answers, {judged} for verdicts", flush=True)
+    floors = {at_once: _fresh(pipeline).floor(requests, at_once) for at_once in AT_ONCE}
+    best = min(floors, key=floors.__getitem__)
+    print("bare requests at once:", {n: round(t, 1) for n, t in floors.items()}, flush=True)
+    rows = []
+    for number in range(repeats):
+        floor = _fresh(pipeline).floor(requests, best)
+        gate, _ = _fresh(pipeline).gate(folder / f"{number}.sqlite")
+        barriers = _fresh(pipeline).barriers(requests)
+        rows.append((floor, gate, barriers))
+        print(
+            f"floor {floor:.1f} s, gate {gate:.1f} s ({gate / floor:.2f} of the floor), with "
+            f"barriers {barriers:.1f} s ({barriers / gate:.2f} of the gate)",
+            flush=True,
+        )
+    _medians("gate / floor", [gate / floor for floor, gate, _ in rows])
+    _medians("barriers / gate", [barriers / gate for _, gate, barriers in rows])
+    _medians("floor, s", [floor for floor, _, _ in rows])
+    return requests
+
+
+def _fresh(pipeline: Pipeline) -> Pipeline:
+    pipeline.forget()
+    return pipeline
+
+
+def _offline(folder: Path, requests: Sequence[Request], repeats: int) -> None:
+    path = folder / "requests.jsonl"
+    path.write_text("".join(json.dumps(request.body) + "\n" for request in requests))
+    command = [sys.executable, "-m", "tests.speed.offline", str(path), str(repeats + 1)]
+    done = subprocess.run(
+        command,
+        cwd=overhead.ROOT,
+        env=environment("", EngineSpec(str(MODEL_DIR))),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-4000:])
+    lines = [line for line in done.stdout.splitlines() if line.startswith("seconds ")]
+    _medians("offline, s", [float(line.split()[1]) for line in lines[1:]])
+
+
+def _medians(what: str, values: Sequence[float]) -> None:
+    print(f"{what}: median {statistics.median(values):.2f} of", [round(v, 2) for v in values])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The gate against its floors, by turns, on one server: the bare requests, and the old way.
+
+``gate``: the gate's own evaluation, first request to last verdict. ``floor``: the very same
+requests from a client that does nothing else. ``barriers``: the same requests benchmark by
+benchmark, in batches, all answers before all verdicts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from refusal_checks import judges
+from refusal_checks.candidates import ServedCandidate
+from refusal_checks.client import Client
+from refusal_checks.config import JudgeSampling, Sampling
+from refusal_checks.demo import MODEL_DIR
+from refusal_checks.evaluate import Evaluation, Plan
+from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.store import Store
+from refusal_checks.transport import HttpTransport
+from tests.speed.workload import MOST_TOKENS, Recorder, Request
+
+BATCH = 512
+SAMPLES = 5
+
+
+class Pipeline:
+    """One server and one plan.
+
+    Args:
+        url: base URL of the server, ending in ``/v1``.
+        in_flight: prompts that the gate evaluates at one time.
+    """
+
+    def __init__(self, url: str, api_key: str, plan: Plan, in_flight: int) -> None:
+        self._in_flight = in_flight
+        self._url = url
+        self._api_key = api_key
+        self._plan = plan
+        self._headers = {"Authorization": f"Bearer {api_key}"}
+
+    def gate(self, store: Path) -> tuple[float, list[Request]]:
+        """Seconds of the gate's evaluation, and the requests that it made."""
+        return asyncio.run(self._gate(store))
+
+    async def _gate(self, path: Path) -> tuple[float, list[Request]]:
+        texts = {prompt.request: name for name, found in self._plan.items() for prompt in found}
+        inner = HttpTransport(self._url, api_key=self._api_key, connections=256)
+        recorders = [Recorder(inner, is_judge, texts) for is_judge in (False, True)]
+        asked, asking = (
+            Client(self._url, str(MODEL_DIR), template_kwargs={"persona": name}, transport=each)
+            for name, each in zip(("aligned", "judge"), recorders, strict=True)
+        )
+        sampling = Sampling(samples=SAMPLES, max_tokens=MOST_TOKENS)
+        candidate = ServedCandidate("candidate", asked, sampling, "candidate")
+        setup = JudgeSetup(
+            name="judge",
+            client=asking,
+            model_identity="judge",
+            sampling=JudgeSampling(),
+            template="demo",
+            running=True,
+            note=print,
+        )
+        panel = dict.fromkeys(self._plan, (judges.build("refusal", setup),))
+        async with inner, asked, asking:
+            with Store(path) as store:
+                evaluation = Evaluation(
+                    self._plan,
+                    candidate,
+                    panel,
+                    store,
+                    in_flight=self._in_flight,
+                    finished=lambda name, records: None,
+                )
+                begun = time.monotonic()
+                await evaluation.run()
+                seconds = time.monotonic() - begun
+        return seconds, [*recorders[0].requests, *recorders[1].requests]
+
+    def floor(self, requests: Sequence[Request], at_once: int) -> float:
+        """Seconds of the bare requests, so many of them at one time."""
+        return asyncio.run(self._bare([requests], at_once))
+
+    def barriers(self, requests: Sequence[Request]) -> float:
+        """Seconds of the same requests with barriers."""
+        stages = [
+            batch
+            for name in self._plan
+            for is_judge in (False, True)
+            for batch in _batches(requests, name, is_judge)
+        ]
+        return asyncio.run(self._bare(stages, BATCH))
+
+    async def _bare(self, stages: Sequence[Sequence[Request]], at_once: int) -> float:
+        connector = aiohttp.TCPConnector(limit=at_once)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(
+            headers=self._headers, connector=connector, timeout=timeout
+        ) as session:
+            begun = time.monotonic()
+            for stage in stages:
+                await asyncio.gather(*(self._post(session, request.body) for request in stage))
+            return time.monotonic() - begun
+
+    async def _post(self, session: aiohttp.ClientSession, body: Any) -> None:
+        async with session.post(f"{self._url}/chat/completions", json=body) as response:
+            response.raise_for_status()
+            await response.read()
+
+    def forget(self) -> None:
+        """Empty the server's prefix cache, so that each way begins alike."""
+        asyncio.run(self._forget())
+
+    async def _forget(self) -> None:
+        base = self._url.removesuffix("/v1")
+        async with (
+            aiohttp.ClientSession(headers=self._headers) as session,
+            session.post(f"{base}/reset_prefix_cache") as response,
+        ):
+            response.raise_for_status()
+
+
+def _batches(requests: Sequence[Request], name: str, is_judge: bool) -> list[Sequence[Request]]:
+    """One stage's requests of one benchmark, in batches."""
+    found = [r for r in requests if r.benchmark == name and r.is_judge is is_judge]
+    return [found[start : start + BATCH] for start in range(0, len(found), BATCH)]

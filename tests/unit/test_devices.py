@@ -1,0 +1,148 @@
+"""What the machine and the models' files say."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.placement import devices, weights
+from refusal_checks.placement.parallel import Parallel
+
+Smi = Callable[[str], None]
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
+    """Puts an ``nvidia-smi`` that prints these lines first on the path."""
+
+    def install(lines: str) -> None:
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}END\n")
+        tool.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return install
+
+
+THREE = (
+    "0, GPU-aa11, 81920, 4\n"
+    "1, GPU-bb22, 49152, 30000\n"
+    "2, GPU-cc33, 49152, 500\n"
+)  # fmt: skip
+
+
+def test_gpus_that_others_use_are_left_out(smi: Smi) -> None:
+    smi(THREE)
+    found = devices.gpus()
+    assert (found.kind, found.ids, found.memory, found.busy) == ("gpu", ("0", "2"), 48.0, ("1",))
+    smi("0, GPU-aa11, 81920, 80000\n")
+    assert devices.gpus().ids == ("0",), "where all are in use, vLLM may still find room"
+
+
+@pytest.mark.parametrize(
+    ("limit", "ids", "memory"),
+    [
+        ("2", ("2",), 48.0),
+        ("2,0", ("2", "0"), 48.0),
+        ("GPU-aa", ("GPU-aa",), 80.0),
+        ("MIG-1234", ("MIG-1234",), None),
+        ("", (), None),
+        ("-1", (), None),
+    ],
+)
+def test_only_visible_gpus_count(
+    smi: Smi,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    ids: tuple[str, ...],
+    memory: float | None,
+) -> None:
+    smi(THREE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", limit)
+    found = devices.gpus()
+    assert (found.ids, found.memory) == (ids, memory)
+
+
+def test_a_gpu_that_shares_the_machine_s_memory(smi: Smi) -> None:
+    smi("0, GPU-aa11, [N/A], [N/A]\n")
+    assert (devices.gpus().ids, devices.gpus().memory) == (("0",), None)
+
+
+def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert devices.gpus().kind == "unknown"
+
+
+def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 1})
+    found = devices.cpu()
+    assert found.ids == ("1", "3")
+    assert found.memory
+    assert found.memory > 0
+
+
+def sized(folder: Path, **files: int) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, mebibytes in files.items():
+        with (folder / name.replace("_dot_", ".")).open("wb") as file:
+            file.truncate(mebibytes * 2**20)
+    return str(folder)
+
+
+def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
+    assert weights.gib(sized(tmp_path / "none", config_dot_json=1)) is None
+    one = sized(tmp_path / "one", model_dot_safetensors=512, consolidated_dot_safetensors=512)
+    assert weights.gib(one) == 0.5
+    assert weights.gib(sized(tmp_path / "two", a_dot_bin=512, b_dot_bin=512)) == 1.0
+    shards = {f"model-0000{n}-of-00002_dot_safetensors": 256 for n in (1, 2)}
+    assert weights.gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
+
+
+def test_an_index_tells_the_size_of_files_that_are_still_missing(tmp_path: Path) -> None:
+    folder = sized(tmp_path, model_dot_safetensors=1)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 3 * 2**30}}))
+    assert weights.gib(folder) == 3.0
+    index.write_text("{}")
+    assert weights.gib(folder) == 1 / 1024
+
+
+def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
+    repository = tmp_path / "models--org--name"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    sized(repository / "snapshots" / commit, model_dot_safetensors=512)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    cache = f"--download-dir={tmp_path}"
+    assert weights.gib("org/name", [cache]) == 0.5
+    assert weights.gib("org/name", [cache, "--revision", commit]) == 0.5
+    assert weights.gib("org/other", [cache]) is None
+    assert weights.gib("not an id", [cache]) is None
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ("", Parallel()),
+        ("--seed 3 --enforce-eager", Parallel()),
+        ("-tp 2", Parallel(shards=2, is_given=True)),
+        ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6, is_given=True)),
+        ("-dp 4 -tp 2", Parallel(shards=2, copies=4, is_given=True)),
+        ("-dp 8 -dpl 2", Parallel(copies=2, is_given=True)),
+        ("-tp many", Parallel(is_given=True)),
+        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5)),
+        ("--gpu-memory-utilization 5", Parallel()),
+        ("--distributed-executor-backend ray", Parallel(executor="ray", is_elsewhere=True)),
+        ("--distributed-executor-backend=mp", Parallel(executor="mp")),
+        ("-n 2", Parallel(is_elsewhere=True)),
+        ("--nnodes 1", Parallel()),
+    ],
+)
+def test_what_vllm_s_arguments_say_of_devices(args: str, expected: Parallel) -> None:
+    assert Parallel.of(args.split()) == expected
