@@ -41,6 +41,7 @@ class Terminal:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         environment = os.environ | {"TERM": "xterm-256color"}
+        del environment["PY_COLORS"]  # pytester's, so that nothing has colours
         process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment
         )
@@ -96,17 +97,14 @@ def test_bars_come_and_go_below_pytest_s_own_lines(
     assert any(line.split()[:2] == ["pass", "smoke_unsafe-rejection_rate"] for line in shown)
 
 
-def test_outcomes_are_coloured_on_a_terminal(
-    slow: tuple[str, ...], project: pytest.Pytester
-) -> None:
+def test_outcomes_are_coloured_on_a_terminal(project: pytest.Pytester) -> None:
+    terminal = Terminal()
     with FakeServer(careless) as server:
-        terminal = Terminal()
-        model = f"{server.url}#fake"
-        terminal.run(sys.executable, "-m", "pytest", *slow, "--candidate", model, "-k", "zh",
-                     "--tb=no")  # fmt: skip
+        models = (f"--{role}={server.url}#fake" for role in ("candidate", "judge"))
+        terminal.run(sys.executable, "-m", "pytest", *models, "-k", "zh", "--tb=no")
     rows = [*terminal.screen.history.top, *(terminal.screen.buffer[y] for y in range(ROWS))]
-    marks = {row[0].fg for row in rows if "".join(row[x].data for x in range(4)) == "FAIL"}
-    assert "red" in marks
+    marks = {row[0].fg for row in rows if "".join(row[x].data for x in range(5)) == "FAIL "}
+    assert marks == {"red"}
 
 
 def test_printing_tests_get_lines_instead_of_bars(slow: tuple[str, ...]) -> None:
