@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from refusal_checks import benchmarks, formats, judge_options, model_options, models, redact
+from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import (
     BenchmarkTable,
@@ -136,12 +137,9 @@ def add(parser: pytest.Parser) -> None:
         action="store_true",
         help="compare with the baseline though judge, data or sampling are others",
     )
-    add(
-        "--stop-early",
-        action="store_true",
-        help="evaluate prompts in random order; stop a benchmark once its gates are decided",
-    )
+    add("--stop-early", action="store_true", help="end a benchmark once its gates are decided")
     judge_options.add(group)
+    batch_options.add(group)
     placement_options.add(group)
     formats.add(group)
     redact.add(group)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.report import judge
+from refusal_checks.report import judge, tokens
 from refusal_checks.report.disagreements import FILE
 from refusal_checks.report.remarks import WIDTH
 from refusal_checks.report.summary import RunSummary
@@ -35,7 +35,7 @@ def _found_with(summary: RunSummary, folder: Path) -> Iterator[str]:
         yield from judge.lines(summary.judge)
     yield from disagreements(summary, folder)
     yield from _engines(known.get("engines") or {})
-    yield from _tokens(known.get("tokens") or {})
+    yield from tokens.lines(known)
     yield from _time(summary)
 
 
@@ -59,19 +59,6 @@ def _engines(found: Mapping[str, Any]) -> Iterator[str]:
     times = " and ".join(f"{seconds:.0f} s" for seconds in found.get("ready_s", ()))
     ready = f", ready after {times}" if found.get("started") else ""
     yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
-
-
-def _tokens(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """What each role's requests cost, as its servers counted."""
-    named = [
-        f"{role} {used['prompt']:,} read"
-        + (f" ({used['cached']:,} from a cache)" if used.get("cached") else "")
-        + f", {used['output']:,} written"
-        for role, used in found.items()
-        if used.get("requests")
-    ]
-    if named:
-        yield f"tokens {'; '.join(named)}"
 
 
 def _time(summary: RunSummary) -> Iterator[str]:

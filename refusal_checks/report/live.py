@@ -70,7 +70,7 @@ class Live:
             while not self._stopped.wait(min(REFRESH, EVERY)):
                 found, now = self._source(), time.monotonic()
                 if found:
-                    self._pace.see(found[1].benchmarks, now)
+                    self._pace.see(found[1], now)
                 if self._bars and self._screen.isatty():
                     self._draw(self._screen, found)
                 elif found and now - said >= EVERY and report.is_active(found[1]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ class _Sample:
     at: float
     answers: int
     prompts: int
+    tokens: int
 
 
 class Pace:
@@ -36,27 +37,37 @@ class Pace:
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
 
-    def see(self, counts: Mapping[str, Count], now: float) -> None:
+    def see(self, progress: Progress, now: float) -> None:
         """Take in how far a run has come.
 
         Args:
             now: seconds of a clock that never goes back.
         """
-        answers = sum(count.answers for count in counts.values())
-        prompts = sum(count.judged for count in counts.values())
+        counts = list(progress.benchmarks.values())
+        answers = sum(count.answers for count in counts)
+        prompts = sum(count.judged for count in counts)
         if self._samples and answers < self._samples[-1].answers:
             self._samples.clear()  # another plan began: of repeats, or of the next candidate
-        self._samples.append(_Sample(now, answers, prompts))
+        self._samples.append(_Sample(now, answers, prompts, progress.tokens()))
         while now - self._samples[0].at > WINDOW:
             self._samples.popleft()
 
     @property
     def answers(self) -> float | None:
         """Judged answers a second; None while nothing is known of it."""
-        seconds = self._samples[-1].at - self._samples[0].at if self._samples else 0.0
-        if seconds <= 0:
+        return self._rate(lambda sample: sample.answers)
+
+    @property
+    def tokens(self) -> float | None:
+        """Generated tokens a second; None while nothing is known of it."""
+        return self._rate(lambda sample: sample.tokens)
+
+    def _rate(self, count: Callable[[_Sample], int]) -> float | None:
+        if not self._samples:
             return None
-        return (self._samples[-1].answers - self._samples[0].answers) / seconds
+        first, last = self._samples[0], self._samples[-1]
+        seconds = last.at - first.at
+        return (count(last) - count(first)) / seconds if seconds > 0 else None
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
         """Seconds until all is judged; None while nothing is known of it."""
@@ -91,7 +102,9 @@ def line(title: str, progress: Progress, pace: Pace) -> str:
 
 def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
     if counts and pace.answers is not None:
-        yield f"{pace.answers:.3g} answers/s"
+        yield f"{pace.answers:.0f} answers/s"
+    if pace.tokens:
+        yield f"{pace.tokens:,.0f} tokens/s"
     left = pace.left(counts)
     if left is not None:
         yield f"about {duration(left)} left"
@@ -119,7 +132,7 @@ def bars(
 
     width, height = size
     console = Console(
-        file=io.StringIO(), force_terminal=True, width=max(width - 1, 20), no_color=not colour
+        file=io.StringIO(), force_terminal=True, width=max(width - 1, 10), no_color=not colour
     )
     with console.capture() as shown:
         console.print(_grid(progress, max(1, min(height - 4, 12))), end="")

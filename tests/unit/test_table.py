@@ -127,7 +127,14 @@ def test_outcomes_have_colours_beside_their_words(
 def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> None:
     found = run()
     found.benchmarks["bench"] = summarise(records("RR"), 0.95)
-    role = {"requests": 3, "prompt": 1200, "cached": 200, "output": 50}
+    role = {
+        "requests": 3,
+        "retries": 0,
+        "prompt": 1200,
+        "cached": 200,
+        "output": 50,
+        "verdicts": 0,
+    }
     found.manifest |= {
         "models": {"judges": {"org/judge": {}}},
         "engines": {"started": ["org/model", "org/judge"], "attached": [], "ready_s": [41.3]},
@@ -142,7 +149,7 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
         [
             "candidate org/model, judge org/judge",
             "engine started org/model, org/judge, ready after 41 s",
-            "tokens candidate 1,200 read (200 from a cache), 50 written",
+            "tokens: candidate 1,200 prompt (200 cached), 50 output in 3 requests",
             "time 0.5 s for 2 answers with their verdicts, 4 a second; 1 answers were stored, at "
             "most 1 were generated and 2 verdicts asked for",
             "store store.sqlite",
