@@ -93,6 +93,7 @@ def effort(
         models: that it asks.
     """
     found = list(models)
+    attached = [model.name for model in found if isinstance(model, Attached)]
     started = [model.name for model in found if isinstance(model, Served)]
     planned = {key for prompts in plan.values() for prompt in prompts
                for key in candidate.keys(prompt)}  # fmt: skip
@@ -100,7 +101,7 @@ def effort(
     return {
         "engines": {
             "started": list(dict.fromkeys(started)),
-            "attached": [model.name for model in found if isinstance(model, Attached)],
+            "attached": list(dict.fromkeys(attached)),
         },
         "asked": {
             "answers": missing,

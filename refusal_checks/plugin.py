@@ -219,15 +219,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(text)
     if not runs:
         return
-    terminalreporter.section("refusal checks")
+    terminalreporter.write_sep("=", "refusal checks")
     verbose = config.option.verbose > 0
     for line in terminal.lines([run.summary for run in runs], verbose):
         for text, markup in line.pieces:
             terminalreporter.write(text, **markup)
         terminalreporter.line("")
+    for text in footer.lines([(run.summary, run.folder) for run in runs]):
+        terminalreporter.write_line(text)
     for run in runs:
-        for text in footer.lines(run.summary, run.folder):
-            terminalreporter.write_line(text)
         for text in partial.lines(
             run.progress, run.summary, run.gates, run.store, run.options.fresh
         ):

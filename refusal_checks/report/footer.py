@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +11,35 @@ from refusal_checks.report.disagreements import FILE
 from refusal_checks.report.remarks import WIDTH
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.report.text import clean, wrapped
+from refusal_checks.trust import Check
 
 
-def lines(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """Lines on one run; only paths are longer than a terminal is wide.
+def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
+    """Lines on runs, each with its folder; only paths are longer than a terminal is wide.
 
-    Args:
-        folder: the run's.
+    What a judge was found to be is told once where several candidates have the same one.
     """
-    for line in _found_with(summary, folder):
-        yield from wrapped(line, WIDTH)
-    if summary.manifest.get("store"):
-        yield f"store {summary.manifest['store']}"
-    yield f"run folder {folder}"
+    seen: list[tuple[Check, ...]] = []
+    for summary, folder in runs:
+        checked = summary.judge
+        is_new = checked is not None and checked.checks not in seen
+        seen += [checked.checks] if checked else []
+        for line in _found_with(
+            summary, folder, judge.lines(checked) if checked and is_new else ()
+        ):
+            yield from wrapped(line, WIDTH)
+        yield f"run folder {folder}"
+    for store in dict.fromkeys(summary.manifest.get("store") for summary, _ in runs):
+        if store:
+            yield f"store {store}"
 
 
-def _found_with(summary: RunSummary, folder: Path) -> Iterator[str]:
+def _found_with(summary: RunSummary, folder: Path, checked: Iterable[str]) -> Iterator[str]:
     known = summary.manifest
     judges = list(known.get("models", {}).get("judges", {}))
     named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
     yield clean(f"candidate {known.get('candidate')}, {named}", 1000)
-    if summary.judge:
-        yield from judge.lines(summary.judge)
+    yield from checked
     yield from disagreements(summary, folder)
     yield from _engines(known.get("engines") or {})
     yield from tokens.lines(known)

@@ -16,4 +16,4 @@ def lines(summary: RunSummary, folder: Path, verbose: bool) -> Iterator[str]:
         verbose: with all remarks, groups, and why the gates are what they are.
     """
     yield from map(str, terminal.lines([summary], verbose))
-    yield from footer.lines(summary, folder)
+    yield from footer.lines([(summary, folder)])

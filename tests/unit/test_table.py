@@ -143,7 +143,7 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
         "evaluation_s": 0.5,
         "store": "store.sqlite",
     }
-    shown = list(footer.lines(found, Path("runs/one")))
+    shown = list(footer.lines([(found, Path("runs/one"))]))
     assert max(map(len, shown)) <= remarks.WIDTH
     assert " ".join(" ".join(shown).split()) == " ".join(
         [
@@ -152,8 +152,8 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
             "tokens: candidate 1,200 prompt (200 cached), 50 output in 3 requests",
             "time 0.5 s for 2 answers with their verdicts, 4 a second; 1 answers were stored, at "
             "most 1 were generated and 2 verdicts asked for",
-            "store store.sqlite",
             "run folder runs/one",
+            "store store.sqlite",
         ]
     )
 
@@ -161,4 +161,4 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
 def test_the_footer_says_that_no_engine_was_needed() -> None:
     found = run()
     found.manifest["engines"] = {"started": [], "attached": [], "ready_s": [0.0]}
-    assert "engine none: nothing was asked of a model" in footer.lines(found, Path())
+    assert "engine none: nothing was asked of a model" in footer.lines([(found, Path())])
