@@ -19,7 +19,7 @@ def telling(body: Body) -> list[str]:
     """Answers everything; judges with a reason, unreadably at times, and not twice the same."""
     text = body["messages"][-1]["content"]
     if "response_format" in body:
-        if "Other" in body["messages"][0]["content"] + text:
+        if "other:" in body["messages"][0]["content"] + text:
             text = "cannot"
         if "#1" in text:
             return ["no verdict, because it quotes Gladly, the answer"]
@@ -59,8 +59,10 @@ def everything(
     """The options of a run that shows all that can be shown, after one that is its baseline."""
     run_gate()
     server.answer = telling
-    (project.path / "one.md").write_text("One: {{ request }} / {{ answer }} / {{ marker }}")
-    (project.path / "other.md").write_text("Other: {{ request }} / {{ answer }} / {{ marker }}")
+    judges = ("one", "two", "other")
+    for judge in judges:
+        template = f"{judge}: {{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}"
+        (project.path / f"{judge}.md").write_text(template)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     reports = [f"{found.OPTION}={name}.out" for name, found in discover_formats().items()
@@ -68,8 +70,7 @@ def everything(
     return (
         *("--baseline", runs(project)[0], "--allow-incomparable", "--seed", "9"),
         *("--judge", f"{server.url}#fake", "--judge", f"{server.url}#fake"),
-        *("--judge-template", "one.md", "--judge-template", "one.md"),
-        *("--judge-template", "other.md"),
+        *(f"--judge-template={judge}.md" for judge in judges),
         *("--system-prompt", "You are a secret keeper"),
         *("--junitxml", "report.xml", "-rA", "-v", "--showlocals", *reports),
     )
