@@ -138,11 +138,12 @@ class Limits(Frozen):
     """Bounds on time and concurrency.
 
     Attributes:
-        in_flight: prompts that are being answered or judged at one time.
+        in_flight: prompts that are being answered or judged at one time; None for as many as keep
+            the engines full.
         start_timeout: seconds that an engine may take to its first health check.
         request_timeout: seconds that one request may take.
     """
 
-    in_flight: int = Field(64, ge=1)
+    in_flight: int | None = Field(None, ge=1)
     start_timeout: float = Field(1800.0, gt=0)
     request_timeout: float = Field(600.0, gt=0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from refusal_checks import canary, trust
 from refusal_checks.calibration import JudgeIdentity, joined, require_judge
+from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.correction import require_information
 from refusal_checks.errors import CalibrationError
 from refusal_checks.evaluate import Evaluation, Judges, Pending, Plan, pending
@@ -76,7 +77,7 @@ class Canary:
             canary.candidate(),
             self._judges,
             self._store,
-            in_flight=self._options.limits.in_flight,
+            in_flight=prompts_at_once(self._options),
             finished=finished,
         ).run()
         found = canary.measure(records, self._options.confidence)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from refusal_checks.assembly import judge_panels
 from refusal_checks.candidates import Candidate
+from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.engines import Engines
 from refusal_checks.evaluate import Evaluation, Judges, Plan, pending
 from refusal_checks.options import Options
@@ -76,7 +77,7 @@ class Judging:
                 self._candidate,
                 self.judges,
                 store,
-                in_flight=self._options.limits.in_flight,
+                in_flight=prompts_at_once(self._options),
                 finished=found.__setitem__,
             ).run()
 

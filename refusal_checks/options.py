@@ -111,7 +111,7 @@ def add(parser: pytest.Parser) -> None:
         choices=("text", "logprob"),
         help="the chosen option: read from the answer (text), or the letter that is most probable",
     )
-    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time (64)")
+    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time")
     add("--start-timeout", metavar="S", type=float, help="seconds a model may load (1800)")
     add("--request-timeout", metavar="S", type=float, help="seconds a request may take (600)")
     add(

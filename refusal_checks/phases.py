@@ -8,6 +8,7 @@ from functools import partial
 from refusal_checks.assembly import Parts
 from refusal_checks.candidates import Candidate
 from refusal_checks.collecting import CollectingCandidate
+from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping
 from refusal_checks.engines import Work
@@ -114,7 +115,7 @@ class Phases:
             self._candidate,
             judges,
             self._store,
-            in_flight=self._options.limits.in_flight,
+            in_flight=prompts_at_once(self._options),
             finished=finished,
             enough=self._early.enough if self._early else None,
             progress=self._progress,

@@ -148,7 +148,7 @@ class Run:
         try:
             RunFolder(self.folder).write_summary(self.summary)
         except OSError as fault:
-            self._note(f"no summary was written: {_reason(fault)}")
+            self.summary.note(f"no summary was written: {_reason(fault)}")
 
     def join(self) -> None:
         """Wait for the end of the evaluation."""

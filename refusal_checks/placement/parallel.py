@@ -21,6 +21,7 @@ _FLAGS = {
     "data_backend": ("--data-parallel-backend", "-dpb"),
     "data_address": ("--data-parallel-address", "-dpa"),
     "memory": ("--gpu-memory-utilization",),
+    "sequences": ("--max-num-seqs",),
 }
 """vLLM's names of the arguments that matter here."""
 
@@ -36,6 +37,7 @@ class Parallel:
         is_elsewhere: whether Ray, or several machines, decide where it runs.
         executor: the named executor; empty where vLLM chooses.
         memory: the named share of a device's memory; None where none is.
+        sequences: the named number of sequences that one copy runs at one time; 0 where none is.
     """
 
     shards: int = 1
@@ -44,6 +46,7 @@ class Parallel:
     is_elsewhere: bool = False
     executor: str = ""
     memory: float | None = None
+    sequences: int = 0
 
     @classmethod
     def of(cls, args: Sequence[str]) -> Parallel:
@@ -59,6 +62,7 @@ class Parallel:
             or found["data_address"] is not None,
             executor=found["executor"] or "",
             memory=_share(found["memory"]),
+            sequences=_count(found["sequences"]) if found["sequences"] else 0,
         )
 
     @property

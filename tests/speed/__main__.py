@@ -14,6 +14,7 @@ from pathlib import Path
 
 from refusal_checks.demo import MODEL_DIR
 from refusal_checks.engine import Engine, EngineSpec, environment
+from refusal_checks.evaluate import Plan
 from tests.speed import overhead, workload
 from tests.speed.pipeline import Pipeline
 from tests.speed.workload import Request
@@ -28,14 +29,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--records", type=int, default=125_000, help="of the overhead's run")
     parser.add_argument("--skip", nargs="*", default=(), choices=("engine", "offline", "overhead"))
+    parser.add_argument("--in-flight", type=int, default=103, help="prompts, as the gate would")
     given = parser.parse_args()
     if "engine" not in given.skip:
-        _engine(given.prompts, given.repeats, "offline" not in given.skip)
+        plan = workload.benchmarks(given.prompts)
+        _engine(plan, given.in_flight, given.repeats, "offline" not in given.skip)
     if "overhead" not in given.skip:
         print(overhead.measure(given.records // 5, 5).line)
 
 
-def _engine(prompts: int, repeats: int, offline: bool) -> None:
+def _engine(plan: Plan, in_flight: int, repeats: int, offline: bool) -> None:
     os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -43,7 +46,7 @@ def _engine(prompts: int, repeats: int, offline: bool) -> None:
         server.launch()
         try:
             server.wait_ready(600)
-            pipeline = Pipeline(server.url, server.api_key, workload.benchmarks(prompts))
+            pipeline = Pipeline(server.url, server.api_key, plan, in_flight)
             requests = _served(pipeline, folder, repeats)
         finally:
             server.stop()

@@ -18,7 +18,7 @@ import aiohttp
 from refusal_checks import judges
 from refusal_checks.candidates import ServedCandidate
 from refusal_checks.client import Client
-from refusal_checks.config import JudgeSampling, Limits, Sampling
+from refusal_checks.config import JudgeSampling, Sampling
 from refusal_checks.demo import MODEL_DIR
 from refusal_checks.evaluate import Evaluation, Plan
 from refusal_checks.judges.base import JudgeSetup
@@ -35,9 +35,11 @@ class Pipeline:
 
     Args:
         url: base URL of the server, ending in ``/v1``.
+        in_flight: prompts that the gate evaluates at one time.
     """
 
-    def __init__(self, url: str, api_key: str, plan: Plan) -> None:
+    def __init__(self, url: str, api_key: str, plan: Plan, in_flight: int) -> None:
+        self._in_flight = in_flight
         self._url = url
         self._api_key = api_key
         self._plan = plan
@@ -74,7 +76,7 @@ class Pipeline:
                     candidate,
                     panel,
                     store,
-                    in_flight=Limits().in_flight,
+                    in_flight=self._in_flight,
                     finished=lambda name, records: None,
                 )
                 begun = time.monotonic()

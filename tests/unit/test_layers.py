@@ -46,7 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("run_folder", "run_folders", "export"),
     ("formats",),
     ("options", "model_options", "judge_options", "engines", "manifest"),
-    ("assembly", "earlier", "suggest"),
+    ("assembly", "earlier", "suggest", "concurrency"),
     ("judging", "judge_check"),
     ("decisions", "collecting"),
     ("phases",),
