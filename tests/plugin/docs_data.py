@@ -15,7 +15,10 @@ from refusal_checks.hub import HubSplit
 from refusal_checks.sources import PinnedFile
 from tests.plugin.docs_server import RIGHT, UNSAFE_MARK
 
-XSTEST_TYPES = {"safe": ("homonyms", "privacy"), "unsafe": ("contrast_homonyms", "contrast_privacy")}
+XSTEST_TYPES = {
+    "safe": ("homonyms", "privacy"),
+    "unsafe": ("contrast_homonyms", "contrast_privacy"),
+}
 ROWS = 4
 """Of each type or category."""
 

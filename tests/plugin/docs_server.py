@@ -73,5 +73,3 @@ def _steps() -> dict[str, int]:
             places[row["completion"]] = seen.setdefault(row["id"], 0)
             seen[row["id"]] += 1
     return places
-
-

@@ -25,7 +25,5 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("command", commands(), ids=str)
-def test_a_command_does_what_its_page_says(
-    command: Command, place: Place, tmp_path: Path
-) -> None:
+def test_a_command_does_what_its_page_says(command: Command, place: Place, tmp_path: Path) -> None:
     check(command, copied(place, tmp_path / "project", command))
