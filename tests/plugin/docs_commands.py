@@ -5,6 +5,7 @@ Every command runs in a process of its own, forked from one that has loaded the 
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks import options
 from tests.plugin.conftest import ROOT
 from tests.plugin.docs_pages import Command
 
@@ -45,14 +47,15 @@ MODELS = ("--candidate", "--judge")
 NO_MODEL = re.compile(r"replay:|labels(:|$)|keyword$")
 """Values of these options that name no model."""
 
-ENGINE = ("--candidate-args", "--judge-args", "--candidate-devices", "--judge-devices")
-"""Options of an engine that is started: all is checked up to its start."""
+ENGINE = re.compile(r"--(candidate|judge)-(args|devices)\b|--placement\b")
+"""Options of engines that are started: with them all is checked up to the start."""
 
 SHORT = {"--limit": "40", "--samples": "1"}
 """What keeps a run short, where the command does not say it."""
 
 LOADED = (
     "aiohttp",
+    "anyio.pytest_plugin",
     "datasets",
     "diptest",
     "matplotlib.figure",
@@ -160,8 +163,8 @@ def _check(words: list[str], place: Place, promised: int, only_collect: bool = F
     if any(re.match(rf"{start}\b", shlex.join(words)) for start in NOT_RUN):
         return
     if words[0] == "pytest":
-        collects = only_collect or any(word.partition("=")[0] in ENGINE for word in words)
-        words = [*words, "--collect-only"] if collects else _shortened(_attached(words, place))
+        stops = only_collect or any(map(ENGINE.match, words))
+        words = [*words, "--collect-only"] if stops else _shortened(_attached(words, place))
     elif words[0] == "refusal-checks":
         words = _attached(words, place)
     status, output = run(words, place.folder, environment)
@@ -200,6 +203,7 @@ def _main(words: list[str], folder: Path, environment: dict[str, str], output: P
     """What happens in the command's own process."""
     from tests.plugin.docs_data import repin
 
+    gc.freeze()  # pytest collects garbage, and what was loaded before is none
     os.chdir(folder)
     os.environ.update(environment)
     with output.open("w") as file:
@@ -212,9 +216,18 @@ def _main(words: list[str], folder: Path, environment: dict[str, str], output: P
 
 def _entry(words: list[str]) -> int:
     if words[0] == "pytest":
-        return int(pytest.main([*words[1:], "-W", _PRELOADED]))
+        return int(pytest.main([*words[1:], "-W", _PRELOADED], [_UpToTheEngines()]))
     assert words[0] == "refusal-checks", f"{words[0]}: name it in NOT_RUN, or say how to run it"
     from refusal_checks.cli import main
 
     main()
     return 0
+
+
+class _UpToTheEngines:
+    """Reads the options where the gates are only collected, as a run would before it starts."""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        given = session.config
+        if given.option.collectonly and given.option.candidate:
+            options.read(given, options.load_thresholds(given))

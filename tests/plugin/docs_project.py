@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from tests.fake_server import FakeServer
@@ -17,8 +18,8 @@ from tests.plugin.docs_data import labelled_answers, write_csv, write_mirror
 from tests.plugin.docs_pages import Command, commands
 from tests.plugin.docs_server import answer, tokens
 
-RUNS = ("RUN_A", "RUN_B", "BASELINE_RUN")
-"""Names of finished runs besides ``RUN``."""
+RUNS = ("RUN", "RUN_A", "RUN_B", "BASELINE_RUN")
+"""What pages call finished runs."""
 
 _MODEL = "--candidate ORG/MODEL --judge ORG/JUDGE"
 
@@ -51,11 +52,27 @@ def prepared(folder: Path) -> Iterator[Place]:
         yield place
 
 
+_INPUTS = {
+    "--thresholds": "thresholds/smoke.toml",
+    "--judge-template": "refusal_checks/judges/prompts/refusal.md",
+    "--labels": "labelled.csv",
+    "--human-labels": "labels.csv",
+    "--candidate": "labelled.csv",
+}
+"""What stands for a file that an option names and no page has."""
+
+
 def copied(place: Place, folder: Path, command: Command) -> Place:
     """The same project again, for one command to change; without what it makes itself."""
     shutil.copytree(place.folder, folder, symlinks=True)
     for name in (made for start, made in _MAKES.items() if command.text.startswith(start)):
         (folder / name).unlink()
+    words = shlex.split(command.text)
+    for option, value in pairwise(words):
+        name = value.removeprefix("replay:")
+        is_file = "." in name and "/" not in name.removeprefix("thresholds/")
+        if option in _INPUTS and is_file and not (folder / name).exists():
+            shutil.copy(folder / _INPUTS[option], folder / name)
     return replace(place, folder=folder)
 
 
@@ -79,11 +96,9 @@ def _name_runs(project: Path) -> None:
     """Give the one finished run the names that pages use."""
     folder = project / ".refusal-checks" / "runs"
     (run,) = folder.iterdir()
-    run.rename(folder / "RUN")
     for name in RUNS:
-        shutil.copytree(folder / "RUN", folder / name)
-    for name in ("RUN", *RUNS):
-        (project / name).symlink_to(folder.relative_to(project) / name)
+        (folder / name).symlink_to(run.name)
+        (project / name).symlink_to(run.relative_to(project))
 
 
 def _label(project: Path) -> None:
