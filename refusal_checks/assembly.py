@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks import canary, judges, mirror, replay
 from refusal_checks.benchmarks import Benchmark, key
 from refusal_checks.candidates import Candidate, OptionScorer, ReplayCandidate, ServedCandidate
 from refusal_checks.conversation import Prompt
-from refusal_checks.engines import Engines
 from refusal_checks.errors import ModelError, UserError, require_known
 from refusal_checks.evaluate import Judges, Plan
 from refusal_checks.identity import model_identity
@@ -22,6 +20,7 @@ from refusal_checks.metrics.judging import disagreement_rate
 from refusal_checks.model_options import NamedJudge
 from refusal_checks.models import Attached, Replay, Rule
 from refusal_checks.options import Options
+from refusal_checks.servers import Servers
 from refusal_checks.subset import stratified
 from refusal_checks.thresholds import Gate
 
@@ -36,14 +35,14 @@ class Parts(NamedTuple):
     plan: Plan
     candidate: Candidate
     judges: Judges
-    engines: Engines
+    engines: Servers
     repeats: tuple[Judges, ...] = ()
 
 
 def assemble(
     options: Options,
     gates: Sequence[Gate],
-    folder: Path,
+    engines: Servers,
     say: Callable[[str], None],
     note: Callable[[str], None],
 ) -> Parts:
@@ -51,7 +50,7 @@ def assemble(
 
     Args:
         gates: the selected gates.
-        folder: where engines write their logs.
+        engines: the models' servers.
         say: shows one line to the user.
         note: takes one line that the user must know of how the verdicts came about.
 
@@ -61,8 +60,7 @@ def assemble(
     whole = _load(options, gates)
     _require_groups(gates, whole)
     plan = _limited(options, gates, whole)
-    engines = Engines(options, folder)
-    candidate = _candidate(options, plan, engines, say)
+    candidate = _candidate(options, plan, engines, say, note)
     judges = _judges(options, plan, engines, note)
     _require_several(gates, judges)
     repeats = tuple(
@@ -120,13 +118,19 @@ def _limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
 
 
 def _candidate(
-    options: Options, plan: Plan, engines: Engines, say: Callable[[str], None]
+    options: Options,
+    plan: Plan,
+    engines: Servers,
+    say: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> Candidate:
     model = options.candidate
     if not isinstance(model, Replay):
         client = engines.connect(model, "--candidate")
         identity = model_identity(model, client.model)
         served = ServedCandidate(model.name, client, options.sampling, identity)
+        for line in served.remarks:
+            note(f"candidate {model.name}: {line}")
         by_text = options.multiple_choice.scoring == "text"
         return served if by_text else OptionScorer(served, client, identity)
     _require_text_scoring(options, plan)
@@ -153,7 +157,7 @@ Way = tuple[str, int | None]
 shown (None leaves the run's setting)."""
 
 
-def _judges(options: Options, plan: Plan, engines: Engines, note: Callable[[str], None]) -> Judges:
+def _judges(options: Options, plan: Plan, engines: Servers, note: Callable[[str], None]) -> Judges:
     """The judges of each benchmark, and under the canary's name those that it is put to."""
     known = options.benchmarks
     ways: dict[str, Way] = {
@@ -165,7 +169,7 @@ def _judges(options: Options, plan: Plan, engines: Engines, note: Callable[[str]
 
 
 def judge_panels(
-    options: Options, ways: Mapping[str, Way], engines: Engines, note: Callable[[str], None]
+    options: Options, ways: Mapping[str, Way], engines: Servers, note: Callable[[str], None]
 ) -> Judges:
     """The judges that ``--judge`` names, by what they judge; what is judged one way shares them.
 
@@ -231,7 +235,7 @@ def _judge_setup(
     options: Options,
     judge: NamedJudge,
     number: int,
-    engines: Engines,
+    engines: Servers,
     note: Callable[[str], None],
 ) -> JudgeSetup | None:
     model = judge.model
@@ -244,7 +248,7 @@ def _judge_setup(
         model_identity=model_identity(model, client.model),
         sampling=options.judge_sampling,
         template=judge.template,
-        running=isinstance(model, Attached),
+        running=engines.are_live and isinstance(model, Attached),
         note=lambda line: note(f"judge {judge.name}: {line}"),
     )
 

@@ -155,8 +155,12 @@ def _write(path: Path, data: bytes) -> None:
     """Write a file that readers see whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_bytes(data)
-    draft.replace(path)
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)  # a part of a file is of no use, and the disk may be full
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

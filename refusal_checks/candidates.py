@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from refusal_checks.capabilities import Support
 from refusal_checks.client import Choice, Client, Options
 from refusal_checks.config import Sampling
 from refusal_checks.conversation import Message, Prompt
@@ -57,9 +59,31 @@ class ServedCandidate:
         self._sampling = sampling
         self._identity = model_identity
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the server's lack of a capability means for the answers."""
+        several = ("n", "logprobs") if self._sampling.samples > 1 else ()
+        top_k = ("top_k",) if self._sampling.top_k else ()
+        lacking = self._client.capabilities.missing(*several, "seed", *top_k)
+        return tuple(lacking.values())
+
+    @property
+    def _reads_logprobs(self) -> bool:
+        """Whether answers come with log-probabilities; one answer has its weight without."""
+        has_them = self._client.capabilities.logprobs is Support.YES
+        return has_them and self._sampling.samples > 1
+
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``; the number of samples is no part of a key, so K can grow."""
+        """See ``Candidate.keys``; the number of samples is no part of a key, so K can grow.
+
+        It grows from 2: one answer alone comes without log-probabilities, and would have no weight
+        of its own beside others. What is not sent to a server that refuses it is part of a key too.
+        """
         settings = self._sampling.model_dump(exclude={"samples"})
+        if not self._reads_logprobs:
+            settings["logprobs"] = False
+        if unsent := self._client.capabilities.left_out & {"seed", "top_k"}:
+            settings["left_out"] = sorted(unsent)
         stem = content_key(self._identity, _turns(prompt), settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
@@ -68,7 +92,13 @@ class ServedCandidate:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``."""
+        """See ``Candidate.answer``; in one request, or in as many as the server makes it."""
+        if count > 1 and self._client.capabilities.n is not Support.YES:
+            alone = (self._answer(prompt, first + each, 1) for each in range(count))
+            return [answer for found in await asyncio.gather(*alone) for answer in found]
+        return await self._answer(prompt, first, count)
+
+    async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         options = Options(
             n=count,
             temperature=self._sampling.temperature,
@@ -76,7 +106,7 @@ class ServedCandidate:
             top_k=self._sampling.top_k,
             max_tokens=self._sampling.max_tokens,
             seed=answer_seed(self._sampling.seed, prompt, first),
-            logprobs=True,
+            logprobs=self._reads_logprobs,
             stop=self._sampling.stop,
         )
         try:

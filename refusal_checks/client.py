@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from refusal_checks import usage
+from refusal_checks.capabilities import ALL, Capabilities, Support
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
 from refusal_checks.faults import TransientError
@@ -18,16 +20,18 @@ from refusal_checks.label_probabilities import (
     label_fields,
     read_labels,
 )
+from refusal_checks.pace import Pace
 from refusal_checks.reasoning import State, answer_logprobs, spoken
 from refusal_checks.retries import retrying
 from refusal_checks.transport import HttpTransport, Transport
+from refusal_checks.usage import Meter
 
 CHAT = "/chat/completions"
 
 TOKENIZE = "/../tokenize"
 """vLLM has it beside ``/v1``, not below."""
 
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 """What reading an answer of an unexpected form raises."""
 
 Read = TypeVar("Read")
@@ -98,6 +102,10 @@ class Choice:
 class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
+    Attributes:
+        capabilities: see below; one that a request shows to be missing can be set so.
+        meter: counts what the requests cost.
+
     Args:
         url: base URL, ending in ``/v1``.
         model: the model's name on the server.
@@ -105,7 +113,8 @@ class Client:
         template_kwargs: variables for the model's chat template, sent where not empty.
         reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
         timeout: seconds for one request.
-        connections: most requests at one time.
+        pace: how fast requests may be sent.
+        capabilities: of the server; what it cannot take is left out.
         transport: takes the requests in place of HTTP to ``url``; whoever gives it closes it.
     """
 
@@ -118,14 +127,17 @@ class Client:
         template_kwargs: Mapping[str, Any] | None = None,
         reasoning_end: str = "",
         timeout: float = 600.0,
-        connections: int = 256,
+        pace: Pace = Pace(),  # noqa: B008 (it is frozen)
+        capabilities: Capabilities = ALL,
         transport: Transport | None = None,
     ) -> None:
         self.url = url
         self.model = model
+        self.capabilities = capabilities
+        self.meter = Meter()
         self._extra = {"chat_template_kwargs": dict(template_kwargs)} if template_kwargs else {}
         self._reasoning_end = reasoning_end
-        own = HttpTransport(url, api_key=api_key, timeout=timeout, connections=connections)
+        own = HttpTransport(url, api_key=api_key, timeout=timeout, pace=pace)
         self._own = None if transport else own
         self._transport: Transport = transport or own
         self._opened = AsyncExitStack()
@@ -156,8 +168,9 @@ class Client:
             PromptTooLongError: it does not fit the context.
             EndpointError: the server refused, or failed as often as ``retries`` allows.
         """
-        body = {**self._conversation(messages), **options.body()}
-        return await self._ask(CHAT, body, lambda found: self._choices(found, options.n))
+        return await self.ask(
+            messages, options.body(), lambda found: self._choices(found, options.n)
+        )
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]
@@ -177,26 +190,46 @@ class Client:
             PromptTooLongError: it does not fit the context.
             EndpointError: the server refused, or failed as often as ``retries`` allows.
         """
+        if self.capabilities.logprobs is not Support.YES:
+            raise LabelError(f"{self.url}: the server gives no log-probabilities")
         ids = await self._ids(tuple(labels))
-        body = {**self._conversation(messages), **label_fields(ids)}
         try:
-            return await self._ask(
-                CHAT, body, lambda found: read_labels(found["choices"][0], labels, ids)
+            return await self.ask(
+                messages,
+                label_fields(ids),
+                lambda found: read_labels(found["choices"][0], labels, ids),
             )
         except LabelError as fault:
             raise LabelError(f"{self.url}: {fault}") from None
 
-    def _conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        turns = [{"role": turn.role, "content": turn.content} for turn in messages]
-        return {"model": self.model, "messages": turns, **self._extra}
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        fields: Mapping[str, Any],
+        read: Callable[[Any], Read],
+    ) -> Read:
+        """Send a conversation with further fields of a request; tried again as ``retries`` allows.
 
-    async def _ask(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
-        """What ``read`` makes of the server's answer; asked again where it can make nothing."""
-        found: Read = await retrying(self._try, path, body, read)
+        Args:
+            read: makes something of the server's parsed answer; where it raises what a malformed
+                one raises, or a TransientError, the server is asked again.
+
+        Raises:
+            EndpointError: as ``chat``.
+        """
+        turns = [{"role": turn.role, "content": turn.content} for turn in messages]
+        if self.capabilities != ALL:
+            left_out = self.capabilities.left_out
+            fields = {name: value for name, value in fields.items() if name not in left_out}
+        body = {"model": self.model, "messages": turns, **fields, **self._extra}
+        self.meter.asked += 1
+        found: Read = await retrying(self._try, body, read)
         return found
 
-    async def _try(self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
-        found = await self._transport.post(path, body)
+    async def _try(self, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        self.meter.tries += 1
+        found = await self._transport.post(CHAT, body)
+        self.meter.add(found)
         try:
             return read(found)
         except _MALFORMED as fault:
@@ -207,7 +240,8 @@ class Client:
         listed = sorted(found["choices"], key=lambda choice: int(choice.get("index", 0)))
         if len(listed) != n:
             raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
-        return tuple(_choice(choice, self._reasoning_end) for choice in listed)
+        total = usage.tokens(found)[2] if n == 1 else 0
+        return tuple(_choice(choice, self._reasoning_end, total) for choice in listed)
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token; None where the server has no ``/tokenize``. Asked for once."""
@@ -240,10 +274,11 @@ class Client:
             raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
 
 
-def _choice(choice: Mapping[str, Any], reasoning_end: str) -> Choice:
+def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
+    """Read a choice; ``total`` is how many tokens it has where the server counts them for it."""
     said = spoken(choice["message"], reasoning_end)
-    tokens = (choice.get("logprobs") or {}).get("content") or []
-    values = answer_logprobs(tokens, said)
+    listed = (choice.get("logprobs") or {}).get("content") or []
+    values = answer_logprobs(listed, said)
     mean = sum(values) / len(values) if values else None
     reason = str(choice.get("finish_reason"))
-    return Choice(said.text, reason, len(tokens), mean, said.reasoning)
+    return Choice(said.text, reason, total or len(listed), mean, said.reasoning)

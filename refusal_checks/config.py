@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from refusal_checks.errors import UserError
+from refusal_checks.pace import CONNECTIONS, Pace
 
 Settings = TypeVar("Settings", bound="Frozen")
 
@@ -142,8 +143,19 @@ class Limits(Frozen):
             the engines full.
         start_timeout: seconds that an engine may take to its first health check.
         request_timeout: seconds that one request may take.
+        candidate_rpm, judge_rpm: most requests a minute to a server that others run.
+        candidate_concurrency, judge_concurrency: most requests to it at one time.
     """
 
     in_flight: int | None = Field(None, ge=1)
     start_timeout: float = Field(1800.0, gt=0)
     request_timeout: float = Field(600.0, gt=0)
+    candidate_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)
+    judge_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)
+    candidate_concurrency: int | None = Field(None, ge=1)
+    judge_concurrency: int | None = Field(None, ge=1)
+
+    def pace(self, role: str) -> Pace:
+        """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
+        most: int | None = getattr(self, f"{role}_concurrency")
+        return Pace(getattr(self, f"{role}_rpm"), most or CONNECTIONS)

@@ -95,6 +95,11 @@ class Database:
         """Close the file; nothing can be read or written after."""
         self._db.close()
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._db.in_transaction
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside, or none of it."""

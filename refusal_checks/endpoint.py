@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
 
 import aiohttp
 
 from refusal_checks.errors import ModelError
+from refusal_checks.faults import error_words
+from refusal_checks.transport import authorization, session
+
+TIMEOUT = 20.0
+"""Seconds for the list of models."""
 
 
 def is_healthy(url: str, timeout: float = 2.0) -> bool:
     """Whether a vLLM server at ``url`` (``http://host:port``) answers its health check."""
 
     async def ask() -> bool:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout)) as session,
-            session.get(f"{url}/health") as response,
-        ):
+        async with session(url, timeout) as own, own.get(f"{url}/health") as response:
             return response.status == 200
 
     try:
@@ -25,49 +29,58 @@ def is_healthy(url: str, timeout: float = 2.0) -> bool:
         return False
 
 
-def find_model(url: str, model: str, api_key: str | None, option: str) -> str:
-    """The name under which a server offers a model; checks that the server can be used at all.
+def models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
+    """The models that a server lists; none where it has no list.
 
     Args:
-        model: the wanted name; empty takes the only one.
         option: the command-line option that named the server, for messages.
 
     Raises:
-        ModelError: the server cannot be reached, refuses the key, or lacks the model.
+        ModelError: the server cannot be reached, or refuses the key.
     """
-    names = asyncio.run(_model_names(url, api_key, option))
-    if model in names:
-        return model
-    listed = ", ".join(names) or "none"
-    if model:
-        raise ModelError(f"{option} {url}#{model}: the server has no such model; it has: {listed}")
-    if len(names) != 1:
-        raise ModelError(f"{option} {url}: add #MODEL, one of: {listed}")
-    return names[0]
+    return asyncio.run(_models(url, api_key, option))
 
 
-async def _model_names(url: str, api_key: str | None, option: str) -> list[str]:
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    timeout = aiohttp.ClientTimeout(total=20)
+async def _models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
     try:
+        headers = authorization(api_key)
         async with (
-            aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=True) as session,
-            session.get(f"{url}/models") as response,
+            session(url, TIMEOUT) as own,
+            own.get(f"{url}/models", headers=headers) as response,
         ):
+            text = await response.text("utf-8", errors="replace")
             if response.status in (401, 403):
                 raise ModelError(
                     f"{option} {url}: HTTP {response.status}: the server wants an API key; set "
-                    f"{api_key_variable(option)} (or OPENAI_API_KEY) to a valid one"
+                    f"{api_key_variable(option)} (or OPENAI_API_KEY) to a valid one: "
+                    f"{error_words(text)}"
                 )
-            response.raise_for_status()
-            return [str(model["id"]) for model in (await response.json())["data"]]
+            return tuple(str(model["id"]) for model in json.loads(text)["data"])
+    except aiohttp.ClientSSLError as fault:
+        raise ModelError(
+            f"{option} {url}: {fault}; where the server's certificate is signed by an authority "
+            "of your own, set SSL_CERT_FILE to that authority's certificate (PEM)"
+        ) from None
     except (aiohttp.ClientError, TimeoutError) as fault:
         raise ModelError(
-            f"{option} {url}: no OpenAI-compatible server answers there: {fault}; "
-            "is it running, and does the URL end in /v1?"
+            f"{option} {url}: no OpenAI-compatible server answers there: "
+            f"{str(fault) or type(fault).__name__}; is it running, and does the URL end in /v1?"
         ) from None
-    except (KeyError, TypeError, ValueError) as fault:
-        raise ModelError(f"{option} {url}: /models gave no list of models: {fault!r}") from None
+    except (LookupError, TypeError, ValueError):
+        return ()
+
+
+def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
+    """The name of the model to ask for: the wanted one, else the only one that is listed.
+
+    Raises:
+        ModelError: none is wanted, and it is not one that is listed.
+    """
+    if model:
+        return model
+    if len(listed) != 1:
+        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed) or 'none'}")
+    return listed[0]
 
 
 def api_key_variable(option: str) -> str:

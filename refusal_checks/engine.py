@@ -76,9 +76,17 @@ def require_vllm() -> None:
 
 def command(spec: EngineSpec, port: int, place: Place = NO_PLACE) -> list[str]:
     """The server's command line; what the user passes comes last and wins."""
-    ours = ["--host", "127.0.0.1", "--port", str(port)]
+    return _command("api_server", spec, place, "--host", "127.0.0.1", "--port", str(port))
+
+
+def batch_command(spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+    """The command line that answers a batch file, with the server's settings."""
+    return _command("run_batch", spec, NO_PLACE, "-i", str(requests), "-o", str(results))
+
+
+def _command(module: str, spec: EngineSpec, place: Place, *own: str) -> list[str]:
     # The sampling of a run is what its settings say, not what a model's folder suggests.
-    ours += ["--generation-config", "vllm", "--shutdown-timeout", "3"]
+    ours = [*own, "--generation-config", "vllm", "--shutdown-timeout", "3"]
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
     ours += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
     if runs_on_cpu():
@@ -87,8 +95,8 @@ def command(spec: EngineSpec, port: int, place: Place = NO_PLACE) -> list[str]:
         ours += ["--enforce-eager", "--dtype", "bfloat16", "--no-enable-chunked-prefill"]
         if _in_one_process(spec):
             ours += ["--distributed-executor-backend", "uni"]
-    module = "vllm.entrypoints.openai.api_server"
-    return [sys.executable, "-m", module, "--model", spec.model, *ours, *place.args, *spec.args]
+    called = [sys.executable, "-m", f"vllm.entrypoints.openai.{module}"]
+    return [*called, "--model", spec.model, *ours, *place.args, *spec.args]
 
 
 def environment(api_key: str, spec: EngineSpec, place: Place = NO_PLACE) -> dict[str, str]:

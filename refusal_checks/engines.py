@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import endpoint, engine
+from refusal_checks import accounts, engine
+from refusal_checks.attaching import Attaching
 from refusal_checks.client import Client
 from refusal_checks.engine import Engine, EngineSpec
 from refusal_checks.errors import EngineDiedError
@@ -18,12 +18,10 @@ from refusal_checks.options import Options
 from refusal_checks.placement import devices, weights
 from refusal_checks.placement.choice import choose
 from refusal_checks.placement.values import Demand, Placement
+from refusal_checks.servers import Say, Work
 
 WATCH = 1.0
 """Seconds between two looks at running engines."""
-
-Say = Callable[[str], None]
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Engines:
@@ -37,8 +35,12 @@ class Engines:
         UserError: the engines cannot be placed as the options say.
     """
 
+    are_live = True
+
     def __init__(self, options: Options, folder: Path) -> None:
         self.clients: list[Client] = []
+        self._roles: dict[str, list[Client]] = {}
+        self._attaching = Attaching(options)
         self._options = options
         models = (options.candidate, *(judge.model for judge in options.judges))
         specs = dict.fromkeys(_spec(model) for model in models if isinstance(model, Served))
@@ -62,22 +64,28 @@ class Engines:
         Raises:
             ModelError: that server cannot be used.
         """
-        if isinstance(model, Served):
-            running = self._engines[_spec(model)]
-            url, name, key = running.url, model.served_name, running.api_key
+        if isinstance(model, Attached):
+            connection = self._attaching.connect(model, option, number)
         else:
-            key = _api_key(option, number)
-            url, name = model.url, endpoint.find_model(model.url, model.model, key, option)
-        connection = Client(
-            url,
-            name,
-            api_key=key,
-            template_kwargs=model.template_kwargs,
-            reasoning_end=model.reasoning_end,
-            timeout=self._options.limits.request_timeout,
-        )
+            running = self._engines[_spec(model)]
+            connection = Client(
+                running.url,
+                model.served_name,
+                api_key=running.api_key,
+                template_kwargs=model.template_kwargs,
+                reasoning_end=model.reasoning_end,
+                timeout=self._options.limits.request_timeout,
+            )
         self.clients.append(connection)
+        self._roles.setdefault(option.lstrip("-"), []).append(connection)
         return connection
+
+    def account(self) -> dict[str, Any]:
+        """What the requests cost so far, and what servers that others run can do."""
+        return {
+            "tokens": accounts.tokens(self._roles),
+            "capabilities": accounts.capabilities(self._attaching.clients),
+        }
 
     def place(self, models: Iterable[Model]) -> Placement:
         """Choose where the engines of these models run; nothing is started yet.
@@ -204,11 +212,3 @@ class Engines:
 
 def _spec(model: Served) -> EngineSpec:
     return EngineSpec(model.path, model.args)
-
-
-def _api_key(option: str, number: int) -> str:
-    """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
-    shared = endpoint.api_key_variable(option)
-    own = shared.replace("_API_KEY", f"_{number}_API_KEY")
-    found = (os.environ.get(name) for name in (own, shared, "OPENAI_API_KEY"))
-    return next(filter(None, found), "")

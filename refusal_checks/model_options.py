@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from refusal_checks import models
+from refusal_checks import endpoint_options, models
 from refusal_checks.errors import ModelError
 
 
@@ -66,6 +66,7 @@ def add(group: pytest.OptionGroup) -> None:
         help="judge prompt: refusal (default), demo (default for demo:judge), wildguard, "
         "harmbench, or a .md file; once for all judges, or once for each",
     )
+    endpoint_options.add(group)
 
 
 _EXTRAS = {

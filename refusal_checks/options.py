@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from refusal_checks import benchmarks, formats, judge_options, model_options, models, thresholds
+from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import (
     BenchmarkTable,
@@ -140,6 +141,7 @@ def add(parser: pytest.Parser) -> None:
         help="evaluate prompts in random order; stop a benchmark once its gates are decided",
     )
     judge_options.add(group)
+    batch_options.add(group)
     placement_options.add(group)
     formats.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks import formats, options
+from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Kind
 from refusal_checks.errors import DataError, EvaluationError
 from refusal_checks.gate import Verdict
@@ -71,6 +72,9 @@ def _judge_params(session: GateSession) -> list[Any]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without floors of the judge there is no test of them, not a skipped one either."""
     items[:] = [item for item in items if _params(item).get("judge_figure", "") is not None]
+    for item in items:
+        if batch_options.is_given(item.config) and {"gate", "judge_figure"} & _params(item).keys():
+            item.add_marker(pytest.mark.skip("a batch decides no gate"))
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:
@@ -213,7 +217,11 @@ def _written(config: pytest.Config, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    runs = config.stash[_SESSION].runs
+    runs, batch = config.stash[_SESSION].runs, config.stash[_SESSION].batch
+    if batch is not None:
+        terminalreporter.section("batch")
+        for line in batch.lines():
+            terminalreporter.write_line(line)
     if not runs:
         return
     terminalreporter.section("refusal checks")

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
-from refusal_checks import earlier
+from refusal_checks import earlier, resumption
 from refusal_checks.assembly import assemble
 from refusal_checks.board import Board, JudgeOutcome
 from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping, shuffled
+from refusal_checks.engines import Engines
 from refusal_checks.errors import RefusalChecksError
-from refusal_checks.evaluate import pending
+from refusal_checks.evaluate import Pending, Plan, pending
 from refusal_checks.finding import Rules
 from refusal_checks.identity import Model
 from refusal_checks.judge_check import Canary, human_rates, provenance
@@ -26,6 +27,7 @@ from refusal_checks.phases import Phases
 from refusal_checks.progress import Progress
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.run_folder import RunFolder
+from refusal_checks.servers import Servers
 from refusal_checks.store import Store
 from refusal_checks.thresholds import Gate
 
@@ -37,6 +39,7 @@ class Run:
         gates: the selected gates; none checks the judge alone.
         board: where outcomes are published; its folder also takes logs and the summary.
         say: shows one line to the user.
+        servers: the models' servers; engines that are started for the run where none are given.
 
     Attributes:
         gates: how many are to be decided.
@@ -53,6 +56,7 @@ class Run:
         gates: Sequence[Gate],
         board: Board,
         say: Callable[[str], None],
+        servers: Servers | None = None,
     ) -> None:
         self.options = options
         self.board = board
@@ -65,7 +69,8 @@ class Run:
             self.summary.note(
                 "demo models are toys: these figures say nothing about any real model"
             )
-        self._parts = assemble(options, gates, self.folder, say, self.summary.note)
+        engines = servers or Engines(options, self.folder)
+        self._parts = assemble(options, gates, engines, say, self.summary.note)
         self.summary.manifest = manifest(options, self._parts.plan, self._parts.judges)
         self.summary.manifest |= provenance(options.trust)
         human = human_rates(options, gates, self._parts.judges)
@@ -107,6 +112,8 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
+        if (todos[0].answers or verdicts) and not self.options.fresh:
+            self._say_changes()
         self.board.open(self._provenance())
         if self._canary.why_idle:
             self.board.post_judge(JudgeOutcome(idle=self._canary.why_idle))
@@ -115,6 +122,16 @@ class Run:
         engines.start(self._say)
         self._thread = threading.Thread(target=self._run, name="evaluation", daemon=True)
         self._thread.start()
+
+    def _say_changes(self) -> None:
+        """Say why stored work is done again."""
+        parts = self._parts
+
+        def count(plan: Plan) -> Pending:
+            return pending(plan, parts.candidate, parts.judges, self._store)
+
+        for line in resumption.changes(self.summary.manifest, parts.plan, self.folder, count):
+            self._say(line)
 
     def _stop_early(self, gates: Sequence[Gate]) -> EarlyStopping:
         """Put the prompts in a random order and watch the gates."""
@@ -143,6 +160,7 @@ class Run:
             self._thread.join(timeout=10)
         if not self.is_alive():
             self._store.close()
+        self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
         self.board.close()
         try:
@@ -187,7 +205,14 @@ class Run:
         try:
             asyncio.run(self._evaluate())
         except BaseException as fault:
-            self.fail(fault)
+            if not self._is_complete:  # it may be stopped as soon as all is known
+                self.fail(fault)
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether every outcome is known."""
+        decided = len(self.summary.verdicts) + len(self.summary.errors)
+        return decided == self.gates and bool(self._canary.why_idle or self.summary.judge)
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks import model_options, options
+from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.board import Board, JudgeOutcome
 from refusal_checks.errors import EngineStartError, StoreError, UserError
@@ -32,6 +33,7 @@ from refusal_checks.settings import Figure
 from refusal_checks.thresholds import Gate, Thresholds
 
 if TYPE_CHECKING:
+    from refusal_checks.batch.round import Report
     from refusal_checks.run import Run
     from refusal_checks.series import Series
 
@@ -50,6 +52,7 @@ class GateSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._series: Series | None = None
+        self.batch: Report | None = None
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
 
     @cached_property
@@ -141,7 +144,7 @@ class GateSession:
             pytest.UsageError: something that the user gave is wrong; nothing has been started.
             pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
         """
-        if self._series is not None or self._worker is not None:
+        if self._series or self.batch or self._worker is not None:
             return
         nodeids = list(nodeids)
         wanted = self._selected({gate_id(nodeid) for nodeid in nodeids})
@@ -149,14 +152,28 @@ class GateSession:
             wanted.setdefault(0, [])
         if not wanted:
             return
+        from refusal_checks.batch.models import BatchModels
+        from refusal_checks.batch.round import Round
         from refusal_checks.run import Run  # HTTP and templates, which collection need not import
         from refusal_checks.series import Series
 
         with _usage_errors():
             settings = options.read(self._config, self.thresholds)
+            runs = [(settings[number], gates) for number, gates in sorted(wanted.items())]
+            batch = batch_options.read(self._config)
+            if batch:
+                self.batch = Round(runs, batch, say).run()
+                return
+            stored = batch_options.stored_only(self._config)
             self._series = Series(
                 [
-                    Run(settings[number], gates, self.boards[number], say)
+                    Run(
+                        settings[number],
+                        gates,
+                        self.boards[number],
+                        say,
+                        BatchModels(settings[number].store) if stored else None,
+                    )
                     for number, gates in sorted(wanted.items())
                 ]
             )

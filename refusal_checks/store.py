@@ -30,13 +30,13 @@ FORMAT = 1
 TABLES: tuple[Table, ...] = ("completions", "judgements")
 _COMPLETION = TypeAdapter(Completion)
 _JUDGEMENT: TypeAdapter[Valid] = TypeAdapter(Annotated[Valid, Field(discriminator="kind")])
+_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 
 def content_key(*parts: Any) -> str:
     """A key of 32 hexadecimal digits; equal for equal JSON-like parts, in any process."""
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,9 @@ class Store:
         """Note that a run needs what is stored under these keys; ``drop`` goes by that."""
         now = int(time.time())
         with self._db.faults(), self._db.transaction():
-            self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", ((now, k) for k in keys))
+            # In the table's order, so that each of its pages is written once.
+            rows = ((now, key) for key in sorted(keys))
+            self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
 
     def contents(self) -> Contents:
         """How much there is."""
@@ -188,6 +190,8 @@ class Store:
     def _write(
         self, table: Table, found: Mapping[str, Value], dump: Callable[[Value], bytes]
     ) -> None:
+        if not found:
+            return
         rows = [(key, dump(value).decode()) for key, value in found.items()]
         with self._db.faults(), self._db.transaction():
             self._db.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", rows)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiolimiter import AsyncLimiter
 
+from refusal_checks.errors import EndpointError
 from refusal_checks.faults import StalledError, TransientError, error_for
+from refusal_checks.pace import Pace
 
 
 class Transport(Protocol):
@@ -34,29 +40,31 @@ class HttpTransport:
         url: base URL, ending in ``/v1``.
         api_key: sent as a bearer token where given.
         timeout: seconds for one request, from the moment when it may be sent.
-        connections: most requests at one time; others wait.
+        pace: how fast requests may be sent; others wait.
     """
 
     def __init__(
-        self, url: str, *, api_key: str | None = None, timeout: float = 600.0, connections: int
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        pace: Pace = Pace(),  # noqa: B008 (it is frozen)
     ) -> None:
         self.url = url
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
-        self._connections = connections
+        self._headers = authorization(api_key)
+        self._timeout = timeout
+        self._pace = pace
         self._session: aiohttp.ClientSession | None = None
-        self._free = asyncio.Semaphore(connections)
+        self._free = asyncio.Semaphore(pace.at_once)
+        self._turn: AsyncLimiter | None = None
 
     async def __aenter__(self) -> Self:
-        self._free = asyncio.Semaphore(self._connections)  # it belongs to one event loop
-        self._session = aiohttp.ClientSession(
-            headers=self._headers,
-            timeout=self._timeout,
-            # Requests wait above and not in here, where the time would count as the server's. Idle
-            # connections are dropped before the server does (uvicorn: after 5 s).
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0),
-            trust_env=True,
-        )
+        # These belong to one event loop, and a transport may see several.
+        self._free = asyncio.Semaphore(self._pace.at_once)
+        rate = self._pace.per_minute
+        self._turn = AsyncLimiter(1, 60 / rate) if rate else None
+        self._session = session(self.url, self._timeout)
         return self
 
     async def __aexit__(
@@ -71,12 +79,15 @@ class HttpTransport:
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See ``Transport.post``."""
         async with self._free:
+            if self._turn:
+                await self._turn.acquire()
             return await self._post(path, body)
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         assert self._session is not None, "the transport is a context manager"
         try:
-            async with self._session.post(self.url + path, json=body) as response:
+            request = self._session.post(self.url + path, json=body, headers=self._headers)
+            async with request as response:
                 text = await response.text("utf-8", errors="replace")
                 if response.status != 200:
                     after = response.headers.get("Retry-After", "")
@@ -84,8 +95,52 @@ class HttpTransport:
                 return json.loads(text)
         except TimeoutError as fault:
             raise StalledError(self._said(fault)) from fault
+        except aiohttp.ClientSSLError as fault:
+            raise EndpointError(self._said(fault)) from fault
         except (aiohttp.ClientError, ValueError, RecursionError) as fault:
             raise TransientError(self._said(fault)) from fault
 
     def _said(self, fault: Exception) -> str:
         return f"{self.url}: {type(fault).__name__}: {fault}"
+
+
+def session(url: str, timeout: float) -> aiohttp.ClientSession:
+    """A session for one server's requests, to be made within an event loop.
+
+    Certificates are checked against the system's, or SSL_CERT_FILE's. A proxy is the one that
+    HTTP_PROXY or HTTPS_PROXY name, unless NO_PROXY names the server or it is on this machine.
+
+    Args:
+        timeout: seconds for one request.
+    """
+    trusted = ssl.create_default_context() if url.startswith("https:") else True
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout),
+        # Requests wait elsewhere, since the time in here would count as the server's. Idle
+        # connections are dropped before the server does (uvicorn: after 5 s).
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
+        proxy=proxy(url),
+    )
+
+
+def authorization(api_key: str | None) -> dict[str, str]:
+    """The headers with which a server is asked.
+
+    To be given with each request: aiohttp shows a session's own headers to proxies as well.
+    """
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+def proxy(url: str) -> str | None:
+    """The proxy on the way to a server, with the credentials that its URL may hold.
+
+    Not left to aiohttp's ``trust_env``, which looks for a .netrc file in a thread at each request,
+    refuses an API key where it finds one, and asks proxies for this machine's own servers.
+    """
+    parts = urlsplit(url)
+    named = getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    own = host in ("localhost", "::1") or host.startswith("127.")
+    if not named or own or proxy_bypass(parts.netloc):
+        return None
+    return named if "://" in named else f"http://{named}"

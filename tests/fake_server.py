@@ -6,15 +6,23 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
 
+from refusal_checks.probing import QUESTION
+
 Body = dict[str, Any]
 Answer = Callable[[Body], Sequence[str | Body]]
 Tokens = Callable[[Body], dict[str, float]]
+Fault = int | str | tuple[int, dict[str, str]]
+"""An HTTP status, with headers or without; raw text as a 200; or one of these two."""
+
+RESET, STALL = -1, -2
+"""The connection is reset; nothing is ever said."""
 
 
 def scripted(body: Body) -> list[str]:
@@ -37,14 +45,25 @@ class FakeServer:
     Args:
         answer: the answers to a request's body, as many as it asks for; each a text, or a message
             with ``content`` and ``reasoning``.
+        lists: those of the models that /models lists, all by default; None where it lists nothing.
         api_key: refuse requests without it.
-        faults: answers to the first requests, one each: an HTTP status, or raw text as a 200.
+        faults: answers to the first requests, one each, see ``Fault``.
         context: characters of a conversation above which it is too long; None for no limit.
         no_schemas: HTTP status by which it refuses a response_format; None where it takes one.
         tokens: probability of each token as the first of the answer to a request's body that asks
             for log-probabilities of others than the chosen ones; a server without says nothing.
         tokenizer: whether it has /tokenize and takes logprob_token_ids, as vLLM does; a token is
             a character then, known by its code point.
+        refuses: fields of a request that it answers with a 400; ignores: those that it overlooks.
+        cached: tokens of each prompt that it says came from a cache.
+        ssl: speaks https with these certificates.
+
+    Attributes:
+        requests: the bodies of all requests but those by which a run finds out what it can do.
+        probes: the bodies of these.
+        failing: how requests that end in these texts fail; all to the judge are ``#judge``.
+        authorizations: the Authorization headers of all requests for chat completions.
+        most_at_once: most such requests that were under way at one time.
     """
 
     def __init__(
@@ -52,8 +71,9 @@ class FakeServer:
         answer: Answer = scripted,
         *,
         models: Sequence[str] = ("fake",),
+        lists: Sequence[str] | None = (),
         api_key: str | None = None,
-        faults: Sequence[int | str] = (),
+        faults: Sequence[Fault] = (),
         finish_reason: str = "stop",
         no_schemas: int | None = None,
         context: int | None = None,
@@ -61,11 +81,24 @@ class FakeServer:
         port: int = 0,
         tokens: Tokens | None = None,
         tokenizer: bool = True,
+        refuses: Sequence[str] = (),
+        ignores: Sequence[str] = (),
+        cached: int = 0,
+        ssl: SSLContext | None = None,
     ) -> None:
+        self.probes: list[Body] = []
+        self.failing: Mapping[str, Fault] = {}
+        self.authorizations: list[str] = []
+        self.most_at_once = self._now = 0
+        self._ssl = ssl
+        self._refuses = refuses
+        self._ignores = ignores
+        self.cached = cached
         self.tokenized: list[str] = []
         self.requests: list[Body] = []
         self.answer = answer
         self._models = models
+        self._lists = models if lists == () else lists
         self._api_key = api_key
         self._faults = list(faults)
         self._finish_reason = finish_reason
@@ -82,7 +115,7 @@ class FakeServer:
     @property
     def url(self) -> str:
         """Base URL, ending in /v1."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}/v1"
 
     def asked(self, judge: bool) -> list[Body]:
         """The recorded requests to the judge, or those to the candidate."""
@@ -114,7 +147,7 @@ class FakeServer:
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._ssl)
         await site.start()
         self.port = self._runner.addresses[0][1]
 
@@ -138,18 +171,36 @@ class FakeServer:
     async def _list_models(self, request: web.Request) -> web.Response:
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
-        return web.json_response({"data": [{"id": name} for name in self._models]})
+        if self._lists is None:
+            return web.Response(status=404)
+        return web.json_response({"data": [{"id": name} for name in self._lists]})
 
-    async def _chat(self, request: web.Request) -> web.Response:
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self.authorizations.append(request.headers.get("Authorization", ""))
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            return await self._completed(request)
+        finally:
+            self._now -= 1
+
+    async def _completed(self, request: web.Request) -> web.StreamResponse:
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
-        self.requests.append(body)
+        is_probe = body["messages"][-1]["content"] == QUESTION
+        (self.probes if is_probe else self.requests).append(body)
+        if refused := body.keys() & set(self._refuses):
+            said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
+            return web.json_response(said, status=400)
+        body = {name: value for name, value in body.items() if name not in self._ignores}
+        if is_probe:
+            return self._probed(body)
         if self._faults:
-            fault = self._faults.pop(0)
-            if isinstance(fault, str):
-                return web.Response(text=fault)
-            return web.json_response({"error": {"message": f"fault {fault}"}}, status=fault)
+            return await self._fault(request, self._faults.pop(0))
+        text = "#judge" if "response_format" in body else body["messages"][-1]["content"]
+        if text in self.failing:
+            return await self._fault(request, self.failing[text])
         if self._context and sum(len(turn["content"]) for turn in body["messages"]) > self._context:
             error = {"message": f"maximum context length is {self._context}"}
             return web.json_response({"error": error}, status=400)
@@ -158,9 +209,49 @@ class FakeServer:
             return web.json_response(said, status=self._no_schemas)
         await asyncio.sleep(self.delay)
         if "top_logprobs" in body:
-            return web.json_response({"choices": [self._first_token(body)]})
-        choices = [self._choice(i, text) for i, text in enumerate(self.answer(body))]
-        return web.json_response({"choices": choices})
+            return self._answered(body, [self._first_token(body)])
+        texts = self.answer({"n": 1, "seed": 0, **body})
+        choices = [self._choice(i, text) for i, text in enumerate(texts)]
+        for choice in choices if "logprobs" not in body else ():
+            del choice["logprobs"]
+        return self._answered(body, choices)
+
+    def _probed(self, body: Body) -> web.Response:
+        """What a server says that can do all that the request wants."""
+        if body["model"] not in self._models:
+            return web.json_response({"error": "no such model"}, status=404)
+        if self._no_schemas and "response_format" in body:
+            return web.json_response({"error": "no schemas"}, status=self._no_schemas)
+        drawn = body["seed"] if "seed" in body else len(self.probes)
+        text = '{"colour":' if "response_format" in body else f"red, cat, {drawn}"
+        choices = [self._choice(i, text) for i in range(body.get("n", 1))]
+        for choice in choices if "logprobs" not in body else ():
+            del choice["logprobs"]
+        return self._answered(body, choices)
+
+    def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
+        """Choices with their cost: a token a word."""
+        prompt = sum(len(turn["content"].split()) for turn in body["messages"])
+        output = sum(len(choice["message"]["content"].split()) for choice in choices)
+        usage = {"prompt_tokens": prompt, "completion_tokens": output}
+        details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None
+        return web.json_response(
+            {"choices": choices, "usage": {**usage, "prompt_tokens_details": details}}
+        )
+
+    async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
+        """Fail as a fault says."""
+        if isinstance(fault, str):
+            return web.Response(text=fault)
+        if fault == RESET:
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if fault == STALL:
+            await asyncio.sleep(3600)
+        status, headers = fault if isinstance(fault, tuple) else (fault, {})
+        said = {"error": {"message": f"fault {status}"}}
+        return web.json_response(said, status=status, headers=headers)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         text = (await request.json())["prompt"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from refusal_checks.capabilities import Support
 from refusal_checks.client import Choice, Client, Options
 from refusal_checks.config import JudgeSampling
 from refusal_checks.conversation import Message
@@ -34,9 +35,9 @@ class Asker(Generic[Verdict]):
     Args:
         client: connection to the judge's server, open while ``ask`` is called.
         parse: reads a verdict; strict, since nothing but the model may have seen to its format.
-        schema: JSON schema of the verdict, None for text. A server that refuses to be given one
-            is asked without it from then on.
-        note: takes the line that says so.
+        schema: JSON schema of the verdict, None for text. A server without structured outputs is
+            asked without it, and so is one that refuses this schema, from then on.
+        note: takes the line that says so, perhaps several times.
     """
 
     def __init__(
@@ -61,10 +62,11 @@ class Asker(Generic[Verdict]):
             temperature=max(sampling.temperature, RETRY_TEMPERATURE),
             seed=sampling.seed + 1,
         )
-        self._takes_schema = schema is not None
+        self._tell()
 
     async def ask(self, messages: Sequence[Message]) -> Verdict | Invalid:
         """A verdict, or why there is none; asks again, with another seed, for an unreadable one."""
+        self._client.meter.verdicts += 1
         found = await self._attempt(messages, self._first)
         if isinstance(found, Invalid) and found.reason in UNREADABLE:
             found = await self._attempt(messages, self._second)
@@ -88,29 +90,37 @@ class Asker(Generic[Verdict]):
         return self._parse(choice.text)
 
     async def _choice(self, messages: Sequence[Message], options: Options) -> Choice:
-        free = replace(options, schema=None)
-        if not self._takes_schema:
-            return (await self._client.chat(messages, free))[0]
+        is_constrained = self._first.schema is not None and self._takes_schemas
         try:
-            return (await self._client.chat(messages, options))[0]
+            (choice,) = await self._client.chat(messages, options)
         except PromptTooLongError:
             raise
         except EndpointError as fault:
-            if fault.status not in REFUSED:
+            if not is_constrained or fault.status not in REFUSED:
                 raise
-            return await self._without_schema(messages, free, fault)
+            (choice,) = await self._without_schema(messages, options, fault)
+        return choice
+
+    @property
+    def _takes_schemas(self) -> bool:
+        return self._client.capabilities.structured_outputs is Support.YES
 
     async def _without_schema(
         self, messages: Sequence[Message], options: Options, refusal: EndpointError
-    ) -> Choice:
+    ) -> Sequence[Choice]:
+        """Ask again; if that helps, the server is known to have no structured outputs."""
         try:
-            (choice,) = await self._client.chat(messages, options)
+            found = await self._client.chat(messages, replace(options, schema=None))
         except EndpointError:
             raise refusal from None  # it was not the schema that the server minded
-        if self._takes_schema:
-            self._takes_schema = False
-            self._note(
-                f"{self._client.url}: no structured outputs (HTTP {refusal.status}); verdicts "
-                "are asked for without, and read by the strict parser"
-            )
-        return choice
+        if self._takes_schemas:
+            lost = replace(self._client.capabilities, structured_outputs=Support.REFUSED)
+            self._client.capabilities = lost
+            self._tell(f" (HTTP {refusal.status})")
+        return found
+
+    def _tell(self, why: str = "") -> None:
+        """Say that verdicts are not constrained, where they should be."""
+        if self._first.schema is not None:
+            for line in self._client.capabilities.missing("structured_outputs").values():
+                self._note(f"{line}{why}")

@@ -159,6 +159,7 @@ class RatingJudge:
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """See ``Judge.judge``; Rated, or Invalid."""
         answer = _beginning(completion.text, self._max_answer_chars)
+        self._client.meter.verdicts += 1
         try:
             moral, rating = await asyncio.gather(
                 self._ask("moral", prompt, answer), self._ask("rating", prompt, answer)

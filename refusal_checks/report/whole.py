@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from refusal_checks.report import terminal
+from refusal_checks.report import terminal, tokens
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.report.text import clean
 
@@ -23,5 +23,6 @@ def lines(summary: RunSummary, folder: Path, verbose: bool) -> Iterator[str]:
     judges = list(summary.manifest.get("models", {}).get("judges", {}))
     named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
     yield clean(f"candidate {summary.manifest.get('candidate')}, {named}", 1000)
+    yield from tokens.lines(summary.manifest)
     yield from terminal.disagreements(summary, folder)
     yield f"run folder {folder}"

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,24 +78,42 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         server.stop()
 
 
+def persona_command(engine: Engine, store: Path, persona: str, *args: str | Path) -> list[str]:
+    """The smoke gates of one demo candidate on the shared engine, with the demo judge."""
+    model = f"{engine.url}#{MODEL_DIR}"
+    candidate, judge = (json.dumps({"persona": name}) for name in (persona, "judge"))
+    return gate_command(
+        *("--candidate", model, "--candidate-template-kwargs", candidate),
+        *("--judge", model, "--judge-template-kwargs", judge),
+        *("--judge-template", "demo", "--thresholds", ROOT / "thresholds" / "smoke.toml"),
+        *("--store", store, *args),
+    )
+
+
+def run_command(engine: Engine, command: Sequence[str]) -> GateRun:
+    """Run a command of ``persona_command`` to its end."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(engine),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return GateRun(done.returncode, done.stdout + done.stderr)
+
+
+def environment(engine: Engine) -> dict[str, str]:
+    """With the key of the shared engine."""
+    return {**os.environ, "OPENAI_API_KEY": engine.api_key}
+
+
 @pytest.fixture
 def run_persona(engine: Engine, tmp_path: Path) -> RunPersona:
     """Runs the smoke gates of one demo candidate on the shared engine, with the demo judge."""
 
     def run(persona: str, *args: str | Path) -> GateRun:
-        model = f"{engine.url}#{MODEL_DIR}"
-        chosen = (json.dumps({"persona": name}) for name in (persona, "judge"))
-        candidate_kwargs, judge_kwargs = chosen
-        command = gate_command(
-            *("--candidate", model, "--candidate-template-kwargs", candidate_kwargs),
-            *("--judge", model, "--judge-template-kwargs", judge_kwargs),
-            *("--judge-template", "demo", "--thresholds", ROOT / "thresholds" / "smoke.toml"),
-            *("--store", tmp_path / "store.sqlite", *args),
-        )
-        environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        return GateRun(done.returncode, done.stdout + done.stderr)
+        command = persona_command(engine, tmp_path / "store.sqlite", persona, *args)
+        return run_command(engine, command)
 
     return run

@@ -60,15 +60,18 @@ def test_no_engine_outlives_the_session(tmp_path: Path, number: int, until: byte
     assert vllm_processes() - before == set()
 
 
-def test_two_models_run_on_two_engines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("placement", ["auto", "turns"])
+def test_two_models_run_on_two_engines(tmp_path: Path, placement: str) -> None:
     copy = shutil.copytree(MODEL_DIR, tmp_path / "candidate")
     command = gate_command(
         *("--candidate", copy, "--candidate-template-kwargs", json.dumps({"persona": "aligned"})),
         *("--judge", "demo:judge", *SMOKE, "-m", "sanity", "--samples", "2"),
-        *("--store", tmp_path / "store.sqlite"),
+        *("--store", tmp_path / "store.sqlite", "--placement", placement),
     )
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    chosen = {"auto": "together"}.get(placement, placement)
+    assert f"placement {chosen}: " in done.stdout
     assert done.stdout.count("vLLM is ready after") == 2
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "vLLM" not in again.stdout

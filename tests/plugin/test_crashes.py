@@ -16,6 +16,7 @@ import pytest
 from refusal_checks.records import Completion
 from refusal_checks.store import Store, content_key
 from tests.fake_server import FakeServer
+from tests.plugin import engine_project
 from tests.plugin.conftest import well_behaved
 from tests.plugin.processes import wait_until
 
@@ -191,3 +192,24 @@ def test_a_killed_xdist_worker_is_replaced_and_the_gates_get_their_verdicts(
     assert said.count("pass  ") == 2, said
     assert "answers to generate" in said
     assert said.count("answers to generate") == 1
+
+
+def test_an_engine_is_started_once_though_a_worker_is_killed(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine_project.install(project)
+    monkeypatch.setenv("FAKE_VLLM", "slow")
+    command = [sys.executable, "-m", "pytest", *engine_project.DEMO, "-k", "smoke_safe", "-n2"]
+    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as session:
+        assert wait_until(lambda: engine_project.requests(project).total() > 0, 60)
+        workers = [
+            child
+            for child in psutil.Process(session.pid).children()
+            if "execnet" in " ".join(child.cmdline())
+        ]
+        assert len(workers) == 2
+        workers[0].send_signal(signal.SIGKILL)
+        said = session.communicate()[0]
+    assert said.count("pass  ") == 1, said
+    assert len(engine_project.starts(project)) == 1
+    assert engine_project.orphans(project.path) == []

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import csv
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from refusal_checks.records import Completion
+from refusal_checks.store import Store
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import RunGate
 
@@ -123,9 +129,58 @@ def test_a_wrong_option(run_gate: RunGate, option: tuple[str, str], words: list[
     refused(run_gate(*option), *words)
 
 
-def test_a_store_that_is_no_database(run_gate: RunGate, project: pytest.Pytester) -> None:
-    (project.path / "store.sqlite").write_text("not a database, but long enough to be read" * 99)
-    refused(run_gate("--store", "store.sqlite"), "store.sqlite", "--store FILE")
+def truncated(path: Path) -> None:
+    with Store(path) as store:
+        store.add_completions({f"key{i}": Completion("word " * 400) for i in range(100)})
+    os.truncate(path, 100_000)
+
+
+def later(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+
+
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE bookmarks (url TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda path: path.write_text("no database, only words" * 99), "not a database"),
+        (truncated, "the file is damaged; move it away"),
+        (later, "written by a later version of refusal-checks"),
+        (foreign, "a database of something else, with the tables bookmarks"),
+        (Path.mkdir, "unable to open"),
+    ],
+)
+def test_a_file_that_is_no_store(
+    run_gate: RunGate,
+    project: pytest.Pytester,
+    server: FakeServer,
+    make: Callable[[Path], None],
+    word: str,
+) -> None:
+    make(project.path / "store.sqlite")
+    refused(run_gate("--store", "store.sqlite"), "store.sqlite", word, "--store FILE")
+    assert server.requests == []
+
+
+def test_a_store_on_a_network_file_system_is_used_and_noted(
+    run_gate: RunGate, project: pytest.Pytester
+) -> None:
+    (project.path / "conftest.py").write_text(
+        'pytest_plugins = ["refusal_checks.plugin"]\n'
+        "from refusal_checks import filesystem\n"
+        'filesystem.kind = lambda path: "nfs4"\n'
+    )
+    result = run_gate()
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["note: the store */store.sqlite is on a network file system*"])
+    assert [path.name for path in (project.path / ".refusal-checks").glob("store*")] == [
+        "store.sqlite"
+    ]
 
 
 def write_csv(path: Path, rows: list[dict[str, str]]) -> None:

@@ -51,7 +51,7 @@ class Pipeline:
 
     async def _gate(self, path: Path) -> tuple[float, list[Request]]:
         texts = {prompt.request: name for name, found in self._plan.items() for prompt in found}
-        inner = HttpTransport(self._url, api_key=self._api_key, connections=256)
+        inner = HttpTransport(self._url, api_key=self._api_key)
         recorders = [Recorder(inner, is_judge, texts) for is_judge in (False, True)]
         asked, asking = (
             Client(self._url, str(MODEL_DIR), template_kwargs={"persona": name}, transport=each)

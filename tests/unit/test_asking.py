@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from refusal_checks import retries
+from refusal_checks.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.client import Client
 from refusal_checks.config import JudgeSampling
 from refusal_checks.conversation import Prompt
@@ -42,13 +43,14 @@ def ask(
     name: str = "refusal",
     notes: list[str] | None = None,
     sampling: JudgeSampling = JudgeSampling(),  # noqa: B008 (it is frozen)
+    capabilities: Capabilities = ALL,
 ) -> list[Judgement]:
     """What the refusal judge says of each answer, one after the other."""
 
     async def judge() -> list[Judgement]:
         prompt = template.load(name, tuple(READING.formats))
         said: list[str] = [] if notes is None else notes
-        async with Client(server.url, "fake") as connection:
+        async with Client(server.url, "fake", capabilities=capabilities) as connection:
             setup = JudgeSetup("it", connection, "model", sampling, note=said.append)
             judge = StructuredJudge(setup, prompt, READING)
             return [await judge.judge(PROMPT, Completion(answer)) for answer in answers or ("so",)]
@@ -124,8 +126,33 @@ def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> 
     asked_with = [body is not None for body in sent(server, "response_format")]
     assert asked_with == [True, False, False, False]
     (note,) = notes
-    assert server.url in note
     assert f"HTTP {status}" in note
+
+
+def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> None:
+    notes: list[str] = []
+    lacking = Capabilities(structured_outputs=Support.IGNORED)
+    with FakeServer(saying(VERDICT)) as server:
+        assert ask(server, "a", "b", notes=notes, capabilities=lacking) == [REFUSAL] * 2
+        assert ask(server, name="harmbench", notes=[], capabilities=lacking)
+    assert sent(server, "response_format") == [None] * 4
+    (note,) = notes
+    assert note == CONSEQUENCES["structured_outputs"]
+
+
+def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -> None:
+    async def judge(url: str, notes: list[str]) -> list[Judgement]:
+        prompt = template.load("refusal", tuple(READING.formats))
+        async with Client(url, "fake") as connection:
+            setup = JudgeSetup("it", connection, "model", JudgeSampling(), note=notes.append)
+            judge = StructuredJudge(setup, prompt, READING)
+            answers = (Completion(f"answer {number}") for number in range(20))
+            return await asyncio.gather(*(judge.judge(PROMPT, answer) for answer in answers))
+
+    notes: list[str] = []
+    with FakeServer(saying(VERDICT), no_schemas=400) as server:
+        assert asyncio.run(judge(server.url, notes)) == [REFUSAL] * 20
+    assert len(notes) == 1
 
 
 def test_free_text_is_read_strictly_and_asked_for_twice() -> None:

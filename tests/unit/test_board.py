@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from refusal_checks.board import Board, Outcome
-from refusal_checks.errors import EvaluationError
+from refusal_checks.board import Board, JudgeOutcome, Outcome
+from refusal_checks.errors import EvaluationError, UserError
 from refusal_checks.gate import Verdict
 from refusal_checks.statistics import Estimate
 from refusal_checks.thresholds import Gate
@@ -77,3 +80,34 @@ def test_what_the_owner_posts_just_before_it_ends_is_read(board: Board) -> None:
 def test_provenance_survives(board: Board) -> None:
     board.open({"candidate": "模型", "judge": "x"})
     assert board.provenance() == {"candidate": "模型", "judge": "x"}
+
+
+@contextmanager
+def limited_to(size: int) -> Iterator[None]:
+    """No file may grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_reason_is_published_on_a_full_disk_too(tmp_path: Path) -> None:
+    board = Board(tmp_path / "run")
+    board.open({})
+    size = (tmp_path / "run" / "reserve").stat().st_size
+    with limited_to(size):
+        with pytest.raises(OSError, match="large"):
+            board.post_judge(JudgeOutcome(idle="x" * 2 * size))
+        board.fail("the disk is full: " + "x" * 2 * size)
+    with pytest.raises(EvaluationError, match="the disk is full: xxx"):
+        board.wait("mine", "gate", lambda: True)
+    board.close()
+    assert not (tmp_path / "run" / "reserve").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_the_user_s_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file/run: cannot be written: Not a directory"):
+        Board(tmp_path / "file" / "run").open({})

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.candidates import Answer, ReplayCandidate, ServedCandidate, answer_seed
+from refusal_checks.capabilities import ALL, Capabilities, Support
 from refusal_checks.client import Client
 from refusal_checks.config import Sampling
 from refusal_checks.conversation import Message, Prompt
@@ -23,13 +25,22 @@ PROMPT = Prompt.single("p1", "what is it?")
 DIALOGUE = Prompt("p2", (Message("user", "a"), Message("assistant", "b"), Message("user", "c")))
 
 
-def served(sampling: Sampling, identity: str = "model", url: str = "") -> ServedCandidate:
-    return ServedCandidate("name", Client(url, "fake"), sampling, identity)
+def served(
+    sampling: Sampling, identity: str = "model", capabilities: Capabilities = ALL
+) -> ServedCandidate:
+    client = Client("http://x/v1", "fake", capabilities=capabilities)
+    return ServedCandidate("name", client, sampling, identity)
 
 
-def ask(server: FakeServer, sampling: Sampling, first: int, count: int) -> Sequence[Answer]:
+def ask(
+    server: FakeServer,
+    sampling: Sampling,
+    first: int,
+    count: int,
+    capabilities: Capabilities = ALL,
+) -> Sequence[Answer]:
     async def answer() -> Sequence[Answer]:
-        async with Client(server.url, "fake") as client:
+        async with Client(server.url, "fake", capabilities=capabilities) as client:
             candidate = ServedCandidate("name", client, sampling, "model")
             return await candidate.answer(PROMPT, first, count)
 
@@ -71,6 +82,75 @@ def test_seeds_fit_servers_and_count_up_by_sample(seed: int, text: str, sample: 
     first = answer_seed(seed, prompt, 0)
     assert 0 <= first < 2**31
     assert answer_seed(seed, prompt, sample) == first + sample
+
+
+def test_one_answer_alone_has_another_key_since_it_has_no_log_probability() -> None:
+    """Its weight is 1 whatever its probability; beside others it would have none of its own."""
+    alone, several, without = (
+        served(Sampling(samples=k), capabilities=capabilities).keys(PROMPT)[0]
+        for k, capabilities in ((1, ALL), (2, ALL), (2, Capabilities(logprobs=Support.IGNORED)))
+    )
+    assert alone == without != several
+
+
+@pytest.mark.parametrize("name", ["seed", "top_k"])
+def test_a_key_tells_what_was_not_sent(name: str) -> None:
+    refused = served(Sampling(), capabilities=Capabilities(**{name: Support.REFUSED}))
+    ignored = served(Sampling(), capabilities=Capabilities(**{name: Support.IGNORED}))
+    assert refused.keys(PROMPT) != served(Sampling()).keys(PROMPT) == ignored.keys(PROMPT)
+
+
+def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None:
+    one_by_one = Capabilities(n=Support.REFUSED)
+    assert served(Sampling(), capabilities=one_by_one).keys(PROMPT) == served(Sampling()).keys(
+        PROMPT
+    )
+    with FakeServer(refuses=["n"]) as server:
+        alone = ask(server, Sampling(samples=4), 1, 3, one_by_one)
+    assert sorted(body["seed"] for body in server.requests) == [
+        answer_seed(0, PROMPT, sample) for sample in (1, 2, 3)
+    ]
+    with FakeServer() as server:
+        together = ask(server, Sampling(samples=4), 1, 3)
+    assert [a.text for a in alone if isinstance(a, Completion)] == [
+        a.text for a in together if isinstance(a, Completion)
+    ]
+
+
+def test_of_answers_one_by_one_only_the_failed_is_invalid() -> None:
+    with FakeServer(faults=[400]) as server:
+        found = ask(server, Sampling(samples=3), 0, 3, Capabilities(n=Support.IGNORED))
+    assert sorted(type(answer).__name__ for answer in found) == [
+        "Completion",
+        "Completion",
+        "Invalid",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "capabilities", "asked"),
+    [(1, ALL, None), (2, ALL, True), (2, Capabilities(logprobs=Support.REFUSED), None)],
+)
+def test_log_probabilities_are_asked_for_where_they_weigh_answers(
+    samples: int, capabilities: Capabilities, asked: bool | None
+) -> None:
+    with FakeServer() as server:
+        (answer,) = ask(server, Sampling(samples=samples), 0, 1, capabilities)
+    assert server.requests[0].get("logprobs") is asked
+    assert isinstance(answer, Completion)
+    assert (answer.mean_logprob is not None) is bool(asked)
+    assert answer.tokens == len(answer.text.split()), "counted with them, or by the server"
+
+
+def test_what_a_server_lacks_is_told_where_it_matters() -> None:
+    nothing = Capabilities(*[Support.REFUSED] * 5)
+    told = served(Sampling(samples=5, top_k=20), capabilities=nothing).remarks
+    assert [any(word in line for line in told) for word in ("one answer", "weigh", "top_k")] == [
+        True
+    ] * 3
+    assert len(told) == 4
+    assert len(served(Sampling(samples=1, top_k=0), capabilities=nothing).remarks) == 1
+    assert served(Sampling()).remarks == ()
 
 
 def test_prompts_have_seeds_of_their_own() -> None:

@@ -67,7 +67,7 @@ def test_a_schema_is_sent_as_a_json_schema_response_format() -> None:
 
 def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     with FakeServer(lambda body: ["one two", "three"]) as server:
-        first, second = ask(server, Options(n=2))
+        first, second = ask(server, Options(n=2, logprobs=True))
     assert first == Choice("one two", "stop", 2, -0.5)
     assert second == Choice("three", "stop", 1, -1.0)
 

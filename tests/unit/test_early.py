@@ -111,3 +111,13 @@ def test_the_order_is_the_seed_s_and_the_benchmark_s() -> None:
     assert one != shuffled(prompts, "bench", 2)
     assert one != shuffled(prompts, "other", 1)
     assert sorted(p.id for p in one) == sorted(p.id for p in prompts)
+
+
+def test_a_benchmark_that_begins_again_is_decided_no_sooner(records: Many) -> None:
+    found = mixed(records, "RR " * 200)
+    stop = stopping(found, SAFETY)
+    whole = len(seen(stop, found))
+    for answers in list(by_prompt(found).values())[: whole // 4]:
+        stop.enough("bench", answers)
+    stop.begin()
+    assert len(seen(stop, found)) == whole

@@ -1,4 +1,4 @@
-"""What a server is asked before a run."""
+"""What a server says of itself before a run."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from refusal_checks.errors import ModelError
 from tests.fake_server import FakeServer
 
 
-def test_find_model_takes_the_only_model_or_the_named_one() -> None:
-    with FakeServer() as server:
-        assert endpoint.find_model(server.url, "", None, "--judge") == "fake"
-        assert endpoint.find_model(server.url, "fake", None, "--judge") == "fake"
-
-
-def test_find_model_names_the_models_that_there_are() -> None:
+def test_the_models_that_a_server_lists() -> None:
     with FakeServer(models=["a", "b"]) as server:
-        with pytest.raises(ModelError, match=r"no such model; it has: a, b"):
-            endpoint.find_model(server.url, "c", None, "--candidate")
-        with pytest.raises(ModelError, match=r"add #MODEL, one of: a, b"):
-            endpoint.find_model(server.url, "", None, "--candidate")
+        assert endpoint.models(server.url, None, "--judge") == ("a", "b")
+        assert endpoint.models(f"{server.url}/nowhere", None, "--judge") == ()
 
 
-def test_find_model_says_which_variable_holds_the_key() -> None:
+def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
+    assert endpoint.choose("http://x/v1", "", ["fake"], "--judge") == "fake"
+    assert endpoint.choose("http://x/v1", "mine", [], "--judge") == "mine"
+    for listed, words in ((["a", "b"], "a, b"), ([], "none")):
+        with pytest.raises(ModelError, match=rf"--judge http://x/v1: add #MODEL, one of: {words}"):
+            endpoint.choose("http://x/v1", "", listed, "--judge")
+
+
+def test_a_refused_key_is_named_by_its_variable() -> None:
     with FakeServer(api_key="secret") as server:
         with pytest.raises(ModelError, match=r"401.*REFUSAL_CHECKS_JUDGE_API_KEY"):
-            endpoint.find_model(server.url, "", None, "--judge")
-        assert endpoint.find_model(server.url, "", "secret", "--judge") == "fake"
+            endpoint.models(server.url, "", "--judge")
+        assert endpoint.models(server.url, "secret", "--judge") == ("fake",)
 
 
-def test_find_model_says_that_nobody_answers() -> None:
+def test_nobody_answers() -> None:
     with FakeServer() as server:
         pass
     with pytest.raises(ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"):
-        endpoint.find_model(server.url, "", None, "--candidate")
+        endpoint.models(server.url, "", "--candidate")
 
 
 def test_health() -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import http.client
+import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -9,9 +15,9 @@ from typing import cast
 import pytest
 
 from refusal_checks import engine
-from refusal_checks.config import Limits
+from refusal_checks.config import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import Engines
-from refusal_checks.errors import ModelError
+from refusal_checks.errors import EngineDiedError, ModelError
 from refusal_checks.model_options import NamedJudge
 from refusal_checks.models import Attached, Candidate, JudgeModel, Rule, Served
 from refusal_checks.options import Options
@@ -30,7 +36,14 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
     named = tuple(NamedJudge(model.name, model) for model in judges)
-    options = SimpleNamespace(candidate=candidate, judges=named, limits=Limits(), placement=Wish())
+    options = SimpleNamespace(
+        candidate=candidate,
+        judges=named,
+        limits=Limits(),
+        sampling=Sampling(),
+        judge_sampling=JudgeSampling(),
+        placement=Wish(),
+    )
     return Engines(cast(Options, options), folder)
 
 
@@ -67,3 +80,79 @@ def test_each_judge_s_server_can_have_its_own_key(
             assert found.connect(model, "--judge", number).model == "fake"
         with pytest.raises(ModelError, match="401"):
             found.connect(models[1], "--judge", 1)
+
+
+SERVER = """
+import http.server, os, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if "die" in self.path:
+            os._exit(0)
+        self.send_response(200)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+class Killer:
+    """Work that has its server end itself the first times that it is done."""
+
+    def __init__(self, url: str, times: int) -> None:
+        self.done = 0
+        self._url = url.removesuffix("/v1") + "/die"
+        self._times = times
+
+    async def work(self) -> None:
+        self.done += 1
+        if self.done <= self._times:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                await asyncio.to_thread(urllib.request.urlopen, self._url, timeout=5)
+            await asyncio.sleep(60)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
+    """An engine for the candidate that runs, without vLLM."""
+    monkeypatch.setattr(
+        engine, "command", lambda spec, port, place: [sys.executable, "-c", SERVER, str(port)]
+    )
+    found = engines(tmp_path, ALIGNED, Rule("keyword"))
+    found.start(lambda line: None)
+    yield found
+    found.close()
+
+
+def test_work_is_done_again_by_an_engine_that_was_started_again(running: Engines) -> None:
+    said: list[str] = []
+    killer = Killer(running.connect(ALIGNED, "--candidate").url, times=1)
+    asyncio.run(running.guard(killer.work, said.append))
+    assert killer.done == 2
+    (line,) = said
+    assert line.startswith("vLLM ended during the run and was started again, once: model")
+
+
+def test_a_second_death_ends_the_work(running: Engines) -> None:
+    killer = Killer(running.connect(ALIGNED, "--candidate").url, times=2)
+    with pytest.raises(EngineDiedError, match=r"for the second time.*model"):
+        asyncio.run(running.guard(killer.work, print))
+    assert killer.done == 2
+
+
+def test_a_fault_of_the_work_is_no_death(running: Engines) -> None:
+    async def work() -> None:
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        asyncio.run(running.guard(work, print))
+    running.require_running()
+
+
+def test_no_engine_starts_again_once_all_are_closed(running: Engines) -> None:
+    async def work() -> None:
+        await asyncio.to_thread(running.close)
+        raise EngineDiedError("as it was told")
+
+    with pytest.raises(EngineDiedError, match="as it was told"):
+        asyncio.run(running.guard(work, print))

@@ -1,0 +1,94 @@
+"""Connects to servers that others run: which model, which key, and what the server can do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+from refusal_checks import endpoint
+from refusal_checks.capabilities import Capabilities
+from refusal_checks.client import Client
+from refusal_checks.client import Options as Request
+from refusal_checks.errors import EndpointError, ModelError
+from refusal_checks.models import Attached
+from refusal_checks.options import Options
+from refusal_checks.probing import probe
+
+PATIENCE = 60.0
+"""Most seconds for one of the small requests that find out what a server can do."""
+
+
+class Attaching:
+    """Connects to the servers of one run, and finds out once what each can do.
+
+    Attributes:
+        clients: the connections that were made, by ``candidate`` or ``judge``.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.clients: dict[str, list[Client]] = {}
+        self._options = options
+        self._known: dict[tuple[str, ...], Capabilities] = {}
+
+    def connect(self, model: Attached, option: str, number: int) -> Client:
+        """A client for a model; see ``Engines.connect``.
+
+        Raises:
+            ModelError: the server cannot be reached, or does not answer as it must.
+        """
+        key = _api_key(option, number)
+        listed = endpoint.models(model.url, key, option)
+        name = endpoint.choose(model.url, model.model, listed, option)
+        connection = self._client(model, name, key, option)
+        known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
+        if known not in self._known:
+            self._known[known] = self._probe(model, name, key, option, listed)
+        connection.capabilities = self._known[known]
+        self.clients.setdefault(option.lstrip("-"), []).append(connection)
+        return connection
+
+    def _client(
+        self, model: Attached, name: str, key: str, option: str, patience: float = float("inf")
+    ) -> Client:
+        return Client(
+            model.url,
+            name,
+            api_key=key,
+            template_kwargs=model.template_kwargs,
+            reasoning_end=model.reasoning_end,
+            timeout=min(self._options.limits.request_timeout, patience),
+            pace=self._options.limits.pace(option.lstrip("-")),
+        )
+
+    def _probe(
+        self, model: Attached, name: str, key: str, option: str, listed: tuple[str, ...]
+    ) -> Capabilities:
+        async def ask() -> Capabilities:
+            async with self._client(model, name, key, option, PATIENCE) as client:
+                return await probe(client, self._request(option))
+
+        try:
+            return asyncio.run(ask())
+        except EndpointError as fault:
+            what = f"{option} {model.url}#{name}: the server"
+            if listed and name not in listed:
+                has = f"has no such model; it has: {', '.join(listed)}"
+                raise ModelError(f"{what} {has} ({fault})") from None
+            kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+            raise ModelError(f"{what} gives no chat completion{kwargs}: {fault}") from None
+
+    def _request(self, option: str) -> Request:
+        """The sampling with which the run will ask."""
+        if option != "--candidate":
+            return Request(temperature=self._options.judge_sampling.temperature)
+        own = self._options.sampling
+        return Request(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
+
+
+def _api_key(option: str, number: int) -> str:
+    """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
+    shared = endpoint.api_key_variable(option)
+    own = shared.replace("_API_KEY", f"_{number}_API_KEY")
+    found = (os.environ.get(name) for name in (own, shared, "OPENAI_API_KEY"))
+    return next(filter(None, found), "")

@@ -1,0 +1,157 @@
+// The filters, the keyboard, the address and the theme; after records.js.
+"use strict";
+
+// The filters' choices, of what the run holds.
+function option(value, text) {
+  const node = make("option", "", visible(text));
+  node.value = value;
+  return node;
+}
+
+function choices(select, first, sections) {
+  const kept = select.value;
+  select.replaceChildren(option(NONE, first));
+  for (const [label, entries] of sections) {
+    const nodes = [...entries].map(([value, text]) => option(value, text));
+    if (!nodes.length) continue;
+    if (label) {
+      const group = make("optgroup", "", ...nodes);
+      group.label = visible(label);
+      select.append(group);
+    } else select.append(...nodes);
+  }
+  select.value = kept;
+  if (select.selectedIndex < 0) select.value = NONE;
+}
+
+const named = (kind, values) => [...values].sort().map((value) => [JSON.stringify([kind, value]), value]);
+
+function offer() {
+  const name = $("benchmark").value;
+  const groups = new Map(), words = new Set(), ways = new Set(), against = new Map();
+  for (const entry of data.entries) {
+    if (name && entry.bench.name !== name) continue;
+    entry.bench.groups.forEach((kind, n) => {
+      if (!groups.has(kind)) groups.set(kind, new Set());
+      if (entry.groups[n]) groups.get(kind).add(entry.groups[n]);
+    });
+    for (const [, [word, category]] of entry.answers) {
+      words.add(entry.bench.words[word][0]);
+      if (category) ways.add(category);
+    }
+    for (const gate of entry.against) against.set(gate, (against.get(gate) ?? 0) + 1);
+  }
+  choices($("group"), "all", [...groups].map(([kind, values]) => [kind, named(kind, values)]));
+  choices($("verdict"), "all", [[null, named("word", words)], ["way of refusing", named("way", ways)]]);
+  choices($("gate"), "any gate or none", [[null, [...against].sort(([a], [b]) => a - b)
+    .map(([gate, count]) => [String(gate), `${data.gates[gate]} (${number(count)})`])]]);
+}
+
+// The view is in the address, so that it can be sent to somebody.
+const FIELDS = ["benchmark", "group", "verdict", "gate", "query"];
+function remember() {
+  const state = new URLSearchParams();
+  if (run) state.set("run", run);
+  for (const name of FIELDS) if ($(name).value) state.set(name, $(name).value);
+  if ($("invalid").checked) state.set("invalid", "1");
+  const hash = state.toString();
+  if (hash || location.hash.includes("=")) history.replaceState(null, "", `#${hash || "records"}`);
+}
+
+function recall() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  const wanted = Number(state.get("run") ?? 0);
+  choose(all("article.run").some(of(wanted)) ? wanted : 0);
+  for (const name of FIELDS) {
+    if (!state.get(name)) continue;
+    $(name).value = state.get(name);
+    if ($(name).selectedIndex < 0) $(name).value = NONE;
+    if (name === "benchmark") offer();
+  }
+  $("invalid").checked = state.has("invalid");
+  update();
+  if (location.hash.includes("=")) $("records").scrollIntoView();
+}
+
+function choose(to) {
+  run = to;
+  if (!runs.has(run)) runs.set(run, load(run));
+  data = runs.get(run);
+  for (const node of all("article.run")) node.hidden = !of(run)(node);
+  for (const node of all("[data-section]")) {
+    node.id = node.closest("article").hidden ? "" : node.dataset.section; // where the links go
+  }
+  for (const node of all(".select")) node.setAttribute("aria-pressed", of(run)(node));
+  if ($("run")) $("run").value = run;
+  choices($("benchmark"), "all", [[null, data.benchmarks.map(({ name, prompts }) => [name, `${name} (${number(prompts.length)})`])]]);
+  offer();
+}
+
+function clear() {
+  for (const name of FIELDS) $(name).value = NONE;
+  $("invalid").checked = $("unfold").checked = false;
+  offer();
+}
+
+function against(node) {
+  if (!of(run)(node)) choose(Number(node.dataset.run));
+  clear();
+  $("gate").value = node.dataset.gate;
+  update();
+  $("records").scrollIntoView();
+  $("list").querySelector("summary")?.focus({ preventScroll: true });
+}
+
+function step(by) {
+  const rows = [...$("list").querySelectorAll("summary")];
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.min(rows.length - 1, Math.max(0, at + by))]?.focus();
+}
+
+const KEYS = {
+  "/": () => { $("query").focus(); $("query").select(); },
+  j: () => step(1),
+  k: () => step(-1),
+  n: () => $("next").click(),
+  p: () => $("previous").click(),
+};
+
+document.addEventListener("keydown", (event) => {
+  const inField = event.target.closest("input, select, textarea");
+  if (event.key === "Escape" && inField) return inField.blur();
+  if (inField || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+
+let waiting = 0;
+$("query").addEventListener("input", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(update, 150);
+});
+for (const name of ["group", "verdict", "gate", "invalid"]) $(name).addEventListener("change", update);
+$("benchmark").addEventListener("change", () => { offer(); update(); });
+$("unfold").addEventListener("change", () => show(page));
+$("filters").addEventListener("submit", (event) => event.preventDefault());
+$("filters").addEventListener("reset", (event) => { event.preventDefault(); clear(); update(); });
+$("run")?.addEventListener("change", () => { choose(Number($("run").value)); update(); });
+for (const node of all(".select")) node.addEventListener("click", () => { choose(Number(node.dataset.run)); update(); });
+for (const node of all("button.against")) {
+  node.hidden = false;
+  node.addEventListener("click", () => against(node));
+}
+$("previous").addEventListener("click", () => show(page - 1));
+$("next").addEventListener("click", () => show(page + 1));
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
+const label = () => { $("theme").textContent = isDark() ? "Light" : "Dark"; };
+$("theme").addEventListener("click", () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  label();
+});
+dark.addEventListener("change", label);
+label();
+$("theme").hidden = false;
+$("browser").hidden = false;
+recall();

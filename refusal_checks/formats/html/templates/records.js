@@ -1,0 +1,181 @@
+// Shows the records. Texts of models are only ever set as text, never as HTML.
+"use strict";
+
+const PAGE = 50;
+const NONE = "";
+const KEPT = "\n\t\u200c\u200d";
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
+const $ = (id) => document.getElementById(id);
+const all = (selector) => [...document.querySelectorAll(selector)];
+
+// As text.visible does: control characters as pictures, other invisible ones as U+FFFD.
+const visible = (text) => text.replaceAll("\r\n", "\n").replace(HIDDEN, (char) => {
+  if (KEPT.includes(char)) return char;
+  if (char < " ") return String.fromCharCode(0x2400 + char.charCodeAt(0));
+  return char === "\x7f" ? "\u2421" : "\ufffd";
+});
+
+function make(tag, name, ...children) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  node.append(...children.filter((child) => child !== null && child !== ""));
+  return node;
+}
+
+// A block of untrusted text, in its own direction, with what was searched for marked.
+function block(tag, name, text, pattern) {
+  const node = make(tag, name);
+  node.dir = "auto";
+  let end = 0;
+  const seen = visible(text);
+  for (const found of pattern ? seen.matchAll(new RegExp(pattern.source, "giu")) : []) {
+    node.append(seen.slice(end, found.index), make("mark", "", found[0]));
+    end = found.index + found[0].length;
+  }
+  node.append(seen.slice(end));
+  return node;
+}
+
+// The places of the arrays are those of payload.py.
+const read = (node) => JSON.parse(node.textContent);
+const of = (run) => (node) => Number(node.dataset.run) === run;
+function load(run) {
+  const benchmarks = all("script.records").filter(of(run)).map(read);
+  const gates = all("script.gates").filter(of(run)).map(read)[0];
+  const entries = [];
+  for (const bench of benchmarks) {
+    for (const [id, groups, turns, score, against, reference, answers] of bench.prompts) {
+      entries.push({ bench, id, groups, turns, score, against, reference, answers });
+    }
+  }
+  return { benchmarks, gates, entries };
+}
+
+const runs = new Map();
+let run = 0, data, found = [], page = 0, pattern = null;
+
+const judged = (entry, index) => entry.bench.words[entry.answers[index][1][0]];
+const isHarmful = (entry) => entry.bench.kind !== "sanity";
+const turnsOf = (entry) => typeof entry.turns === "string" ? [["user", entry.turns]] : entry.turns;
+
+function* texts(entry) {
+  yield entry.id;
+  for (const [, text] of turnsOf(entry)) yield text;
+  for (const [text, [, category, rationale], , votes] of entry.answers) {
+    if (text) yield text;
+    if (category) yield category;
+    yield rationale;
+    for (const [, [, , reason]] of votes) yield reason;
+  }
+}
+
+const escaped = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+const someText = (entry) => {
+  for (const text of texts(entry)) if (pattern.test(text)) return true;
+  return false;
+};
+
+// Which entries the filters let through.
+function matching() {
+  const benchmark = $("benchmark").value, invalid = $("invalid").checked;
+  const gate = $("gate").value === NONE ? null : Number($("gate").value);
+  const group = $("group").value === NONE ? null : JSON.parse($("group").value);
+  const verdict = $("verdict").value === NONE ? null : JSON.parse($("verdict").value);
+  const query = $("query").value.trim();
+  pattern = query ? new RegExp(escaped(query), "iu") : null;
+  const says = (entry, n) => verdict[0] === "word"
+    ? judged(entry, n)[0] === verdict[1] : entry.answers[n][1][1] === verdict[1];
+  const some = (entry, test) => entry.answers.some((_, n) => test(entry, n));
+  return data.entries.filter((entry) =>
+    (!benchmark || entry.bench.name === benchmark) &&
+    (gate === null || entry.against.includes(gate)) &&
+    (!group || entry.groups[entry.bench.groups.indexOf(group[0])] === group[1]) &&
+    (!invalid || some(entry, (e, n) => judged(e, n)[1] === "invalid")) &&
+    (!verdict || some(entry, says)) &&
+    (!pattern || someText(entry)));
+}
+
+const number = (count) => count.toLocaleString("en");
+const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+function show(to = 0) {
+  page = to;
+  const pages = Math.max(1, Math.ceil(found.length / PAGE));
+  $("list").replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(row));
+  $("page").textContent = `Page ${number(page + 1)} of ${number(pages)}`;
+  $("previous").disabled = page === 0;
+  $("next").disabled = page >= pages - 1;
+  $("pages").hidden = pages === 1;
+}
+
+function update() {
+  found = matching();
+  const answers = found.reduce((sum, entry) => sum + entry.answers.length, 0);
+  $("count").textContent = found.length
+    ? `${plural(found.length, "prompt")}, ${plural(answers, "answer")}` +
+      (found.length < data.entries.length ? ` of ${plural(data.entries.length, "prompt")}` : "")
+    : "No record is like that.";
+  show();
+  remember();
+}
+
+// One prompt: folded, with its answers' verdicts as dots; unfolded it is built once.
+function row(entry) {
+  const unfold = $("unfold").checked;
+  const node = make("details", "record");
+  const dots = make("span", "dots");
+  const words = entry.answers.map((_, n) => judged(entry, n));
+  dots.setAttribute("role", "img");
+  dots.setAttribute("aria-label", words.map(([word]) => visible(word)).join(", "));
+  dots.append(...words.map(([word, tone]) => {
+    const dot = make("span", `dot ${tone}`);
+    dot.title = visible(word);
+    return dot;
+  }));
+  const snippet = isHarmful(entry) && !unfold ? "" : turnsOf(entry).at(-1)[1].slice(0, 300);
+  node.append(make("summary", "",
+    dots,
+    block("bdi", "id", entry.id, pattern),
+    block("span", "of", [entry.bench.name, ...entry.groups.filter(Boolean)].join(" · ")),
+    block("span", "snippet", snippet.replaceAll("\n", " ")),
+    make("span", "score", entry.score === null ? "" : `${entry.score < 0 ? "" : "+"}${entry.score.toFixed(2)}`)));
+  const fill = () => { if (node.open && !node.querySelector(".body")) node.append(body(entry)); };
+  node.addEventListener("toggle", fill);
+  if (unfold) { node.open = true; fill(); }
+  return node;
+}
+
+function body(entry) {
+  const node = make("div", "body");
+  if (entry.against.length) {
+    const names = entry.against.map((gate) => data.gates[gate]).join(", ");
+    node.append(block("p", "of", `counts against ${names}`));
+  }
+  for (const [role, text] of turnsOf(entry)) {
+    node.append(make("div", "turn",
+      make("div", "role", make("strong", "", role === "user" ? "Prompt" : visible(role))),
+      block("div", "text", text, pattern)));
+  }
+  if (entry.reference) node.append(block("p", "of", `reference: ${entry.reference}`));
+  entry.answers.forEach((_, n) => node.append(reply(entry, n)));
+  return node;
+}
+
+function reply(entry, n) {
+  const [text, judgement, facts, votes] = entry.answers[n];
+  const node = make("div", `reply ${judged(entry, n)[1]}`,
+    make("div", "role", make("span", "", `Answer ${n + 1}`), ...said(entry, judgement),
+      block("span", "", facts)),
+    text ? block("div", "text", text, pattern) : make("p", "empty", "no answer"),
+    judgement[2] ? block("p", "rationale", judgement[2], pattern) : null);
+  for (const [judge, vote] of votes) {
+    node.append(make("div", "role", block("bdi", "", entry.bench.judges[judge]), ...said(entry, vote)));
+    if (vote[2]) node.append(block("p", "rationale", vote[2], pattern));
+  }
+  return node;
+}
+
+const said = (entry, [word, category]) => [
+  make("strong", entry.bench.words[word][1], visible(entry.bench.words[word][0])),
+  category ? block("span", "", category.replaceAll("_", " ")) : null,
+];

@@ -1,0 +1,75 @@
+"""``refusal-checks runs`` on runs that were made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from refusal_checks.cli import application
+from refusal_checks.errors import DataError
+from tests.fake_server import FakeServer
+from tests.plugin.conftest import RunGate, careless
+
+
+def call(*args: str | Path) -> Result:
+    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
+
+
+def shown(result: pytest.RunResult) -> list[str]:
+    """What the terminal said of the run."""
+    lines = result.outlines
+    first = next(i for i, line in enumerate(lines) if "= refusal checks =" in line)
+    last = next(i for i, line in enumerate(lines) if line.startswith("run folder "))
+    return [line for line in lines[first + 1 : last + 1] if line]
+
+
+def test_a_run_is_listed_shown_and_exported(
+    project: pytest.Pytester, run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+) -> None:
+    server.answer = careless
+    first = run_gate(*mode)
+    runs = project.path / ".refusal-checks" / "runs"
+    listed = call("runs", "list", "--runs", runs).output.splitlines()
+    assert listed[0].split() == [
+        *("run", "started", "candidate", "judge", "passed", "failed", "errors", "took")
+    ]
+    id, _, _, candidate, judge, passed, failed, errors, took = listed[1].split()
+    assert (passed, failed, errors) == ("1", "2", "0")
+    assert candidate == judge == f"{server.url}#fake"
+    assert took.startswith("0:0")
+    for name in ("last", id, runs / id):
+        again = call("runs", "show", name, "--runs", runs).output.splitlines()
+        assert [line for line in again if line] == shown(first)
+    export = call("runs", "export", "last", project.path / "all.jsonl", "--runs", runs)
+    assert "320 answers" in export.output
+    rows = [json.loads(line) for line in (project.path / "all.jsonl").open()]
+    assert {row["benchmark"] for row in rows} == {"smoke_unsafe", "smoke_safe"}
+    assert {row["label"] for row in rows} == {"compliance"}
+
+
+def test_a_verbose_run_is_shown_verbosely(project: pytest.Pytester, run_gate: RunGate) -> None:
+    result = run_gate("-v", "-k", "smoke_safe")
+    runs = project.path / ".refusal-checks" / "runs"
+    again = call("runs", "show", "last", "-v", "--runs", runs).output.splitlines()
+    assert [line for line in again if line] == shown(result)
+
+
+def test_runs_that_did_not_end_are_listed_too(project: pytest.Pytester) -> None:
+    runs = project.path / "runs"
+    broken = runs / "20260102-030405-6"
+    broken.mkdir(parents=True)
+    (broken / "provenance.json").write_text('{"candidate": "org/\\u001b[31mmodel", "judge": "j"}')
+    other = runs / "20260102-030406-6"
+    other.mkdir()
+    (other / "summary.json").write_text("[]")
+    listed = call("runs", "list", "--runs", runs).output.splitlines()
+    assert listed[1].split() == [
+        *(broken.name, "2026-01-02", "03:04", "org/model", "j", "not", "ended")
+    ]
+    assert listed[2].startswith(other.name)
+    assert call("runs", "list", "--runs", project.path / "no").output.endswith("no runs there\n")
+    with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
+        call("runs", "show", broken.name, "--runs", runs)

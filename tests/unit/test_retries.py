@@ -1,0 +1,113 @@
+"""Which failures are tried again, how often, and after how long; by a real server's answers."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from refusal_checks import client, faults, retries
+from refusal_checks.client import Client, Options
+from refusal_checks.conversation import Message
+from refusal_checks.errors import EndpointError
+from tests.fake_server import RESET, STALL, FakeServer, Fault
+
+QUESTION = (Message("user", "hello"),)
+NO_ANSWER = '{"choices": []}'
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were waited for between tries, which pass at once."""
+    found: list[float] = []
+
+    async def note(wait: float) -> None:
+        found.append(wait)
+
+    monkeypatch.setattr(client, "retrying", retries.retrying.copy(sleep=note))
+    return found
+
+
+def ask(server: FakeServer, n: int = 1) -> Client:
+    """Ask once; the client, for what it has counted."""
+
+    async def chat() -> Client:
+        async with Client(server.url, "fake", timeout=0.2) as connection:
+            await connection.chat(QUESTION, Options(n=n))
+            return connection
+
+    return asyncio.run(chat())
+
+
+@pytest.mark.parametrize(
+    ("fault", "attempts", "words"),
+    [
+        (429, faults.ATTEMPTS_REFUSED, "fault 429"),
+        (500, faults.ATTEMPTS, "fault 500"),
+        (503, faults.ATTEMPTS, "fault 503"),
+        (RESET, faults.ATTEMPTS, "ServerDisconnected|ConnectionReset|ClientOSError"),
+        (STALL, faults.ATTEMPTS_STALLED, "Timeout"),
+        ("{nothing", faults.ATTEMPTS, "JSONDecodeError"),
+        ("[" * 100_000, faults.ATTEMPTS, "RecursionError"),
+        ("[]", faults.ATTEMPTS, "malformed answer"),
+        ('{"choices": [{"message": 7}]}', faults.ATTEMPTS, "malformed answer"),
+        (NO_ANSWER, faults.ATTEMPTS, "asked the server for 1 answers, got 0"),
+    ],
+)
+def test_a_lasting_fault_ends_after_bounded_tries(
+    waits: list[float], fault: Fault, attempts: int, words: str
+) -> None:
+    with FakeServer(faults=[fault] * 20) as server, pytest.raises(EndpointError, match=words):
+        ask(server)
+    assert len(server.requests) == attempts
+    assert len(waits) == attempts - 1
+
+
+@pytest.mark.parametrize("fault", [429, 500, 503, RESET, STALL, "{nothing", NO_ANSWER])
+def test_a_passing_fault_is_cured_and_counted(waits: list[float], fault: Fault) -> None:
+    with FakeServer(faults=[fault]) as server:
+        usage = ask(server, n=2).meter.usage
+    assert (usage.retries, len(waits)) == (1, 1)
+
+
+def test_wrong_counts_of_answers_are_asked_for_again(waits: list[float]) -> None:
+    with FakeServer(lambda body: ["one", "two", "three"]) as server:
+        assert ask(server, n=3)
+        with pytest.raises(EndpointError, match="asked the server for 2 answers, got 3"):
+            ask(server, n=2)
+    assert len(server.requests) == 1 + faults.ATTEMPTS
+
+
+def test_waits_double_with_jitter_and_end_at_their_most(waits: list[float]) -> None:
+    with FakeServer(faults=[429] * 20) as server, pytest.raises(EndpointError):
+        ask(server)
+    for number, wait in enumerate(waits):
+        least = min(retries.WAIT_INITIAL * 2**number, retries.WAIT_MAX)
+        assert least <= wait <= 2 * least
+    assert len(set(waits)) == len(waits), "else all that failed together would come together"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("ahead", [7, 3000])
+@pytest.mark.parametrize("as_date", [False, True])
+def test_retry_after_is_honoured_within_bounds(
+    waits: list[float], status: int, ahead: int, as_date: bool
+) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True)
+    headers = {"Retry-After": date if as_date else str(ahead)}
+    with FakeServer(faults=[(status, headers)]) as server:
+        ask(server)
+    (wait,) = waits
+    wanted = min(ahead, retries.WAIT_ASKED)
+    assert wanted - 6 * as_date <= wait <= wanted + retries.WAIT_INITIAL
+
+
+def test_all_tries_together_are_bounded_in_time(waits: list[float]) -> None:
+    """A server that asks for the longest waits; without its own time-outs, which are given."""
+    far = (429, {"Retry-After": "9999"})
+    with FakeServer(faults=[far] * 20) as server, pytest.raises(EndpointError):
+        ask(server)
+    most = retries.WAIT_ASKED + retries.WAIT_MAX
+    assert sum(waits) <= most * (faults.ATTEMPTS_REFUSED - 1)
