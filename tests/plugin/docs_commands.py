@@ -165,6 +165,8 @@ def _check(words: list[str], place: Place, promised: int, only_collect: bool = F
     if words[0] == "pytest":
         stops = only_collect or any(map(ENGINE.match, words))
         words = [*words, "--collect-only"] if stops else _shortened(_attached(words, place))
+    elif words[:2] == ["refusal-checks", "batch"]:
+        words = _shortened(_attached(words, place))
     elif words[0] == "refusal-checks":
         words = _attached(words, place)
     status, output = run(words, place.folder, environment)
@@ -206,6 +208,7 @@ def _main(words: list[str], folder: Path, environment: dict[str, str], output: P
     gc.freeze()  # pytest collects garbage, and what was loaded before is none
     os.chdir(folder)
     os.environ.update(environment)
+    os.environ["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} -W {_PRELOADED}"
     with output.open("w") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
@@ -216,7 +219,7 @@ def _main(words: list[str], folder: Path, environment: dict[str, str], output: P
 
 def _entry(words: list[str]) -> int:
     if words[0] == "pytest":
-        return int(pytest.main([*words[1:], "-W", _PRELOADED], [_UpToTheEngines()]))
+        return int(pytest.main(words[1:], [_UpToTheEngines()]))
     assert words[0] == "refusal-checks", f"{words[0]}: name it in NOT_RUN, or say how to run it"
     from refusal_checks.cli import main
 

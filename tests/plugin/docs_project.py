@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -58,20 +60,24 @@ _INPUTS = {
     "--labels": "labelled.csv",
     "--human-labels": "labels.csv",
     "--candidate": "labelled.csv",
+    "import": "results.jsonl",
 }
-"""What stands for a file that an option names and no page has."""
+"""What stands for a file that is named after an option, or a word, and that no page has."""
+
+_FILE = re.compile(r"(thresholds/)?[\w-]+\.(toml|md|csv|jsonl)")
+
+_RESULT = {"custom_id": "of another run", "response": {"status_code": 200, "body": {"choices": []}}}
+"""A line of a batch file's results."""
 
 
 def copied(place: Place, folder: Path, command: Command) -> Place:
-    """The same project again, for one command to change; without what it makes itself."""
+    """The same project again, for one command: with what it reads, without what it makes."""
     shutil.copytree(place.folder, folder, symlinks=True)
     for name in (made for start, made in _MAKES.items() if command.text.startswith(start)):
         (folder / name).unlink()
-    words = shlex.split(command.text)
-    for option, value in pairwise(words):
+    for option, value in pairwise(shlex.split(command.text)):
         name = value.removeprefix("replay:")
-        is_file = "." in name and "/" not in name.removeprefix("thresholds/")
-        if option in _INPUTS and is_file and not (folder / name).exists():
+        if _FILE.fullmatch(name) and option in _INPUTS and not (folder / name).exists():
             shutil.copy(folder / _INPUTS[option], folder / name)
     return replace(place, folder=folder)
 
@@ -88,6 +94,7 @@ def _write_files(project: Path, mirror: Path) -> None:
         shutil.copytree(ROOT / name, project / name)
     shutil.copytree(mirror, project / "mirror")
     (project / "refusal_checks").symlink_to(ROOT / "refusal_checks")
+    (project / "results.jsonl").write_text(json.dumps(_RESULT) + "\n")
     for name in ("completions_gpt4.csv", "labelled.csv", "my_split.csv"):
         write_csv(project / name, labelled_answers())
 
