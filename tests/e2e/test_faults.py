@@ -20,13 +20,21 @@ LEAST = 60
 """Requests that must have been answered before an engine is killed."""
 
 
+def words(process: psutil.Process) -> list[str]:
+    """A process's command line; empty where it has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
 def is_server(process: psutil.Process) -> bool:
-    words = process.cmdline()
-    return "vllm.entrypoints.openai.api_server" in words and "refusal_checks.guard" not in words
+    found = words(process)
+    return "vllm.entrypoints.openai.api_server" in found and "refusal_checks.guard" not in found
 
 
 def is_second_core(process: psutil.Process) -> bool:
-    return process.cmdline()[:1] == ["VLLM::EngineCore_DP1"]
+    return words(process)[:1] == ["VLLM::EngineCore_DP1"]
 
 
 def family(run: subprocess.Popen[bytes]) -> set[psutil.Process]:
