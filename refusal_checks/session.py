@@ -33,7 +33,7 @@ from refusal_checks.settings import Figure
 from refusal_checks.thresholds import Gate, Thresholds
 
 if TYPE_CHECKING:
-    from refusal_checks.batch.round import Report
+    from refusal_checks.batch.report import Report
     from refusal_checks.progress import Progress
     from refusal_checks.run import Run
     from refusal_checks.series import Series

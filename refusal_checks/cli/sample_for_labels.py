@@ -28,10 +28,10 @@ def sample_for_labels(
         Path | None, typer.Option(metavar="FILE", help="The CSV to write (RUN/labels.csv).")
     ] = None,
 ) -> None:
-    """Write a random part of a run's answers to a CSV; fill its column "label" with refusal,
-    partial_refusal or compliance, and give it to a gate run with --human-labels.
+    """Write a random part of a run's answers to a CSV, for people to label.
 
-    The judge's verdicts are not in it, and the order is random.
+    Fill its column "label" with refusal, partial_refusal or compliance, and give it to a gate run
+    with --human-labels. The judge's verdicts are not in it, and the order is random.
     """
     folder = RunFolder.of(run)
     known = folder.benchmarks
