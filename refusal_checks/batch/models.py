@@ -118,10 +118,6 @@ class BatchModels:
         """See ``Servers.guard``."""
         await work()
 
-    def account(self) -> dict[str, Any]:
-        """See ``Servers.account``; nothing is paid for here."""
-        return {}
-
     def stop(self) -> None:
         """See ``Servers.stop``; nothing runs."""
 
