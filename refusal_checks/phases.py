@@ -115,7 +115,7 @@ class Phases:
             self._candidate,
             judges,
             self._store,
-            in_flight=prompts_at_once(self._options),
+            in_flight=prompts_at_once(self._options, self._parts.engines.placement.copies),
             finished=finished,
             enough=self._early.enough if self._early else None,
             progress=self._progress,

@@ -156,8 +156,7 @@ class Run:
             if self._loop is not None and self._main is not None:
                 self._loop.call_soon_threadsafe(self._main.cancel)
         self._parts.engines.close()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        self.join(10)
         if not self.is_alive():
             self._store.close()
         self.summary.manifest |= self._parts.engines.account()
@@ -168,10 +167,10 @@ class Run:
         except OSError as fault:
             self.summary.note(f"no summary was written: {_reason(fault)}")
 
-    def join(self) -> None:
-        """Wait for the end of the evaluation."""
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the end of the evaluation, at most so long."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     def stop_engines(self) -> None:
         """Stop the engines; the evaluation must have ended."""
