@@ -90,7 +90,9 @@ class Phases:
         """Why the judge's verdicts decide nothing; empty where they do."""
         if self._canary.why_idle:
             return ""
+        self._progress.phase = "checking the judge"
         check = await self._canary.run()
+        self._progress.phase = ""
         self._parts.engines.require_running()
         self._decisions.judge_checked(check)
         decides = check.is_trusted or self._options.trust.allow_untrusted

@@ -68,10 +68,6 @@ class Servers(Protocol):
             EngineStartError: one that has ended did not come up again.
         """
 
-    def account(self) -> dict[str, Any]:
-        """What the requests cost so far, and what servers that others run can do; for the
-        manifest."""
-
     def stop(self) -> None:
         """Stop every engine that runs."""
 

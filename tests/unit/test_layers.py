@@ -46,7 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("finding", "early"),
     ("gate",),
     ("board", "report"),
-    ("run_folder", "run_folders", "export"),
+    ("run_folder", "run_folders", "export", "redact"),
     ("formats",),
     (
         "options",
