@@ -302,6 +302,8 @@ def test_print_has_the_board_and_no_records(page: Page) -> None:
     assert page.locator(".card").first.is_visible()
     assert background(page) == "rgb(255, 255, 255)"
     assert page.locator("h1:visible").count() == 2
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") == 720
 
 
 @pytest.mark.parametrize("width", [360, 768, 1600])
