@@ -37,7 +37,7 @@ class Attaching:
         Raises:
             ModelError: the server cannot be reached, or does not answer as it must.
         """
-        key = _api_key(option, number)
+        key = api_key(option, number)
         listed = endpoint.models(model.url, key, option)
         name = endpoint.choose(model.url, model.model, listed, option)
         connection = self._client(model, name, key, option)
@@ -86,7 +86,7 @@ class Attaching:
         return Request(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
 
 
-def _api_key(option: str, number: int) -> str:
+def api_key(option: str, number: int) -> str:
     """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
     shared = endpoint.api_key_variable(option)
     own = shared.replace("_API_KEY", f"_{number}_API_KEY")

@@ -144,9 +144,17 @@ class OptionScorer:
 
     Args:
         served: the same model, for all other prompts.
+
+    Raises:
+        ModelError: the server gives no log-probabilities.
     """
 
     def __init__(self, served: ServedCandidate, client: Client, model_identity: str) -> None:
+        if client.capabilities.logprobs is not Support.YES:
+            raise ModelError(
+                f"--mcq-scoring logprob: {client.url} gives no log-probabilities; "
+                "use --mcq-scoring text"
+            )
         self.name = served.name
         self.max_tokens = served.max_tokens
         self._served = served

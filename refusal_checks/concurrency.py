@@ -17,11 +17,14 @@ SEQUENCES = {True: 256, False: 1024}
 GPUs; what a smaller one cannot take waits in its queue."""
 
 
-def prompts_at_once(options: Options) -> int:
+def prompts_at_once(options: Options, copies: int = 1) -> int:
     """Prompts that are answered or judged at one time.
 
     Twice as many answers as the engines run sequences: a prompt's answers come when the slowest of
     them does, so on average half of them are running.
+
+    Args:
+        copies: of each model, that were added to what the options ask for.
     """
     limits = options.limits
     if limits.in_flight is not None:
@@ -30,7 +33,7 @@ def prompts_at_once(options: Options) -> int:
         return LEAST  # what is in flight when a benchmark stops is for nothing
     models = (options.candidate, *(judge.model for judge in options.judges))
     widest = max((_sequences(model) for model in models if isinstance(model, Served)), default=0)
-    return max(LEAST, math.ceil(2 * widest / options.sampling.samples))
+    return max(LEAST, math.ceil(2 * widest * copies / options.sampling.samples))
 
 
 def _sequences(model: Served) -> int:

@@ -17,6 +17,7 @@ from refusal_checks.judge_noise import noise
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.options import Options
 from refusal_checks.records import Record
+from refusal_checks.redact import Redaction
 from refusal_checks.report import disagreements
 from refusal_checks.report.balance import balance
 from refusal_checks.report.summary import BenchmarkSummary, RunSummary, summarise
@@ -53,11 +54,12 @@ class Decisions:
         self._early = early
         self._board = board
         self._summary = summary
+        self._redaction = Redaction(options.redact)
 
     def judge_checked(self, check: JudgeCheck) -> None:
         """Publish how the judge did on its own check."""
-        self._summary.judge = check
-        self._board.post_judge(JudgeOutcome(check))
+        self._summary.judge = shown = self._redaction.check(check)
+        self._board.post_judge(JudgeOutcome(shown))
 
     def undecided(self, benchmark: str, reason: str) -> None:
         """Publish why a benchmark's gates have no verdict."""
@@ -73,6 +75,7 @@ class Decisions:
         Args:
             repeats: what the judges said of the same answers the other times.
         """
+        records = self._redaction.judged(records)
         scores, prompts = score_all(records), self._parts.plan[benchmark]
         kind = self._options.benchmarks[benchmark].kind.value
         summary = summarise(records, self._rules.level, scores, len(prompts), kind)
@@ -106,9 +109,10 @@ class Decisions:
     ) -> None:
         """Write what the run's folder keeps of a benchmark."""
         folder, prompts = self._board.folder, self._parts.plan[benchmark]
-        RunFolder(folder).write_records(benchmark, records)
+        shown = self._redaction.records(records)
+        RunFolder(folder).write_records(benchmark, shown)
         if len(self._parts.judges[benchmark]) > 1:
-            disagreements.append(folder, benchmark, records)
+            disagreements.append(folder, benchmark, shown)
         keys = {prompt.id: self._parts.candidate.keys(prompt) for prompt in prompts}
         scored = earlier.scores(
             self._summary.manifest,
@@ -136,8 +140,8 @@ class Decisions:
         if isinstance(found, RefusalChecksError):
             self._summary.errors[id] = str(found)
             return Outcome(error=str(found))
-        self._summary.verdicts[id] = found
-        return Outcome(found)
+        self._summary.verdicts[id] = shown = self._redaction.verdict(found)
+        return Outcome(shown)
 
     def _order(self) -> None:
         """Benchmarks end in any order; the summary lists gates in the threshold files' order."""

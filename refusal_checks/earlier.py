@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import baseline, replay
+from refusal_checks import baseline, redact, replay
 from refusal_checks.baseline import PromptScores, Scores
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.comparison import Earlier, Texts
@@ -17,7 +17,7 @@ from refusal_checks.identity import describe
 from refusal_checks.models import Replay
 from refusal_checks.options import Options
 from refusal_checks.statistics import Estimate
-from refusal_checks.store import Store, content_key
+from refusal_checks.store import Store
 
 Manifest = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """One condition for each setting; the user's own system prompt is named, not published."""
     known = {name: value for name, value in settings.items() if value not in (None, "", (), [])}
     if "system_prompt" in known:
-        known["system_prompt"] = content_key(known["system_prompt"])[:16]
+        known["system_prompt"] = redact.text(known["system_prompt"])
     return {f"{what} {name}": _json(value) for name, value in known.items() if name != "seed"}
 
 

@@ -89,6 +89,7 @@ def _command(module: str, spec: EngineSpec, place: Place, *own: str) -> list[str
     ours = [*own, "--generation-config", "vllm", "--shutdown-timeout", "3"]
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
     ours += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
+    ours += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
     if runs_on_cpu():
         # A seeded request whose prompt is split between two steps stops the CPU engine: its
         # generators have no offset to rewind ("CPU Generator does not use offset").

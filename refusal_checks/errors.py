@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
@@ -77,6 +78,25 @@ class StoreError(InfrastructureError):
 
 class EvaluationError(InfrastructureError):
     """A figure could not be computed."""
+
+
+def first_of(fault: BaseException) -> BaseException:
+    """The first of a group of exceptions, or the only one."""
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault
+
+
+def reason(fault: BaseException) -> str:
+    """Why something ended, in words."""
+    fault = first_of(fault)
+    if isinstance(fault, RefusalChecksError):
+        return str(fault)
+    if isinstance(fault, OSError) and fault.filename:
+        return f"{fault.filename}: {fault.strerror}; see to that, then run the same command again"
+    if isinstance(fault, CancelledError):
+        return "the evaluation was stopped before it was complete"
+    return f"{type(fault).__name__}: {fault}"
 
 
 def require_known(

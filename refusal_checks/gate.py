@@ -20,7 +20,7 @@ from refusal_checks.finding import (
 from refusal_checks.human_rate import View
 from refusal_checks.judge_noise import Noise
 from refusal_checks.metrics import by_prompt
-from refusal_checks.offenders import Offender, offender
+from refusal_checks.offenders import Offender, counts_against, offender
 from refusal_checks.outcome import Limits, Outcome, worst
 from refusal_checks.planning import Need
 from refusal_checks.records import Invalid, Record
@@ -235,12 +235,7 @@ def _missed_by(finding: Finding) -> int | None:
 def _against(finding: Finding) -> list[list[Record]]:
     """The prompts on the wrong side, worst first, each with its answers."""
     metric, low, bound = finding.metric, _too_low(finding), _bound(finding)
-
-    def counts_against(score: float) -> bool:
-        if metric.counts is not None:
-            return metric.counts(score) is not low
-        return score < bound if low else score > bound
-
-    scores = {id: s for id, s in metric.scores(finding.records).items() if counts_against(s)}
+    found = metric.scores(finding.records).items()
+    scores = {id: score for id, score in found if counts_against(metric, score, bound, low)}
     grouped = by_prompt(finding.records)
     return [grouped[id] for id in sorted(scores, key=scores.__getitem__, reverse=not low)]

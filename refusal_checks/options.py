@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from refusal_checks import benchmarks, formats, judge_options, model_options, models, thresholds
+from refusal_checks import benchmarks, formats, judge_options, model_options, models, redact
 from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import (
@@ -27,6 +27,7 @@ from refusal_checks.placement import options as placement_options
 from refusal_checks.placement.values import Wish
 from refusal_checks.replay import columns as replay_columns
 from refusal_checks.sources import mirror_folder
+from refusal_checks.thresholds import Thresholds, load
 
 COMMANDS = """\
     pytest --candidate ORG/MODEL --judge openai/gpt-oss-20b --junitxml report.xml
@@ -47,7 +48,7 @@ class Options:
         correction: for many gates, as the threshold files say.
         baseline: where the scores of an earlier run are; allow_incomparable: compare with it
             whatever is different.
-        stop_early: evaluate no more of a benchmark than its gates need.
+        stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
     """
 
     candidate: models.Candidate
@@ -68,6 +69,7 @@ class Options:
     baseline: Path | None = None
     allow_incomparable: bool = False
     stop_early: bool = False
+    redact: bool = False
     trust: Trust = field(default_factory=Trust)
     placement: Wish = field(default_factory=Wish)
 
@@ -135,15 +137,12 @@ def add(parser: pytest.Parser) -> None:
         action="store_true",
         help="compare with the baseline though judge, data or sampling are others",
     )
-    add(
-        "--stop-early",
-        action="store_true",
-        help="evaluate prompts in random order; stop a benchmark once its gates are decided",
-    )
+    add("--stop-early", action="store_true", help="end a benchmark once its gates are decided")
     judge_options.add(group)
     batch_options.add(group)
     placement_options.add(group)
     formats.add(group)
+    redact.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
 
 
@@ -180,17 +179,17 @@ def _path(config: pytest.Config, name: str) -> Path:
     return config.invocation_params.dir / name
 
 
-def load_thresholds(config: pytest.Config) -> thresholds.Thresholds:
+def load_thresholds(config: pytest.Config) -> Thresholds:
     """The run's gates; reads no data.
 
     Raises:
         ThresholdError: a threshold file is wrong.
     """
     known = {name: found.verdicts for name, found in benchmarks.discover().items()}
-    return thresholds.load(threshold_files(config), known)
+    return load(threshold_files(config), known)
 
 
-def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, ...]:
+def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
     """Everything else, checked: the settings of one run for each candidate.
 
     Raises:
@@ -203,8 +202,7 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, 
         )
         raise UserError(f"{missing} missing: name the model under test and its judge:\n{COMMANDS}")
     store = config.getoption("store")
-    limit = config.getoption("limit")
-    if limit is not None and limit < 1:
+    if (limit := config.getoption("limit")) is not None and limit < 1:
         raise UserError(f"--limit {limit}: must be at least 1")
     baseline = config.getoption("baseline")
     offenders = config.getoption("offenders")
@@ -235,6 +233,7 @@ def read(config: pytest.Config, found: thresholds.Thresholds) -> tuple[Options, 
         baseline=_path(config, baseline) if baseline else None,
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
+        redact=redact.is_wanted(config),
         trust=judge_options.read(config, found.judge),
         placement=placement_options.read(config),
     )

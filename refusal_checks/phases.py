@@ -90,7 +90,9 @@ class Phases:
         """Why the judge's verdicts decide nothing; empty where they do."""
         if self._canary.why_idle:
             return ""
+        self._progress.phase = "checking the judge"
         check = await self._canary.run()
+        self._progress.phase = ""
         self._parts.engines.require_running()
         self._decisions.judge_checked(check)
         decides = check.is_trusted or self._options.trust.allow_untrusted
@@ -115,7 +117,7 @@ class Phases:
             self._candidate,
             judges,
             self._store,
-            in_flight=prompts_at_once(self._options),
+            in_flight=prompts_at_once(self._options, self._parts.engines.placement.copies),
             finished=finished,
             enough=self._early.enough if self._early else None,
             progress=self._progress,

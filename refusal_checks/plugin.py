@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +12,11 @@ from refusal_checks import formats, options
 from refusal_checks.batch import options as batch_options
 from refusal_checks.benchmarks import Kind
 from refusal_checks.errors import DataError, EvaluationError
+from refusal_checks.formats import github
 from refusal_checks.gate import Verdict
-from refusal_checks.report import failure, junit, partial, whole, words
+from refusal_checks.report import failure, footer, junit, partial, terminal, words
 from refusal_checks.report import judge as judge_report
+from refusal_checks.report.live import Live
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
 from refusal_checks.session import GateSession
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from refusal_checks.run import Run
 
 _SESSION = pytest.StashKey[GateSession]()
+_LIVE = pytest.StashKey[Live]()
 _HEADLINE = pytest.StashKey[str]()
 _WRITTEN = pytest.StashKey[list[str]]()
 
@@ -108,18 +110,9 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 
 def _start(config: pytest.Config, nodeids: list[str]) -> None:
-    config.stash[_SESSION].start(nodeids, lambda line: _say(config, line))
-
-
-def _say(config: pytest.Config, line: str) -> None:
-    """Show a line at once, whatever is being captured; nothing under -q or without a terminal."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or config.option.verbose < 0:
-        return
-    capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture else nullcontext():
-        reporter.ensure_newline()
-        reporter.write_line(line)
+    session = config.stash[_SESSION]
+    live = config.stash.setdefault(_LIVE, Live(config, lambda: session.current))
+    session.start(nodeids, live.say)
 
 
 @pytest.fixture
@@ -200,6 +193,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     First, since xdist waits for its workers here, and those of an interrupted run for verdicts.
     """
     gates = session.config.stash[_SESSION]
+    if _LIVE in session.config.stash:
+        session.config.stash[_LIVE].stop()
     gates.close()
     session.config.stash[_WRITTEN] = list(_written(session.config, gates.runs))
 
@@ -220,20 +215,27 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     runs, batch = config.stash[_SESSION].runs, config.stash[_SESSION].batch
     if batch is not None:
         terminalreporter.section("batch")
-        for line in batch.lines():
-            terminalreporter.write_line(line)
+        for text in batch.lines():
+            terminalreporter.write_line(text)
     if not runs:
         return
-    terminalreporter.section("refusal checks")
+    terminalreporter.write_sep("=", "refusal checks")
+    verbose = config.option.verbose > 0
+    for line in terminal.lines([run.summary for run in runs], verbose):
+        for text, markup in line.pieces:
+            terminalreporter.write(text, **markup)
+        terminalreporter.line("")
+    for text in footer.lines([(run.summary, run.folder) for run in runs]):
+        terminalreporter.write_line(text)
     for run in runs:
-        for line in whole.lines(run.summary, run.folder, config.option.verbose > 0):
-            terminalreporter.write_line(line)
-        for line in partial.lines(
+        for text in partial.lines(
             run.progress, run.summary, run.gates, run.store, run.options.fresh
         ):
-            terminalreporter.write_line(line)
-    for line in config.stash.get(_WRITTEN, []):
-        terminalreporter.write_line(line)
+            terminalreporter.write_line(text)
+    for text in github.commands([run.summary for run in runs]):
+        terminalreporter.write_line(text)
+    for text in config.stash.get(_WRITTEN, []):
+        terminalreporter.write_line(text)
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from refusal_checks.records import Invalid, Record
@@ -36,10 +36,12 @@ class Progress:
 
     Attributes:
         phase: what is going on, in a few words, for example ``starting vLLM``.
+        tokens: how many the servers have generated so far; 0 where they do not say.
     """
 
     benchmarks: dict[str, Count] = field(default_factory=dict)
     phase: str = ""
+    tokens: Callable[[], int] = lambda: 0
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         """Take up benchmarks with so many prompts each."""

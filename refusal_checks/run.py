@@ -16,15 +16,16 @@ from refusal_checks.board import Board, JudgeOutcome
 from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping, shuffled
 from refusal_checks.engines import Engines
-from refusal_checks.errors import RefusalChecksError
+from refusal_checks.errors import RefusalChecksError, reason
 from refusal_checks.evaluate import Pending, Plan, pending
 from refusal_checks.finding import Rules
 from refusal_checks.identity import Model
 from refusal_checks.judge_check import Canary, human_rates, provenance
-from refusal_checks.manifest import manifest
+from refusal_checks.manifest import effort, facts, manifest
 from refusal_checks.options import Options
 from refusal_checks.phases import Phases
 from refusal_checks.progress import Progress
+from refusal_checks.redact import Redaction
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.run_folder import RunFolder
 from refusal_checks.servers import Servers
@@ -65,6 +66,10 @@ class Run:
         self.progress = Progress()
         self.gates = len(gates)
         self._say = say
+        self._redaction = Redaction(options.redact)
+        self._redaction.require_silent(
+            [options.candidate, *(judge.model for judge in options.judges)]
+        )
         if any(name.startswith("demo:") for name in options.model_names):
             self.summary.note(
                 "demo models are toys: these figures say nothing about any real model"
@@ -75,7 +80,7 @@ class Run:
         self.summary.manifest |= provenance(options.trust)
         human = human_rates(options, gates, self._parts.judges)
         rules = Rules(options.confidence, options.correction, options.offenders, human)
-        self.store = self.folder / "store.sqlite" if options.fresh else options.store
+        self.store = self._redaction.store(options.store, self.folder, options.fresh)
         self._store = Store(self.store)
         if self._store.warning:
             self.summary.note(self._store.warning)
@@ -84,6 +89,7 @@ class Run:
         except RefusalChecksError:
             self._store.close()
             raise
+        self.progress.tokens = self._generated
         self._canary = Canary(options, self._parts.judges, self._store)
         early = self._stop_early(gates) if options.stop_early else None
         self._decisions = Decisions(
@@ -104,7 +110,7 @@ class Run:
         Raises:
             EngineStartError: an engine did not come up; none is left running.
         """
-        plan, candidate, judges, engines, repeats = self._parts
+        plan, candidate, judges, _, repeats = self._parts
         todos = [pending(plan, candidate, each, self._store) for each in (judges, *repeats)]
         verdicts = sum(todo.verdicts for todo in todos)
         self._say(
@@ -114,12 +120,14 @@ class Run:
         )
         if (todos[0].answers or verdicts) and not self.options.fresh:
             self._say_changes()
-        self.board.open(self._provenance())
+        self.board.open(facts(self.summary.manifest))
         if self._canary.why_idle:
             self.board.post_judge(JudgeOutcome(idle=self._canary.why_idle))
         asked = self._canary.pending().judges.union(*(todo.judges for todo in todos))
-        self._place(self._models(todos[0].answers, asked))
-        engines.start(self._say)
+        models = self._models(todos[0].answers, asked)
+        self._place(models)
+        self.summary.manifest |= effort(plan, candidate, todos, models)
+        self._start_engines()
         self._thread = threading.Thread(target=self._run, name="evaluation", daemon=True)
         self._thread.start()
 
@@ -147,6 +155,21 @@ class Run:
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
 
+    def _start_engines(self, turn: int = 0) -> None:
+        """Start the engines whose turn it is; returns when they are ready."""
+        self.progress.phase, begun = "starting vLLM", time.monotonic()
+        try:
+            self._parts.engines.start(self._say, turn)
+        finally:
+            self.progress.phase = ""
+            taken = self.summary.manifest["engines"].setdefault("ready_s", [])
+            taken.append(round(time.monotonic() - begun, 1))
+
+    def _generated(self) -> int:
+        """Tokens of all answers and verdicts so far, as the servers report them."""
+        found = self._parts.engines.account().get("tokens", {})
+        return sum(role["output"] for role in found.values())
+
     def close(self) -> None:
         """Stop the evaluation and the engines, and write ``summary.json``; does nothing again."""
         if self._closed:
@@ -156,22 +179,21 @@ class Run:
             if self._loop is not None and self._main is not None:
                 self._loop.call_soon_threadsafe(self._main.cancel)
         self._parts.engines.close()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        self.join(10)
         if not self.is_alive():
             self._store.close()
         self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
         self.board.close()
         try:
-            RunFolder(self.folder).write_summary(self.summary)
+            RunFolder(self.folder).write_summary(self._redaction.summary(self.summary))
         except OSError as fault:
-            self.summary.note(f"no summary was written: {_reason(fault)}")
+            self.summary.note(f"no summary was written: {reason(fault)}")
 
-    def join(self) -> None:
-        """Wait for the end of the evaluation."""
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the end of the evaluation, at most so long."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     def stop_engines(self) -> None:
         """Stop the engines; the evaluation must have ended."""
@@ -179,7 +201,7 @@ class Run:
 
     def fail(self, fault: BaseException) -> None:
         """Publish why outcomes that are still waited for will not come."""
-        self.summary.failure = _reason(fault)
+        self.summary.failure = self._redaction.reason(fault)
         self.board.fail(self.summary.failure)
 
     def is_alive(self) -> bool:
@@ -191,15 +213,6 @@ class Run:
         candidate = [self.options.candidate] if answers else []
         asked = [judge.model for judge in self.options.judges if judge.name in judges]
         return [*candidate, *asked]
-
-    def _provenance(self) -> dict[str, str]:
-        """What JUnit properties say of a run, besides a gate's figures."""
-        known = self.summary.manifest
-        own = {"candidate": known["candidate"], "judge": known["judge"]}
-        for name, found in known["data"].items():
-            own[f"data_revision/{name}"] = found["revision"]
-            own[f"judge_prompt_sha256/{name}"] = ", ".join(known["judge_prompts"][name].values())
-        return own
 
     def _run(self) -> None:
         try:
@@ -224,7 +237,7 @@ class Run:
             try:
                 for turn, work in enumerate(self._phases.turns(engines.placement.turns)):
                     if turn:
-                        await asyncio.to_thread(engines.start, self._say, turn)
+                        await asyncio.to_thread(self._start_engines, turn)
                     await engines.guard(work, self._restarted)
             finally:
                 self.summary.manifest["evaluation_s"] = round(time.monotonic() - begun, 3)
@@ -232,16 +245,3 @@ class Run:
     def _restarted(self, line: str) -> None:
         self._say(line)
         self.summary.note(line)
-
-
-def _reason(fault: BaseException) -> str:
-    """An exception as a reason: of a group, its first."""
-    while isinstance(fault, BaseExceptionGroup):
-        fault = fault.exceptions[0]
-    if isinstance(fault, RefusalChecksError):
-        return str(fault)
-    if isinstance(fault, OSError) and fault.filename:
-        return f"{fault.filename}: {fault.strerror}; see to that, then run the same command again"
-    if isinstance(fault, asyncio.CancelledError):
-        return "the evaluation was stopped before it was complete"
-    return f"{type(fault).__name__}: {fault}"

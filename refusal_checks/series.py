@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from refusal_checks.errors import RefusalChecksError
+from refusal_checks.progress import Progress
 from refusal_checks.run import Run
 
 
@@ -21,6 +22,14 @@ class Series:
         self.runs = tuple(runs)
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
+        self._turn = 0
+
+    @property
+    def current(self) -> tuple[str, Progress]:
+        """The run whose turn it is: its candidate, where there are several, and its progress."""
+        run, count = self.runs[self._turn], len(self.runs)
+        title = f"{run.options.candidate.name} ({self._turn + 1} of {count})" if count > 1 else ""
+        return title, run.progress
 
     def start(self) -> None:
         """Start the first run; the others follow in a thread.
@@ -41,6 +50,7 @@ class Series:
             before.stop_engines()
             if self._ended.is_set():
                 return
+            self._turn += 1
             try:
                 run.start()
             except RefusalChecksError as fault:

@@ -33,7 +33,8 @@ from refusal_checks.settings import Figure
 from refusal_checks.thresholds import Gate, Thresholds
 
 if TYPE_CHECKING:
-    from refusal_checks.batch.round import Report
+    from refusal_checks.batch.report import Report
+    from refusal_checks.progress import Progress
     from refusal_checks.run import Run
     from refusal_checks.series import Series
 
@@ -106,6 +107,11 @@ class GateSession:
     def runs(self) -> tuple[Run, ...]:
         """The runs, in the process that owns them and once they have been started."""
         return self._series.runs if self._series else ()
+
+    @property
+    def current(self) -> tuple[str, Progress] | None:
+        """The run that is going on, see ``Series.current``; None where there is none."""
+        return self._series.current if self._series else None
 
     def test_id(self, candidate: str, gate: str) -> str:
         """What a gate's test is called: by its candidate too, where there are several."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,6 @@ HOSTILE = (
     "javascript:alert(1) ${alert(1)} `x` \\u003cscript\\u003e ]]> <![CDATA[",
 )
 """Answers that would do harm if they were shown as anything but text."""
-
-MODEL = Vote("judge-a", Labelled(Label.REFUSAL, "direct_refusal", "it declines"))
 
 
 def refusals(
@@ -91,11 +88,15 @@ def hostile() -> list[Record]:
     return found
 
 
+RATED = ("SocialBias", "Criminal_Unethical", "Misleading", "LLMRewriting", "MinorityLanguage")
+"""Categories of rated prompts."""
+
+
 def rated(prompts: int = 30) -> list[Record]:
     """Rated answers of five categories, in Chinese."""
     return [
         Record(
-            Prompt.single(f"rated-{n}", f"问题 {n}", category=f"Category{n % 5}", language="zh"),
+            Prompt.single(f"rated-{n}", f"问题 {n}", category=RATED[n % 5], language="zh"),
             0,
             Completion(f"回答 {n}"),
             Rated((n % 10) / 10, 1 + n % 4, 0.01),
@@ -210,8 +211,3 @@ def usual(folder: Path, **summary: Any) -> RunFolder:
         "degrees": graded(),
     }
     return write_run(folder, records, kinds={"mcq": "recognition"}, **summary)
-
-
-def with_votes(record: Record) -> Record:
-    """The record as a panel of one judge leaves it."""
-    return replace(record, votes=(MODEL,))

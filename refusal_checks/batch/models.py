@@ -4,76 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from refusal_checks import engine
-from refusal_checks.batch.files import RequestFile, custom_id
+from refusal_checks.batch.files import RequestFile
 from refusal_checks.batch.results import Results
-from refusal_checks.client import CHAT, Client
+from refusal_checks.batch.transport import BatchTransport
+from refusal_checks.client import Client
 from refusal_checks.engine import EngineSpec
-from refusal_checks.errors import EndpointError, ModelError
+from refusal_checks.errors import ModelError
 from refusal_checks.identity import Model
 from refusal_checks.models import Attached, Served
 from refusal_checks.placement import devices
 from refusal_checks.placement.choice import choose
 from refusal_checks.placement.values import Placement, Wish
 from refusal_checks.servers import Say, Work
-
-USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
-"""Takes the ids of the results that are read while it holds a list."""
-
-
-class DeferredError(EndpointError):
-    """The answer is not there yet: it comes with a batch, or never does."""
-
-
-class BatchTransport:
-    """Takes requests to the results of batches, and what has none into a batch file.
-
-    Attributes:
-        names: the models, as the user named them.
-        requests: the file for those without a result; None where they are only counted.
-        spec: the engine that would be started for the models; None for a server that others run.
-        waiting: requests without a result.
-        no_tokens: whether tokens of labels were asked for, which no batch gives.
-    """
-
-    def __init__(
-        self, results: Results, requests: RequestFile | None, spec: EngineSpec | None
-    ) -> None:
-        self.names: dict[str, None] = {}
-        self.requests = requests
-        self.spec = spec
-        self.waiting = 0
-        self.no_tokens = False
-        self._results = results
-
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport.post``.
-
-        Raises:
-            DeferredError: there is no result, or the path is none that batches have.
-        """
-        if path != CHAT:
-            self.no_tokens = True
-            raise DeferredError(f"no batch has {path}")
-        id = custom_id(body)
-        found = self._results.get(id)
-        is_first = self._results.ask(id)
-        if found is not None and len(found["choices"]) == body.get("n", 1):
-            used = USED.get()
-            if used is not None:
-                used.append(id)
-            return found
-        if is_first:
-            self.waiting += 1
-            if self.requests is not None:
-                self.requests.add(id, body)
-        raise DeferredError("nothing is stored, and no server is asked: this waits for a batch")
 
 
 @dataclass(frozen=True)
@@ -96,11 +45,8 @@ class Written:
 class BatchModels:
     """Stands for the run's servers (``servers.Servers``): none is started, none is asked.
 
-    Attributes:
-        results: what answers.
-
     Args:
-        store: the store's file.
+        store: the store's file; results beside it are opened once one is needed.
         export: where requests without a result are written; None where they are not.
     """
 
@@ -109,9 +55,14 @@ class BatchModels:
 
     def __init__(self, store: Path, export: Path | None = None) -> None:
         self.clients: list[Client] = []
-        self.results = Results(store)
+        self._store = store
         self._export = export
         self._transports: dict[object, BatchTransport] = {}
+
+    @cached_property
+    def results(self) -> Results:
+        """What answers."""
+        return Results(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
         """See ``Servers.connect``; a server that others run is not asked for its only model.
@@ -146,8 +97,12 @@ class BatchModels:
             if self._export is not None:
                 name = f"{self._export.name}.part{len(self._transports) + 1}"
                 requests = RequestFile(self._export.with_name(name))
-            self._transports[server] = BatchTransport(self.results, requests, spec)
+            self._transports[server] = BatchTransport(lambda: self.results, requests, spec)
         return self._transports[server]
+
+    def account(self) -> dict[str, Any]:
+        """See ``Servers.account``; nobody counted."""
+        return {}
 
     def place(self, models: Iterable[Model]) -> Placement:
         """See ``Servers.place``; nowhere."""
@@ -163,10 +118,6 @@ class BatchModels:
         """See ``Servers.guard``."""
         await work()
 
-    def account(self) -> dict[str, Any]:
-        """See ``Servers.account``; nothing is paid for here."""
-        return {}
-
     def stop(self) -> None:
         """See ``Servers.stop``; nothing runs."""
 
@@ -175,12 +126,18 @@ class BatchModels:
         for transport in self._transports.values():
             if transport.requests is not None:
                 transport.requests.discard()
-        self.results.close()
+        if "results" in vars(self):
+            self.results.close()
 
     @property
     def waiting(self) -> int:
         """Requests without a result."""
         return sum(transport.waiting for transport in self._transports.values())
+
+    @property
+    def unfit(self) -> int:
+        """Results that are no answer to their request."""
+        return sum(transport.unfit for transport in self._transports.values())
 
     @property
     def asked_for_tokens(self) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from itertools import chain
 
 from refusal_checks import canary
 from refusal_checks.assembly import Parts, assemble
 from refusal_checks.batch import files
-from refusal_checks.batch.models import USED, BatchModels, Written
+from refusal_checks.batch.models import BatchModels
 from refusal_checks.batch.options import BatchFiles
-from refusal_checks.batch.results import Reading, Results
+from refusal_checks.batch.report import Report
+from refusal_checks.batch.results import Results
+from refusal_checks.batch.transport import USED
 from refusal_checks.candidates import Candidate
 from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.conversation import Prompt
@@ -21,66 +22,11 @@ from refusal_checks.evaluate import Evaluation, Judges, Plan
 from refusal_checks.judges.base import Judge
 from refusal_checks.options import Options
 from refusal_checks.records import Completion, Invalid, Judgement, Record
-from refusal_checks.report.text import clean
 from refusal_checks.store import Store
 from refusal_checks.thresholds import Gate
 
 SLICE = 2000
 """Prompts that are evaluated together, so that no more than their answers are in memory."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a round did.
-
-    Attributes:
-        reading: the lines of the result files.
-        left: what became of the results, see ``Results.clear``.
-        waiting: requests without a result.
-        written: the batch files.
-        notes: what the user must know of how answers came about.
-    """
-
-    reading: Reading
-    left: Mapping[str, int]
-    waiting: int
-    written: tuple[Written, ...]
-    notes: tuple[str, ...]
-
-    def lines(self) -> list[str]:
-        """The report for people."""
-        return [*self._imported(), *self._exported(), *self.notes]
-
-    def _imported(self) -> Iterator[str]:
-        if not self.reading.counts:
-            return
-        counts = self.reading.counts
-        yield f"{counts.total()} result lines: " + ", ".join(
-            f"{counts[name]} {name}" for name in ("answered", "failed", "malformed", "duplicate")
-        )
-        yield from (f"  for example {clean(words, 300)}" for words in self.reading.examples)
-        yield f"{self.left['used']} results were used"
-        if self.left["kept"]:
-            yield f"{self.left['kept']} results are verdicts that cannot be read"
-        if self.left["unasked"]:
-            yield (
-                f"{self.left['unasked']} results answer no pending request: they are stored "
-                "already, or other options made those requests"
-            )
-
-    def _exported(self) -> Iterator[str]:
-        if not self.waiting:
-            yield "no request is pending: the gates can be decided"
-        elif not self.written:
-            yield f"{self.waiting} requests are pending: write them with --batch-export FILE"
-        for file in self.written:
-            models = ", ".join(file.models)
-            yield f"{file.requests} requests written to {file.path} ({_size(file.size)}): {models}"
-            yield f"  {file.command or 'for the batch API of that server'}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
 class _Watched:
@@ -154,7 +100,7 @@ class Round:
             )
         written = models.publish()
         left = models.results.clear()
-        return Report(reading, left, models.waiting, written, tuple(self._notes))
+        return Report(reading, left, models.unfit, models.waiting, written, tuple(self._notes))
 
     def _note(self, line: str) -> None:
         self._notes[line] = None

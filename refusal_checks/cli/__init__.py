@@ -38,7 +38,7 @@ def _about() -> None:
 def main() -> None:
     """Run the command; errors are one message on stderr, and exit code 4 where the user's."""
     try:
-        application()()
+        application()(prog_name="refusal-checks")
     except RefusalChecksError as fault:
         print(f"refusal-checks: {fault}", file=sys.stderr)
         sys.exit(EXIT_USER if isinstance(fault, UserError) else 1)

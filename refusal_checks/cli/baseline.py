@@ -26,8 +26,8 @@ def _about() -> None:
 
 
 def accept(
-    run: Annotated[Path, typer.Argument(help="a run's folder, or its summary.json")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="where the baseline is kept")],
+    run: Annotated[Path, typer.Argument(help="A run's folder, or its summary.json.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
 ) -> None:
     """Make a run the baseline: one JSON file a benchmark in DIR, without any text, for review.
 

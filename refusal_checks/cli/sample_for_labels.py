@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks import labelling
+from refusal_checks import labelling, redact
 from refusal_checks.errors import DataError, require_known
 from refusal_checks.run_folder import RunFolder
 
@@ -28,10 +28,10 @@ def sample_for_labels(
         Path | None, typer.Option(metavar="FILE", help="The CSV to write (RUN/labels.csv).")
     ] = None,
 ) -> None:
-    """Write a random part of a run's answers to a CSV; fill its column "label" with refusal,
-    partial_refusal or compliance, and give it to a gate run with --human-labels.
+    """Write a random part of a run's answers to a CSV, for people to label.
 
-    The judge's verdicts are not in it, and the order is random.
+    Fill its column "label" with refusal, partial_refusal or compliance, and give it to a gate run
+    with --human-labels. The judge's verdicts are not in it, and the order is random.
     """
     folder = RunFolder.of(run)
     known = folder.benchmarks
@@ -40,6 +40,11 @@ def sample_for_labels(
     for name in benchmark or ():
         require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
     chosen = {name: labelling.answers(name, folder.records(name)) for name in benchmark or known}
+    if any(redact.has_redacted(answer.prompt) for found in chosen.values() for answer in found):
+        raise DataError(
+            f"{run}: this run's texts are redacted, and nobody can label what is not there; run "
+            "again without --redact (stored answers and verdicts are used again)"
+        )
     drawn = labelling.sample(chosen, n, seed)
     path = out or run / "labels.csv"
     try:

@@ -59,9 +59,13 @@ class Cores:
     def _place(self, demand: Demand, ids: Sequence[str], demands: Sequence[Demand]) -> Place:
         ranks = demand.parallel.ranks
         env = {"VLLM_CPU_KVCACHE_SPACE": str(self._cache(demand, demands))}
-        if ranks > 1:  # vLLM binds the ranks itself, but only to a NUMA node each
-            parts = ["|".join(",".join(ids[rank::ranks]) for rank in range(ranks))]
-            env["VLLM_CPU_OMP_THREADS_BIND"] = parts[0] if len(ids) >= ranks else "nobind"
+        if ranks == 1:
+            # A core is left to the scheduler, as where vLLM binds threads itself, which it does for
+            # worker processes alone: without those it would compute with one thread.
+            env["OMP_NUM_THREADS"] = str(max(1, len(ids) - 1))
+        else:  # by itself vLLM wants a NUMA node for each
+            bound = "|".join(",".join(ids[rank::ranks]) for rank in range(ranks))
+            env["VLLM_CPU_OMP_THREADS_BIND"] = bound if len(ids) >= ranks else "nobind"
         own = () if tuple(ids) == self._devices.ids else tuple(map(int, ids))
         return Place(env=env, cores=own)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -44,15 +44,20 @@ def cpu() -> Devices:
 
 
 def gpus() -> Devices:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves; those that others use only where all are."""
+    """The GPUs: those that CUDA_VISIBLE_DEVICES names, or those that nobody uses, if any."""
     found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
-    named = {gpu.index: gpu for gpu in found} if limit is None else _named(found, limit)
-    if not named:
+    if limit is not None:
+        return _devices(_named(found, limit))
+    free = [gpu for gpu in found if not gpu.is_busy] or found
+    busy = tuple(gpu.index for gpu in found if gpu not in free)
+    return _devices({gpu.index: gpu for gpu in free}, busy)
+
+
+def _devices(found: Mapping[str, _Gpu | None], busy: tuple[str, ...] = ()) -> Devices:
+    if not found:
         return NONE
-    free = {name: gpu for name, gpu in named.items() if not (gpu and gpu.is_busy)} or named
-    memories = [gpu.memory if gpu else 0.0 for gpu in free.values()]
-    busy = tuple(name for name in named if name not in free)
-    return Devices("gpu", tuple(free), min(memories) or None, busy)
+    memory = min(gpu.memory if gpu else 0.0 for gpu in found.values())
+    return Devices("gpu", tuple(found), memory or None, busy)
 
 
 def _named(found: Sequence[_Gpu], limit: str) -> dict[str, _Gpu | None]:

@@ -27,8 +27,13 @@ class Gpus:
         if not self._devices.ids:
             return "devices that only vLLM knows"
         size = f" of {self._devices.memory:.0f} GiB" if self._devices.memory else ""
-        busy = f"; others use {', '.join(self._devices.busy)}" if self._devices.busy else ""
-        return f"GPU {', '.join(self._devices.ids)}{size}{busy}"
+        return f"GPU {', '.join(self._devices.ids)}{size}{self._busy}"
+
+    @property
+    def _busy(self) -> str:
+        busy = ",".join(self._devices.busy)
+        hint = "CUDA_VISIBLE_DEVICES can name them all the same"
+        return f" (others use GPU {busy}; {hint})" if busy else ""
 
     def fit_apart(self, demands: Sequence[Demand]) -> bool:
         """See ``Hardware.fit_apart``."""
@@ -100,9 +105,9 @@ class Gpus:
         if sum(counts) > len(ids):
             what = ", ".join(demand.name for demand in demands)
             raise UserError(
-                f"{what}: {sum(counts)} devices needed and {len(ids)} there "
+                f"{what}: {sum(counts)} GPUs needed and {len(ids)} there "
                 f"({', '.join(ids) or 'none'}): give more with --candidate-devices or "
-                "--judge-devices, or use --placement turns, or together"
+                "--judge-devices, or use --placement turns, or together" + self._busy
             )
         steps = list(counts)
         while growing := [

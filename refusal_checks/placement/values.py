@@ -121,6 +121,11 @@ class Placement:
         """How many there are, one after the other."""
         return 1 + max((place.turn for place in self.places), default=0)
 
+    @property
+    def copies(self) -> int:
+        """The most copies of a model that it adds to those that the user's arguments ask for."""
+        return max((Parallel.of(place.args).copies for place in self.places), default=1)
+
     def describe(self) -> dict[str, Any]:
         """The placement for manifests; JSON-like."""
         return {"kind": self.kind, "why": self.why, "places": [asdict(p) for p in self.places]}

@@ -90,7 +90,7 @@ def _histogram(axes: Axes, name: str, found: Distribution) -> None:
     two = found.p_value is not None and found.p_value < SIGNIFICANT
     axes.bar(left, found.counts, width, align="edge", color=COLOURS[1 if two else 0])
     axes.set_xlim(found.lowest, found.highest)
-    heading = _name(" ".join(_words(name)))
+    heading = _name(" ".join(words(name)))
     axes.set_title(f"{heading}\n{statistics(found)}", fontsize=8)
     axes.tick_params(labelsize=7)
 
@@ -146,11 +146,11 @@ def _drawing() -> Iterator[None]:
 
 def _label(name: str) -> str:
     """A category's name on several lines."""
-    return "\n".join(_name(word) for word in _words(name))
+    return "\n".join(_name(word) for word in words(name))
 
 
-def _words(name: str) -> Sequence[str]:
-    """``LLMRewriting_Persuasion`` as LLM, Rewriting, Persuasion."""
+def words(name: str) -> Sequence[str]:
+    """A category's name in parts: ``LLMRewriting_Persuasion`` as LLM, Rewriting, Persuasion."""
     return re.split(r"_|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
 
 

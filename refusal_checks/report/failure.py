@@ -116,11 +116,21 @@ def _who(number: int, offender: Offender) -> str:
 
 def _offender(number: int, offender: Offender) -> Iterator[str]:
     confidence = "none" if offender.confidence is None else f"{offender.confidence:+.2f}"
+    yield f"{_who(number, offender)}  refusal confidence {confidence}"
+    for line in exchange(offender):
+        yield f"     {line}"
+
+
+def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
+    """Lines on what was asked and answered, and what the judge said, made harmless.
+
+    Args:
+        limit: characters of each text.
+    """
     verdict = offender.verdict + (f" ({offender.category})" if offender.category else "")
     if offender.cut:
         verdict += f", on a part of the answer: {offender.cut} characters not read"
-    yield f"{_who(number, offender)}  refusal confidence {confidence}"
-    yield f"     prompt:    {clean(offender.prompt)}"
-    yield f"     answer:    {clean(offender.answer) or '(none)'}"
-    yield f"     verdict:   {verdict}"
-    yield f"     rationale: {clean(offender.rationale) or '(none)'}"
+    yield f"prompt:    {clean(offender.prompt, limit)}"
+    yield f"answer:    {clean(offender.answer, limit) or '(none)'}"
+    yield f"verdict:   {verdict}"
+    yield f"rationale: {clean(offender.rationale, limit) or '(none)'}"

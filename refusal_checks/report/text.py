@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -15,16 +16,35 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 """Unicode categories that are invisible or reorder text: controls, bidi marks, surrogates."""
 
 
+_AT_START = re.compile(r"^(\s*):(?=:)")
+"""What a CI system may read as a command at the start of a line, white space before it or not."""
+
+
 def clean(text: str, limit: int = 300) -> str:
     """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
 
-    CI systems act on ``##[command]`` and ``##name[command]`` anywhere in a line, so these are
-    broken up; callers put something before the text, since ``::command`` acts at the start of one.
+    CI systems act on ``##[command]`` and ``##name[command]`` anywhere in a line, and on
+    ``::command`` at the start of one, so these are broken up.
 
     Args:
         limit: characters that are kept; what is cut is shown by an ellipsis.
     """
     text = " ".join(_ESCAPES.sub("", text).split())[: limit + 1]
     shown = "".join("�" if unicodedata.category(char) in _HIDDEN else char for char in text)
-    shown = _COMMANDS.sub("# #", shown)
+    shown = _no_command(_COMMANDS.sub("# #", shown))
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A harmless line as several of limited width; what a break puts at a start is no command.
+
+    Args:
+        width: characters, indentation of the second line and those after it included.
+    """
+    # One column is left for what a broken-up command takes.
+    lines = textwrap.wrap(line, width - 1, subsequent_indent="  ")
+    return [_no_command(found) for found in lines]
+
+
+def _no_command(line: str) -> str:
+    return _AT_START.sub(r"\1: ", line)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from refusal_checks.report import terminal, tokens
+from refusal_checks.report import footer, terminal
 from refusal_checks.report.summary import RunSummary
-from refusal_checks.report.text import clean
 
 
 def lines(summary: RunSummary, folder: Path, verbose: bool) -> Iterator[str]:
@@ -16,13 +15,5 @@ def lines(summary: RunSummary, folder: Path, verbose: bool) -> Iterator[str]:
     Args:
         verbose: with all remarks, groups, and why the gates are what they are.
     """
-    yield from terminal.table(summary, len(summary.verdicts) if verbose else 20)
-    if verbose:
-        yield from terminal.groups(summary)
-        yield from terminal.provenance(summary)
-    judges = list(summary.manifest.get("models", {}).get("judges", {}))
-    named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
-    yield clean(f"candidate {summary.manifest.get('candidate')}, {named}", 1000)
-    yield from tokens.lines(summary.manifest)
-    yield from terminal.disagreements(summary, folder)
-    yield f"run folder {folder}"
+    yield from map(str, terminal.lines([summary], verbose))
+    yield from footer.lines([(summary, folder)])

@@ -11,19 +11,22 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.run_folder import RunFolder
-from tests.e2e.conftest import ROOT, GateRun, gate_command
+from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 
 pytestmark = pytest.mark.engine
 
 BENCHMARKS = ("smoke_unsafe", "smoke_safe")
 
 
+GREEDY = ("--samples", "1", "--temperature", "0", "--max-tokens", "256", "--allow-untrusted-judge")
+"""One answer a prompt, the most probable one."""
+
+
 def call(*args: str | Path) -> GateRun:
-    """The gates of the demo models, greedily and with one answer a prompt."""
-    models = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--allow-untrusted-judge")
-    sampling = ("--samples", "1", "--temperature", "0", "--max-tokens", "256")
+    """The gates of the demo models."""
+    models = ("--candidate", "demo:aligned", "--judge", "demo:judge")
     thresholds = ("--thresholds", ROOT / "thresholds" / "smoke.toml")
-    command = gate_command(*models, *sampling, *thresholds, *args)
+    command = gate_command(*models, *GREEDY, *thresholds, *args)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return GateRun(done.returncode, done.stdout + done.stderr)
 
@@ -56,7 +59,10 @@ def answers(run: GateRun) -> dict[str, str]:
     }
 
 
-def test_batches_give_the_live_run_s_answers_and_rates(tmp_path: Path) -> None:
+def test_batches_give_the_live_run_s_answers_and_rates(
+    run_persona: RunPersona, tmp_path: Path
+) -> None:
+    live = run_persona("aligned", *GREEDY)
     batch = ("--store", tmp_path / "batch.sqlite")
     export = call(*batch, "--batch-export", tmp_path / "answers.jsonl")
     results = run_batch(export.output)
@@ -64,14 +70,11 @@ def test_batches_give_the_live_run_s_answers_and_rates(tmp_path: Path) -> None:
     results = run_batch(export.output)
     call(*batch, "--batch-import", results)
     batched = call(*batch, "--stored-only")
-    live = call("--store", tmp_path / "live.sqlite")
     assert "starting vLLM" not in batched.output
-    assert "starting vLLM" in live.output
 
     theirs, ours = answers(live), answers(batched)
     assert len(theirs) == len(ours) == 160
     same = sum(theirs[id] == ours[id] for id in theirs) / len(theirs)
-    print(f"{same:.1%} of the answers are the live run's")
     assert same >= 0.95, "batches of another shape change few answers"
     for name in BENCHMARKS:
         gate = f"{name}-rejection_rate"

@@ -45,20 +45,22 @@ def answered(log: Path) -> int:
     return log.read_text(errors="replace").count('completions HTTP/1.1" 200')
 
 
-def run_and_kill(tmp_path: Path, victim: Callable[[psutil.Process], bool], args: str) -> GateRun:
+def run_and_kill(
+    tmp_path: Path, victim: Callable[[psutil.Process], bool], args: str, *more: str
+) -> GateRun:
     """A run whose engine loses a process once it has answered some requests."""
     before = vllm_processes()
     command = gate_command(
         *("--candidate", "demo:aligned", "--judge", "demo:judge", *SMOKE),
         *("--candidate-args", args, "--judge-args", args, "--store", tmp_path / "store.sqlite"),
-        *("--samples", "3"),
+        *("--samples", "2", *more),
     )
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as run:
         assert run.stdout is not None
         first, log = said_until(run.stdout, r"starting vLLM .*log: (.*)\)")
-        more, _ = said_until(run.stdout, r"vLLM is (ready) after")
+        then, _ = said_until(run.stdout, r"vLLM is (ready) after")
         while answered(Path(log)) < LEAST:
             assert run.poll() is None
             time.sleep(0.1)
@@ -67,7 +69,7 @@ def run_and_kill(tmp_path: Path, victim: Callable[[psutil.Process], bool], args:
         killed.kill()
         rest = run.stdout.read()
     assert vllm_processes() - before == set()
-    return GateRun(run.returncode, first + more + rest)
+    return GateRun(run.returncode, first + then + rest)
 
 
 def restarts(run: GateRun) -> int:
@@ -86,20 +88,20 @@ def test_a_run_whose_server_is_killed_gives_the_rates_of_one_that_is_left_alone(
     assert restarts(run) == 1
     (log,) = run.folder.glob("engine-*.log")
     assert log.read_text().count("Started server process") == 2
-    clean = run_persona("aligned", "--samples", "3", "--fresh")
+    clean = run_persona("aligned", "--samples", "2", "--fresh")
     for gate in RATES:
         # Another batch shape changes about one answer in 32; one of 80 prompts is 0.0125.
         assert run.value(gate) == pytest.approx(clean.value(gate), abs=0.05)
     for found in run.summary["benchmarks"].values():
-        assert found["answers"] == 3 * 80
+        assert found["answers"] == 2 * 80
         assert not {"engine_error", "judge_error"} & found["invalid"].keys()
 
 
 def test_data_parallel_engines_answer_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    run = run_and_kill(tmp_path, is_second_core, "--data-parallel-size 2")
+    run = run_and_kill(tmp_path, is_second_core, "--data-parallel-size 2", "-m", "sanity")
     assert run.status == 0, run.output
     assert restarts(run) == 1
-    assert set(run.summary["verdicts"]) >= set(RATES)
+    assert run.value(RATES[1]) < 0.2
     (log,) = run.folder.glob("engine-*.log")
     text = log.read_text()
     assert "VLLM::EngineCore has ended" in text or "EngineDeadError" in text

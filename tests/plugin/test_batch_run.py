@@ -68,7 +68,7 @@ def test_two_rounds_of_batches_give_what_a_live_run_gives(
     results = run_batch(server, folder / "b.jsonl", folder / "b-results.jsonl")
     third = run_gate("--batch-import", results, "--batch-export", "c.jsonl")
     third.stdout.fnmatch_lines(["no request is pending: the gates can be decided"])
-    assert not list(folder.glob("c*"))
+    assert not list(folder.glob("c.jsonl*"))
     asked = len(server.requests)
 
     run_gate().assert_outcomes(passed=3)

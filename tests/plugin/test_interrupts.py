@@ -58,3 +58,19 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
         project.runpytest_subprocess(*models, *SLOW, *mode).assert_outcomes(passed=2)
         assert 80 <= len(server.asked(judge=False)) <= 80 + 4
         assert len(server.asked(judge=False)) - before <= 80 - int(done[1]) + 4
+
+
+def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(
+    project: pytest.Pytester, server: FakeServer
+) -> None:
+    (project.path / "conftest.py").write_text(
+        'pytest_plugins = ["refusal_checks.plugin"]\n'
+        "import asyncio\n"
+        "from refusal_checks.client import Client\n"
+        "async def leave_slowly(self, *exception): await asyncio.sleep(1)\n"
+        "Client.__aexit__ = leave_slowly\n"
+    )
+    models = ("--candidate", f"{server.url}#fake", "--judge", "keyword")
+    result = project.runpytest_subprocess(*models, "--samples", "1", "-W", "ignore")
+    result.assert_outcomes(passed=3)
+    assert "stopped before it was complete" not in result.stdout.str()

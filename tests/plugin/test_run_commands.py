@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,9 +45,17 @@ def test_a_run_is_listed_shown_and_exported(
     for name in ("last", id, runs / id):
         again = call("runs", "show", name, "--runs", runs).output.splitlines()
         assert [line for line in again if line] == shown(first)
-    export = call("runs", "export", "last", project.path / "all.jsonl", "--runs", runs)
-    assert "320 answers" in export.output
-    rows = [json.loads(line) for line in (project.path / "all.jsonl").open()]
+    export = ("runs", "export", "last", str(project.path / "all.jsonl"), "--runs", str(runs))
+    # In a process of its own: pytester has its tests forget what they import.
+    made = subprocess.run(
+        [sys.executable, "-c", "from refusal_checks.cli import main; main()", *export],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "320 answers" in made.stdout
+    lines = (project.path / "all.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
     assert {row["benchmark"] for row in rows} == {"smoke_unsafe", "smoke_safe"}
     assert {row["label"] for row in rows} == {"compliance"}
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.batch.files import Result, custom_id
-from refusal_checks.batch.models import BatchModels, DeferredError
+from refusal_checks.batch.models import BatchModels
+from refusal_checks.batch.transport import DeferredError
 from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import ModelError
@@ -70,6 +71,7 @@ def test_a_result_answers_its_request_and_one_with_too_few_choices_does_not(
     models.results.take([Result(id, answered("one"))])
     with pytest.raises(DeferredError):
         ask(client, 2)
+    assert (models.unfit, models.waiting) == (1, 1)
     models.results.clear()
     models.results.take([Result(id, answered("one", "two"))])
     assert ask(client, 2) == ["one", "two"]
@@ -108,7 +110,11 @@ def test_tokens_are_no_batch_s_business(models: BatchModels) -> None:
         asyncio.run(labels())
     assert models.asked_for_tokens
     (written,) = models.publish()
-    assert json.loads(written.path.read_text())["body"]["top_logprobs"] == 20
+    request = json.loads(written.path.read_text())
+    assert request["body"]["top_logprobs"] == 20
+    models.results.take([Result(request["custom_id"], answered("1"))])
+    with pytest.raises(DeferredError):  # and no LabelError, which would end everything
+        asyncio.run(labels())
 
 
 def test_a_server_s_model_must_be_named_since_it_is_not_asked(models: BatchModels) -> None:

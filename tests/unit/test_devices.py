@@ -49,6 +49,7 @@ def test_gpus_that_others_use_are_left_out(smi: Smi) -> None:
     [
         ("2", ("2",), 48.0),
         ("2,0", ("2", "0"), 48.0),
+        ("1", ("1",), 48.0),
         ("GPU-aa", ("GPU-aa",), 80.0),
         ("MIG-1234", ("MIG-1234",), None),
         ("", (), None),

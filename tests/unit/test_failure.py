@@ -22,7 +22,7 @@ from refusal_checks.records import (
     Reason,
     Record,
 )
-from refusal_checks.report import terminal
+from refusal_checks.report import remarks, terminal
 from refusal_checks.report.failure import headline, message
 from refusal_checks.report.summary import RunSummary, summarise
 from refusal_checks.thresholds import Gate
@@ -138,6 +138,11 @@ def test_model_output_adds_no_line_and_no_more_than_a_bounded_length(attack: str
     assert all(len(line) < 400 for line in text.split("\n"))
 
 
+def shown(found: RunSummary, verbose: bool = False) -> list[str]:
+    """The summary's lines without markup."""
+    return [str(line) for line in terminal.lines([found], verbose)]
+
+
 def summary(*verdicts: Verdict, **errors: str) -> RunSummary:
     return RunSummary(verdicts={found.gate.id: found for found in verdicts}, errors=errors)
 
@@ -145,11 +150,11 @@ def summary(*verdicts: Verdict, **errors: str) -> RunSummary:
 def test_the_table_has_a_row_for_every_gate(records: Many) -> None:
     failed = decide(SAFETY, records("R C"))
     passed = decide(replace(SAFETY, benchmark="smoke_unsafe"), records("R R-"))
-    header, *rows = terminal.table(summary(failed, passed, other="no verdict at all"))
-    assert header.split() == list(terminal.HEADER)
-    assert [row.split()[:3] for row in rows[:2]] == [
-        ["FAIL?", "xstest_unsafe-rejection_rate", "50.0%"],
-        ["pass?", "smoke_unsafe-rejection_rate", "100.0%"],
+    header, *rows = shown(summary(failed, passed, other="no verdict at all"))
+    assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
+    assert [row.split()[:5] for row in rows[:2]] == [
+        ["FAIL?", "xstest_unsafe-rejection_rate", "50.0%", "[9.5,", "90.5]"],
+        ["pass?", "smoke_unsafe-rejection_rate", "100.0%", "[34.2,", "100.0]"],
     ]
     assert rows[0].split("  ")[-1].strip() == "0.0%"
     assert "min 80.0%" in rows[1]
@@ -162,14 +167,14 @@ def test_the_table_counts_invalid_answers_by_reason(records: Many) -> None:
     found.benchmarks["bench"] = summarise(records("R- -- RR"), 0.95)
     found.benchmarks["clean"] = summarise(records("RR"), 0.95)
     invalid = "invalid in bench: 3 unparsable verdict (of 6 answers)"
-    assert list(terminal.table(found))[-1] == invalid
-    assert sum(line.startswith("invalid in") for line in terminal.table(found)) == 1
+    assert shown(found)[-1] == invalid
+    assert sum(line.startswith("invalid in") for line in shown(found)) == 1
 
 
 def test_the_table_begins_with_why_the_run_ended_early(records: Many) -> None:
     found = summary(decide(SAFETY, records("R")))
     found.failure = "the engine ended\nlast line: \x1b[31mred\x07"
-    first, second, *_ = terminal.table(found)
+    first, second, *_ = shown(found)
     assert first == "the engine ended"
     assert second.startswith("last line: ")
     assert not re.search(r"[\x00-\x1f]", second)
@@ -193,7 +198,7 @@ def as_judged(gate: Gate, record: Record) -> Record:
 
 
 def widest(found: RunSummary) -> int:
-    return max(len(line) for line in terminal.table(found))
+    return max(len(line) for line in shown(found))
 
 
 def test_the_shipped_gates_fit_in_a_hundred_columns(records: Many) -> None:
@@ -219,8 +224,8 @@ def test_an_error_keeps_the_table_within_a_hundred_columns(records: Many) -> Non
 
 
 def test_the_table_shows_hostile_errors_harmlessly() -> None:
-    lines = list(terminal.table(summary(**{"a\x1b[31m": "b\n::error::c\x07"})))
-    assert len(lines) == 1
+    lines = list(shown(summary(**{"a\x1b[31m": "b\n::error::c\x07"})))
+    assert lines[1:] == ["ERROR  a: b ::error::c\ufffd"]
     assert not re.search(r"[\x00-\x1f]", "".join(lines))
 
 
@@ -229,7 +234,7 @@ def test_groups_are_listed_by_kind_with_their_figure(records: Many) -> None:
     english, invalid = records("R C", language="en"), records("--", language="zh")
     moved = [replace(r, prompt=replace(r.prompt, id="p9")) for r in invalid]
     found.benchmarks["bench"] = summarise(english + moved, 0.95)
-    first, second = terminal.groups(found)
+    first, second = remarks.groups(found)
     assert first == "bench by language: rejection_rate"
     assert second.split()[:2] == ["en", "50.0%"]
     assert second.endswith("n = 2")

@@ -108,17 +108,18 @@ def test_every_chart_is_drawn(page: Page) -> None:
     for words in (
         "unsafe must be refused, n = 120",
         "safe must be answered, n = 60",
-        "Over-refusal against under-refusal",
+        "Over- and under-refusal",
         "mean safety score by category",
-        "accuracy by area",
-        "rejection_rate by language",
+        "mcq accuracy by area",
+        "unsafe rejection_rate by category",
+        "by language",
     ):
         assert words in page.words
 
 
 def test_the_judge_is_shown_with_its_mistakes(page: Page) -> None:
     assert "NOT trusted demo:judge was put to a frozen set" in page.words
-    assert "1 wrong verdicts behind injection" in page.words
+    assert "1 wrong verdict behind injection" in page.words
     assert "<b>said so</b>" in page.words
     assert "no exchange got a verdict" in page.words
 

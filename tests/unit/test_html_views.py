@@ -19,7 +19,7 @@ from refusal_checks.report.balance import balance
 from refusal_checks.report.summary import RunSummary, summarise
 from refusal_checks.statistics import Estimate
 from refusal_checks.thresholds import Gate
-from tests.report_runs import JUDGE, chosen, rated
+from tests.report_runs import JUDGE, RATED, chosen, rated
 from tests.unit.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]
@@ -159,7 +159,10 @@ def test_a_single_group_has_no_bars(records: Many) -> None:
 def test_a_radar_has_a_spoke_for_each_category() -> None:
     found = charts.radar("rated", summarise(rated(), 0.95))
     assert found
-    assert [spoke.name for spoke in found.spokes] == [f"Category{n}" for n in range(5)]
+    assert [spoke.name for spoke in found.spokes] == [
+        "SocialBias", "Criminal_Unethical", "Misleading", "MinorityLanguage", "LLMRewriting",
+    ]  # fmt: skip
+    assert found.spokes[-1].words == ["LLM", "Rewriting"]
     first = found.spokes[0]
     assert first.end == (0.0, -100.0)
     assert first.at[1] == pytest.approx(-100 * first.value / 5, abs=0.01)
@@ -167,7 +170,7 @@ def test_a_radar_has_a_spoke_for_each_category() -> None:
 
 
 def test_two_categories_make_no_radar(records: Many) -> None:
-    few = [record for record in rated() if record.prompt.groups["category"] < "Category2"]
+    few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
     assert charts.radar("rated", summarise(few, 0.95)) is None
     assert charts.radar("b", summarise(records("R C"), 0.95)) is None
 
@@ -190,7 +193,7 @@ def test_a_run_is_one_point(records: Many) -> None:
     assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
     assert found.top == 1.0
     assert not found.moves
-    assert found.at(0.25) == 50
+    assert (found.x(0.5), found.y(0.5)) == (125, -85)
 
 
 def test_the_baseline_is_another(records: Many) -> None:
@@ -200,6 +203,9 @@ def test_the_baseline_is_another(records: Many) -> None:
     assert (before.under.value, before.over.value) == (0.5, 0.5)
     assert before.is_baseline
     assert found.moves == [(before, now)]
+    alone = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))], baselines=False)
+    assert alone
+    assert [point.name for point in alone.points] == ["m"]
 
 
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
@@ -218,4 +224,4 @@ def test_good_runs_are_seen_from_near(records: Many) -> None:
     found = scatter([("m", both(records, "R " * 100, "C " * 100))])
     assert found
     assert found.top == 0.05
-    assert found.at(1.0) == 200
+    assert found.x(1.0) == 250

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.candidates import Answer, OptionScorer, ServedCandidate
+from refusal_checks.capabilities import Capabilities, Support
 from refusal_checks.client import Client
 from refusal_checks.config import Sampling
 from refusal_checks.conversation import Message, Prompt
@@ -103,3 +104,9 @@ def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None
         (key,) = scorer(client).keys(QUESTION)
         store.add_completion(key, Completion("A"))
         assert scorer(client).known([QUESTION], store) == {key: Completion("A")}
+
+
+def test_a_server_without_log_probabilities_is_named_with_the_remedy() -> None:
+    lacking = Capabilities(logprobs=Support.IGNORED)
+    with pytest.raises(ModelError, match=r"http://x/v1 gives no log-prob.*--mcq-scoring text"):
+        scorer(Client("http://x/v1", "fake", capabilities=lacking))

@@ -38,6 +38,11 @@ UNKNOWN = Devices("unknown")
 SMALL, LARGE = candidate(15.0), judge(40.0)
 
 
+def cached(gib: int, threads: int, *cores: int, turn: int = 0) -> Place:
+    env = {"VLLM_CPU_KVCACHE_SPACE": str(gib), "OMP_NUM_THREADS": str(threads)}
+    return Place(env=env, cores=cores, turn=turn)
+
+
 def share(value: str) -> Place:
     return Place(args=("--gpu-memory-utilization", value))
 
@@ -185,29 +190,20 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         cpu(2),
         [candidate(0.01), judge(0.01)],
         "together",
-        [
-            Place(env={"VLLM_CPU_KVCACHE_SPACE": "1"}, cores=(0,)),
-            Place(env={"VLLM_CPU_KVCACHE_SPACE": "1"}, cores=(1,)),
-        ],
+        [cached(1, 1, 0), cached(1, 1, 1)],
     ),
     "a CPU of one core": (
         cpu(1),
         [candidate(0.01), judge(0.01)],
         "turns",
-        [
-            Place(env={"VLLM_CPU_KVCACHE_SPACE": "1"}),
-            Place(env={"VLLM_CPU_KVCACHE_SPACE": "1"}, turn=1),
-        ],
+        [cached(1, 1), cached(1, 1, turn=1)],
     ),
-    # 17.6 GiB to plan with: the judge has 1 + 17.6 - (8 + 3.5) GiB, and half its weights are 4.
+    # 17.6 GiB to plan with, so 6.1 beside 8 of weights and 3.5; half the weights are 4 each.
     "a CPU without room for both": (
         cpu(8),
         [candidate(7.0), judge(8.0)],
         "turns",
-        [
-            Place(env={"VLLM_CPU_KVCACHE_SPACE": "4"}),
-            Place(env={"VLLM_CPU_KVCACHE_SPACE": "4"}, turn=1),
-        ],
+        [cached(4, 7), cached(4, 7, turn=1)],
     ),
     "two ranks on a CPU": (
         cpu(4),
@@ -260,7 +256,7 @@ def test_the_user_s_devices() -> None:
 @pytest.mark.parametrize(
     ("devices", "demands", "wish", "says"),
     [
-        (gpus(1), [SMALL, LARGE], Wish("split"), "2 devices needed and 1 there .*turns"),
+        (gpus(1), [SMALL, LARGE], Wish("split"), "2 GPUs needed and 1 there .*turns"),
         (cpu(1), [SMALL, LARGE], Wish("split"), "2 engines for 1 cores: use --placement turns"),
         (gpus(2), [SMALL, LARGE], Wish("split", ("2",)), "no device 2 here; known: 0,1"),
         (gpus(2), [SMALL, LARGE], Wish("split", ("1",), ("1",)), "both name 1"),
@@ -268,7 +264,13 @@ def test_the_user_s_devices() -> None:
             gpus(2),
             [candidate(15.0, "-tp", "2"), LARGE],
             Wish("split", ("0",), ("1",)),
-            "org/candidate: 2 devices needed and 1 there",
+            "org/candidate: 2 GPUs needed and 1 there",
+        ),
+        (
+            Devices("gpu", ("0", "2"), 80.0, busy=("1",)),
+            [both(15.0, "-tp", "3")],
+            AUTO,
+            "3 GPUs needed and 2 there .*others use GPU 1; CUDA_VISIBLE_DEVICES can name",
         ),
         (gpus(1), [both(15.0), LARGE], Wish("turns"), "needed in both turns"),
         (gpus(1), [candidate(1.0, "-tp"), LARGE], AUTO, "-tp.*expected one argument"),
@@ -311,3 +313,8 @@ def test_a_placement_is_described_for_manifests() -> None:
     assert found["kind"] == "turns"
     assert [place["turn"] for place in found["places"]] == [0, 1]
     assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")
+
+
+def test_copies_that_a_placement_adds_are_known() -> None:
+    assert choose(gpus(8), [SMALL, LARGE], AUTO).copies == 6
+    assert choose(gpus(4), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1

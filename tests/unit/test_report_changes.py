@@ -12,7 +12,7 @@ from refusal_checks.comparison import Earlier
 from refusal_checks.finding import Rules
 from refusal_checks.gate import Verdict, decide
 from refusal_checks.records import Completion, Record
-from refusal_checks.report import junit, terminal, words
+from refusal_checks.report import junit, remarks, terminal, words
 from refusal_checks.report.balance import balance
 from refusal_checks.report.failure import message
 from refusal_checks.report.summary import RunSummary, summarise
@@ -28,6 +28,11 @@ HOSTILE = "::error::forged\n##[error]x \x1b[2J\u202e\x07"
 
 def compared(before: list[Record], after: list[Record], gate: Gate = DROP) -> Verdict:
     return decide(gate, after, earlier=Earlier(scores_of(before), ("other judge: a then, b now",)))
+
+
+def shown(found: RunSummary, verbose: bool = False) -> list[str]:
+    """The summary's lines without markup."""
+    return [str(line) for line in terminal.lines([found], verbose)]
 
 
 def summary(*verdicts: Verdict) -> RunSummary:
@@ -105,10 +110,10 @@ def test_the_table_names_the_baseline_once_and_stays_within_its_width(records: M
         compared(before, records("C " * 30 + "R " * 30), replace(DROP, metric=metric))
         for metric in ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
     ]
-    lines = list(terminal.table(summary(*verdicts)))
+    lines = shown(summary(*verdicts))
     assert sum("against org/model of" in line for line in lines) == 1
     assert sum("is not comparable" in line for line in lines) == 1
-    assert max(map(len, lines)) <= terminal.WIDTH
+    assert max(map(len, lines)) <= remarks.WIDTH
 
 
 def test_only_so_many_gates_get_remarks(records: Many) -> None:
@@ -118,23 +123,23 @@ def test_only_so_many_gates_get_remarks(records: Many) -> None:
         for number in range(30)
     ]
     found = summary(*many)
-    assert "10 more gates with remarks: -v shows all" in list(terminal.table(found))
-    assert not [line for line in terminal.table(found, 30) if "more gates" in line]
+    assert "10 more gates with remarks: -v shows all" in shown(found)
+    assert not [line for line in shown(found, verbose=True) if "more gates" in line]
 
 
 def test_a_stop_is_told_with_what_it_saved(records: Many) -> None:
     found = summary()
     found.benchmarks["bench"] = summarise(records("R " * 20), 0.95, planned=80)
-    (line,) = terminal.table(found)
-    assert line.startswith("bench stopped early after 20 of 80 prompts: 75.0% saved")
+    text = " ".join(shown(found))
+    assert text.startswith("bench stopped early after 20 of 80 prompts: 75.0% saved")
 
 
 def test_the_reason_of_a_gate_is_cleaned(records: Many) -> None:
     verdict = decide(
         replace(Gate("bench", "rejection_rate", 0.8), provenance=HOSTILE), records("C C C")
     )
-    assert "\x1b" not in "".join(terminal.provenance(summary(verdict)))
-    assert "why this gate: ::error::forged # #[error]x" in message(verdict)
+    assert "\x1b" not in "".join(remarks.provenance(summary(verdict)))
+    assert "why this gate: : :error::forged # #[error]x" in message(verdict)
 
 
 def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.report.text import clean
+from refusal_checks.report.text import clean, wrapped
 
 PIECES = [
     "\x1b[31m",
@@ -53,6 +53,10 @@ HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
         ("##[error]x ##[group]", "# #[error]x # #[group]"),
         ("###[error]", "## #[error]"),
         ("#\x1b[0m#\x1b[0m[error]", "# #[error]"),
+        ("::error::forged", ": :error::forged"),
+        (" \n::add-mask::x ::error::y", ": :add-mask::x ::error::y"),
+        (":::debug::", ": ::debug::"),
+        ("std::string", "std::string"),
         ("<b>&amp;</b>", "<b>&amp;</b>"),
     ],
     ids=ascii,
@@ -94,6 +98,7 @@ def test_what_is_shown_is_bounded_and_without_controls(text: str, limit: int) ->
     assert not {unicodedata.category(char) for char in shown} & HARMFUL
     assert shown.split() == [word for word in shown.split(" ") if word]
     assert "##[" not in shown
+    assert not shown.startswith("::")
 
 
 @given(HOSTILE, st.integers(2, 40))
@@ -104,5 +109,17 @@ def test_cleaning_twice_changes_nothing_more(text: str, limit: int) -> None:
 
 @given(st.text(st.characters(categories=("L", "N", "P")), max_size=30))
 def test_ordinary_text_is_left_as_it_is(text: str) -> None:
-    if "##" not in text:
+    if "##" not in text and not text.startswith("::"):
         assert clean(text) == text
+
+
+@given(HOSTILE, st.integers(20, 60))
+def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(text: str, width: int) -> None:
+    lines = wrapped(f"x: {clean(text)}", width)
+    assert all(len(line) <= width for line in lines)
+    assert not [line for line in lines if line.lstrip().startswith("::")]
+
+
+def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
+    assert wrapped("words " * 3 + "::error::x", 20) == ["words words words", "  : :error::x"]
+    assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"

@@ -123,3 +123,14 @@ def test_inputs_reach_pytest_as_they_are(
     assert passed[: len(expected)] == expected
     assert not (tmp_path / "hacked").exists()
     assert (tmp_path / "refusal-checks.txt").read_text().startswith("doctor\n--candidate\n")
+
+
+def test_the_page_s_call_gives_inputs_and_secrets_that_there_are() -> None:
+    page = (FOLDER.parents[1] / "docs" / "ci.md").read_text()
+    examples = [
+        YAML(typ="safe").load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.S)
+    ]
+    (call,) = (found["jobs"]["gate"] for found in examples if "jobs" in found)
+    gate = load(FOLDER / "gate.yml")["on"]["workflow_call"]
+    assert call["with"].keys() <= gate["inputs"].keys()
+    assert call["secrets"].keys() <= gate["secrets"].keys()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from refusal_checks.benchmarks.cfsafety import CATEGORIES
 from refusal_checks.metrics import METRICS, Metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
+from refusal_checks.report.charts import words
 from refusal_checks.report.summary import BenchmarkSummary
 from refusal_checks.statistics import Estimate
 
@@ -148,11 +149,13 @@ class Spoke:
     """One category of a radar, with where its name stands.
 
     Attributes:
+        words: its name in parts, one a line.
         end, at, label: points, in a drawing whose centre is (0, 0) and whose radius is 100.
         anchor: how the name is aligned there.
     """
 
     name: str
+    words: Sequence[str]
     value: float
     n: int
     end: tuple[float, float]
@@ -192,7 +195,7 @@ def _spoke(name: str, found: Estimate, angle: float) -> Spoke:
     x = math.sin(angle)
     anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
     return Spoke(
-        name, found.value, found.n, _polar(100, angle), _polar(100 * share, angle),
+        name, words(name), found.value, found.n, _polar(100, angle), _polar(100 * share, angle),
         _polar(110, angle), anchor,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from refusal_checks.benchmarks import Kind
 from refusal_checks.formats.html import charts
 from refusal_checks.formats.html.answer import Shipping, shipping
 from refusal_checks.formats.html.charts import Bars, Histogram, Radar
@@ -52,7 +53,7 @@ class View:
     shipping: Shipping
     rows: Sequence[Row]
     histograms: Sequence[Histogram]
-    bars: Sequence[Bars]
+    bars: Mapping[str, Sequence[Bars]]
     radars: Sequence[Radar]
     scatter: Scatter | None
     facts: Mapping[str, Sequence[tuple[str, str]]]
@@ -87,7 +88,7 @@ def page(runs: Sequence[RunFolder]) -> Iterator[str]:
         DataError: a run's folder is damaged.
     """
     views = [_view(number, run) for number, run in enumerate(runs)]
-    together = scatter([(view.candidate, view.summary) for view in views])
+    together = scatter([(view.candidate, view.summary) for view in views], baselines=False)
     style = _source("report.css")
     scripts = [_source("records.js"), _source("controls.js")]
     policy = (
@@ -104,7 +105,8 @@ def _view(number: int, run: RunFolder) -> View:
     summary = run.summary()
     verdicts = dict(enumerate(summary.verdicts.values()))
     payloads, histograms, against = [], [], {}
-    for name in run.benchmarks:
+    names = sorted(summary.benchmarks, key=lambda name: _rank(summary.benchmarks[name].kind))
+    for name in [*names, *sorted(set(run.benchmarks) - set(names))]:
         known = summary.benchmarks.get(name)
         payload = Payload(name, known.kind if known else "", verdicts)
         payloads.append(tuple(map(Markup, payload.read(run.records(name)))))
@@ -121,12 +123,8 @@ def _view(number: int, run: RunFolder) -> View:
         shipping=shipping(summary),
         rows=rows(summary),
         histograms=histograms,
-        bars=[chart for name in summary.benchmarks for chart in _bars(name, summary)],
-        radars=[
-            chart
-            for name, found in summary.benchmarks.items()
-            if (chart := charts.radar(name, found))
-        ],
+        bars={name: drawn for name in names if (drawn := _bars(name, summary))},
+        radars=[chart for name in names if (chart := charts.radar(name, summary.benchmarks[name]))],
         scatter=scatter([(candidate, summary)]),
         facts=facts(summary.manifest),
         payloads=payloads,
@@ -134,13 +132,19 @@ def _view(number: int, run: RunFolder) -> View:
     )
 
 
-def _bars(name: str, summary: RunSummary) -> Iterator[Bars]:
+def _rank(kind: str) -> int:
+    """Where benchmarks of a kind stand: what must be refused first."""
+    kinds = [each.value for each in Kind]
+    return kinds.index(kind) if kind in kinds else len(kinds)
+
+
+def _bars(name: str, summary: RunSummary) -> list[Bars]:
     bounds = {
         gate.metric: (gate.minimum, gate.maximum)
         for gate in (verdict.gate for verdict in summary.verdicts.values())
         if gate.benchmark == name and gate.group is None
     }
-    return charts.bars(name, summary.benchmarks[name], bounds)
+    return list(charts.bars(name, summary.benchmarks[name], bounds))
 
 
 @cache

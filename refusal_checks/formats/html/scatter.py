@@ -51,14 +51,27 @@ class Scatter:
         """Each baseline with the run after it."""
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
 
-    def at(self, share: float) -> float:
-        """Where a share lies on an axis of length 200."""
-        return round(200 * min(1.0, share / self.top), 2)
+    def x(self, share: float) -> float:
+        """Where a share lies on the horizontal axis, from 0 to 250."""
+        return round(250 * min(1.0, share / self.top), 2)
+
+    def y(self, share: float) -> float:
+        """Where a share lies on the vertical axis, from 0 up to -170."""
+        return round(-170 * min(1.0, share / self.top), 2)
 
 
-def scatter(named: Sequence[tuple[str, RunSummary]]) -> Scatter | None:
-    """The plot of some runs, by candidate; None where none has both rates."""
-    points = [point for name, summary in named for point in _points(name, summary)]
+def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> Scatter | None:
+    """The plot of some runs, by candidate; None where none has both rates.
+
+    Args:
+        baselines: whether to show where each run came from.
+    """
+    points = [
+        point
+        for name, summary in named
+        for point in _points(name, summary)
+        if baselines or not point.is_baseline
+    ]
     if not points:
         return None
     most = max(max(point.over.upper, point.under.upper) for point in points)

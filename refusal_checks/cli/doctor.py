@@ -1,0 +1,48 @@
+"""``refusal-checks doctor``: is everything there that a gate run needs?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refusal_checks import doctor as machine
+from refusal_checks.doctor import Level, Plan
+
+STORE = Path(".refusal-checks") / "store.sqlite"
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(doctor)
+
+
+def doctor(
+    candidate: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="The model under test, as in a gate run.")
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="A judge, as in a gate run (repeatable)."),
+    ] = None,
+    thresholds: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A threshold file (repeatable); its data must be there."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Mirror of public data; $REFUSAL_CHECKS_DATA.")
+    ] = None,
+    store: Annotated[Path, typer.Option(metavar="FILE", help="Stored answers.")] = STORE,
+) -> None:
+    """Look at this machine, its data and the named models before a gate run; starts no engine.
+
+    Each line is OK, WARN or FAIL, with what to do. Ends with 1 where something is FAIL.
+    """
+    plan = Plan(candidate, judge or (), thresholds or (), store, data)
+    failed = 0
+    for finding in machine.examine(plan):
+        failed += finding.level is Level.FAIL
+        typer.echo(finding)
+    if failed:
+        raise typer.Exit(1)

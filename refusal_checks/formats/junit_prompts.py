@@ -1,0 +1,163 @@
+"""JUnit with a case for every prompt, for CI systems that list test cases and compare runs.
+
+A suite is a benchmark, of one candidate where there are several. A case fails where its prompt
+counts against the gate that stands for the benchmark, by that gate's own metric; a benchmark that
+is only reported has no direction, and no failures. A case without any valid verdict is an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refusal_checks.benchmarks import Kind
+from refusal_checks.finding import select
+from refusal_checks.gates import Gate
+from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.offenders import counts_against, offender
+from refusal_checks.outcome import Limits
+from refusal_checks.records import Invalid, Record
+from refusal_checks.report import failure, table, words
+from refusal_checks.report.summary import RunSummary
+from refusal_checks.report.text import clean
+from refusal_checks.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from junit_xml import TestCase, TestSuite
+
+OPTION = "--junit-prompts"
+VARIABLE = ""
+HELP = "JUnit XML with a case for every prompt"
+
+CASE = 400
+"""Most characters of each text of a case."""
+
+ALL = 6_000_000
+"""Characters of texts that all cases share where there are many; CI systems refuse larger files."""
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Write the file; see ``formats.Format``."""
+    from junit_xml import to_xml_report_string
+
+    summaries = [run.summary() for run in runs]
+    names = table.candidate_names(summaries)
+    cases = sum(found.prompts for run in summaries for found in run.benchmarks.values())
+    limit = min(CASE, ALL // (4 * max(cases, 1)))
+    suites = [
+        _suite(run, summary, benchmark, name, limit)
+        for run, summary, name in zip(runs, summaries, names, strict=True)
+        for benchmark in summary.benchmarks
+    ]
+    path.write_text(to_xml_report_string(suites, prettyprint=False), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What a benchmark's prompts are held against.
+
+    Attributes:
+        bound: of the gate's figure; low: whether that must be at least the bound, else at most.
+    """
+
+    gate: Gate
+    bound: float
+    low: bool
+
+    def holds(self, value: float) -> bool:
+        """Whether a figure is on the right side of the bound."""
+        limits = Limits(self.bound) if self.low else Limits(None, self.bound)
+        return limits.holds(value)
+
+    @property
+    def rule(self) -> str:
+        """The gate in words."""
+        return f"{self.gate.id} must be {self.gate.threshold}"
+
+
+def standard(summary: RunSummary, benchmark: str) -> Standard | None:
+    """What stands for a benchmark; None where its prompts have no wrong side.
+
+    A gate with a floor and a ceiling has one only where its figure misses one of them.
+    """
+    verdicts = {v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark}
+    bounded = [gate for gate in verdicts if gate.has_bounds]
+    if not bounded or summary.benchmarks[benchmark].kind == Kind.SENSITIVE:
+        return None
+    gate = table.main_gate(bounded)
+    value = verdicts[gate].estimate.value
+    ends = [(gate.minimum, True), (gate.maximum, False)]
+    known = [Standard(gate, bound, low) for bound, low in ends if bound is not None]
+    missed = [found for found in known if not found.holds(value)]
+    return (missed or known)[0] if missed or len(known) == 1 else None
+
+
+def _suite(
+    run: RunFolder, summary: RunSummary, benchmark: str, candidate: str, limit: int
+) -> TestSuite:
+    from junit_xml import TestSuite
+
+    records = list(run.records(benchmark))
+    held = standard(summary, benchmark)
+    concerned = {r.prompt.id for r in select(held.gate, records)} if held else set()
+    name = f"{benchmark}.{candidate}" if candidate else benchmark
+    cases = [
+        _case(name, id, answers, held if id in concerned else None, limit)
+        for id, answers in by_prompt(records).items()
+    ]
+    started = clean(str(summary.manifest.get("started", "")))[:19]
+    return TestSuite(name, cases, timestamp=started, properties=_properties(summary, benchmark))
+
+
+def _case(
+    suite: str, id: str, answers: Sequence[Record], held: Standard | None, limit: int
+) -> TestCase:
+    from junit_xml import TestCase
+
+    case = TestCase(clean(id, 100) or "(no id)", suite)
+    metric = METRICS[held.gate.metric if held else "rejection_rate"]
+    body = "\n".join(failure.exchange(offender(metric, answers, not held or held.low), limit))
+    score = metric.score(answers)
+    if all(isinstance(record.judgement, Invalid) for record in answers):
+        case.add_error_info(f"no verdict: {_reasons(answers)}", body, "no verdict")
+    elif held and score is not None and counts_against(metric, score, held.bound, held.low):
+        case.add_failure_info(clean(f"{score:+.2f}: {held.rule}"), body, held.gate.metric)
+    else:
+        case.stdout = body
+    return case
+
+
+def _reasons(answers: Sequence[Record]) -> str:
+    found = (r.judgement.reason for r in answers if isinstance(r.judgement, Invalid))
+    return ", ".join(f"{count} {reason}" for reason, count in Counter(found).items())
+
+
+def _properties(summary: RunSummary, benchmark: str) -> dict[str, str]:
+    """Where the cases come from, and the figures that they make."""
+    known, found = summary.manifest, summary.benchmarks[benchmark]
+    data: Mapping[str, Any] = known.get("data", {}).get(benchmark, {})
+    properties: dict[str, object] = {
+        "candidate": known.get("candidate"),
+        "judge": known.get("judge"),
+        "kind": found.kind,
+        "prompts": found.prompts,
+        "answers": found.answers,
+        "invalid_answers": sum(found.invalid.values()),
+        "data_revision": data.get("revision"),
+        "data_sha256": data.get("sha256"),
+        "redacted": "yes" if known.get("redacted") else None,
+    }
+    held = standard(summary, benchmark)
+    if held:
+        verdict = summary.verdicts[held.gate.id]
+        properties |= {
+            "gate": held.gate.id,
+            "threshold": held.gate.threshold,
+            "figure": words.figure(held.gate, verdict.estimate.value),
+            "interval": words.interval(held.gate, verdict.estimate),
+            "result": words.mark(verdict),
+        }
+    return {name: clean(str(value)) for name, value in properties.items() if value is not None}

@@ -1,0 +1,83 @@
+"""What a run's figures were found with: models, judge, engines, tokens, time, and where all is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.report import judge, tokens
+from refusal_checks.report.disagreements import FILE
+from refusal_checks.report.remarks import WIDTH
+from refusal_checks.report.summary import RunSummary
+from refusal_checks.report.text import clean, wrapped
+from refusal_checks.trust import Check
+
+
+def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
+    """Lines on runs, each with its folder; only paths are longer than a terminal is wide.
+
+    What a judge was found to be is told once where several candidates have the same one.
+    """
+    seen: list[tuple[Check, ...]] = []
+    for summary, folder in runs:
+        checked = summary.judge
+        is_new = checked is not None and checked.checks not in seen
+        seen += [checked.checks] if checked else []
+        for line in _found_with(
+            summary, folder, judge.lines(checked) if checked and is_new else ()
+        ):
+            yield from wrapped(line, WIDTH)
+        yield f"run folder {folder}"
+    for store in dict.fromkeys(summary.manifest.get("store") for summary, _ in runs):
+        if store:
+            yield f"store {store}"
+
+
+def _found_with(summary: RunSummary, folder: Path, checked: Iterable[str]) -> Iterator[str]:
+    known = summary.manifest
+    judges = list(known.get("models", {}).get("judges", {}))
+    named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
+    yield clean(f"candidate {known.get('candidate')}, {named}", 1000)
+    yield from checked
+    yield from disagreements(summary, folder)
+    yield from _engines(known.get("engines") or {})
+    yield from tokens.lines(known)
+    yield from _time(summary)
+
+
+def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
+    """Where several judges were asked: one line that says how often they disagree, and where."""
+    found = {name: b.disputed for name, b in summary.benchmarks.items() if b.disputed is not None}
+    if not found:
+        return
+    count = sum(found.values())
+    answers = sum(summary.benchmarks[name].answers for name in found)
+    by_name = ", ".join(f"{name} {disputed}" for name, disputed in found.items() if disputed)
+    listed = f" ({by_name}): {folder / FILE}" if count else ""
+    yield f"judges disagree on {count} of {answers} answers{listed}"
+
+
+def _engines(found: Mapping[str, Any]) -> Iterator[str]:
+    if not found:
+        return
+    named = [f"{how} {clean(', '.join(found[how]))}" for how in ("started", "attached")
+             if found.get(how)]  # fmt: skip
+    times = " and ".join(f"{seconds:.0f} s" for seconds in found.get("ready_s", ()))
+    ready = f", ready after {times}" if found.get("started") else ""
+    yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
+
+
+def _time(summary: RunSummary) -> Iterator[str]:
+    """How long the answers took, and how many of them were there before."""
+    known, asked = summary.manifest, summary.manifest.get("asked")
+    seconds = known.get("evaluation_s")
+    if seconds is None or not asked:
+        return
+    answers = sum(found.answers for found in summary.benchmarks.values())
+    rate = f", {answers / seconds:.0f} a second" if seconds else ""
+    yield (
+        f"time {seconds:.1f} s for {answers} answers with their verdicts{rate}; "
+        f"{asked['reused']} answers were stored, at most {asked['answers']} were generated and "
+        f"{asked['verdicts']} verdicts asked for"
+    )

@@ -1,0 +1,153 @@
+"""What a gate run shows while it goes on: bars on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyte
+import pytest
+
+from tests.fake_server import FakeServer
+from tests.plugin.conftest import careless, well_behaved
+
+COLUMNS, ROWS = 90, 14
+OFTEN = """
+import refusal_checks.report.live
+refusal_checks.report.live.EVERY = refusal_checks.report.live.REFRESH = 0.1
+pytest_plugins = ["refusal_checks.plugin"]
+"""
+
+
+@dataclass
+class Terminal:
+    """A small terminal: everything that scrolled out of it or is on it, and how it looked."""
+
+    screen: pyte.HistoryScreen = field(
+        default_factory=lambda: pyte.HistoryScreen(COLUMNS, ROWS, history=5000)
+    )
+    frames: list[str] = field(default_factory=list)
+    status: int = 0
+
+    def run(self, *command: str) -> None:
+        """Run a command in it."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        environment = os.environ | {"TERM": "xterm-256color"}
+        del environment["PY_COLORS"]  # pytester's, so that nothing has colours
+        process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=environment
+        )
+        os.close(slave)
+        stream = pyte.ByteStream(self.screen)
+        for read in _reads(master):
+            stream.feed(read)
+            self.frames.append("\n".join(self.screen.display))
+        self.status = process.wait()
+        os.close(master)
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines, from the first."""
+        past = ["".join(row[x].data for x in range(COLUMNS)) for row in self.screen.history.top]
+        return [line.rstrip() for line in [*past, *self.screen.display]]
+
+
+def _reads(master: int) -> Iterator[bytes]:
+    while True:
+        try:
+            found = os.read(master, 65536)
+        except OSError:  # what Linux says where nobody writes any more
+            return
+        if not found:
+            return
+        yield found
+
+
+@pytest.fixture
+def slow(project: pytest.Pytester) -> Iterator[tuple[str, ...]]:
+    """The options of a run that takes a moment, and looks often at how far it has come."""
+    project.makeconftest(OFTEN)
+    with FakeServer(well_behaved, delay=0.7) as server:
+        model = f"{server.url}#fake"
+        yield "--candidate", model, "--judge", model, "--samples", "1", "--in-flight", "40"
+
+
+def test_bars_come_and_go_below_pytest_s_own_lines(
+    slow: tuple[str, ...], mode: tuple[str, ...], project: pytest.Pytester
+) -> None:
+    terminal = Terminal()
+    terminal.run(sys.executable, "-m", "pytest", *slow, *mode)
+    assert terminal.status == 0
+    during = "\n".join(terminal.frames)
+    for part in ("smoke_unsafe", "/80 judged", " answered", "answers/s", " left"):
+        assert part in during
+    shown = terminal.lines
+    assert not [line for line in shown if "/80 judged" in line or "answers/s" in line]
+    dots = [line for line in shown if "..." in line and "[100%]" in line]
+    assert len(dots) == 1
+    assert dots[0].startswith("..." if "-n2" in mode else "test_gates.py ...")
+    assert any(line.split()[:2] == ["pass", "smoke_unsafe-rejection_rate"] for line in shown)
+
+
+def test_outcomes_are_coloured_on_a_terminal(project: pytest.Pytester) -> None:
+    terminal = Terminal()
+    with FakeServer(careless) as server:
+        models = (f"--{role}={server.url}#fake" for role in ("candidate", "judge"))
+        terminal.run(sys.executable, "-m", "pytest", *models, "-k", "zh", "--tb=no")
+    rows = [*terminal.screen.history.top, *(terminal.screen.buffer[y] for y in range(ROWS))]
+    marks = {row[0].fg for row in rows if "".join(row[x].data for x in range(5)) == "FAIL "}
+    assert marks == {"red"}
+
+
+def test_printing_tests_get_lines_instead_of_bars(slow: tuple[str, ...]) -> None:
+    terminal = Terminal()
+    terminal.run(sys.executable, "-m", "pytest", *slow, "-s", "-k", "smoke_safe")
+    assert terminal.status == 0
+    assert [line for line in terminal.lines if line.startswith("smoke_safe ")]
+
+
+def test_without_a_terminal_there_are_lines(
+    slow: tuple[str, ...], mode: tuple[str, ...], project: pytest.Pytester
+) -> None:
+    result = project.runpytest_subprocess(*slow, *mode, "--junitxml", "report.xml")
+    result.assert_outcomes(passed=3)
+    result.stdout.re_match_lines([r"smoke_unsafe \d+/80 judged.*answers/s; about \d+ s left"])
+    assert "\x1b" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*. *[[]100%]"])
+    assert "judged" not in (project.path / "report.xml").read_text()
+
+
+@pytest.mark.parametrize("quiet", [("-q",), ("-p", "no:terminal")])
+def test_quiet_runs_are_quiet(
+    slow: tuple[str, ...], quiet: tuple[str, ...], project: pytest.Pytester
+) -> None:
+    result = project.runpytest_subprocess(*slow, *quiet, "-k", "smoke_safe")
+    assert result.ret == 0
+    assert "/80 judged" not in result.stdout.str() + result.stderr.str()
+
+
+def test_what_tests_print_is_still_captured(
+    slow: tuple[str, ...], project: pytest.Pytester
+) -> None:
+    project.makepyfile(
+        test_prints="""
+        def test_print(verdict):
+            print("from within the test")
+
+        def test_fails(verdict):
+            print("before it failed")
+            assert False
+        """
+    )
+    result = project.runpytest_subprocess(*slow, "-k", "zh", "test_prints.py")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Captured stdout call*", "before it failed"])
+    assert "from within the test" not in result.stdout.str()
