@@ -43,6 +43,9 @@ class Servers(Protocol):
             ModelError: its server cannot be used.
         """
 
+    def account(self) -> dict[str, Any]:
+        """What the requests cost so far, and what servers that others run can do."""
+
     def place(self, models: Iterable[Model]) -> Placement:
         """Choose where the engines of these models run; nothing is started yet.
 
