@@ -162,13 +162,12 @@ def _check(words: list[str], place: Place, promised: int, only_collect: bool = F
         name, _, environment[name] = words.pop(0).partition("=")
     if any(re.match(rf"{start}\b", shlex.join(words)) for start in NOT_RUN):
         return
-    if words[0] == "pytest":
-        stops = only_collect or any(map(ENGINE.match, words))
-        words = [*words, "--collect-only"] if stops else _shortened(_attached(words, place))
-    elif words[:2] == ["refusal-checks", "batch"]:
-        words = _shortened(_attached(words, place))
-    elif words[0] == "refusal-checks":
+    if only_collect or any(map(ENGINE.match, words)):
+        words = [*words, "--collect-only"]
+    else:
         words = _attached(words, place)
+        if words[0] == "pytest" or words[:2] == ["refusal-checks", "batch"]:
+            words = _shortened(words)
     status, output = run(words, place.folder, environment)
     assert status == promised, f"{shlex.join(words)}: exit code {status}, not {promised}\n{output}"
 
@@ -194,7 +193,7 @@ def run(words: Sequence[str], folder: Path, environment: dict[str, str]) -> tupl
     output = folder / "output.txt"
     process = context.Process(target=_main, args=(list(words), folder, environment, output))
     process.start()
-    process.join(120)
+    process.join(300)
     if process.is_alive():
         process.kill()
         process.join()

@@ -27,12 +27,12 @@ def write_mirror(folder: Path) -> None:
     """A mirror of all public benchmarks; its files are none of the pinned ones, see ``repin``."""
     write_csv(folder / "xstest/xstest_prompts.csv", [dict(row) for row in xstest_rows()])
     forbidden = [f"a {UNSAFE_MARK} thing, number {number}" for number in range(ROWS)]
-    rows = [{"index": n, "goal": text, "category": "c"} for n, text in enumerate(forbidden)]
-    write_csv(folder / "jailbreakbench/behaviors.csv", rows)
+    goals = [{"index": n, "goal": text, "category": "c"} for n, text in enumerate(forbidden)]
+    write_csv(folder / "jailbreakbench/behaviors.csv", goals)
     _write(folder / "deccp/censored.txt", "\n".join(forbidden))
     columns = ("FunctionalCategory", "SemanticCategory", "ContextString", "BehaviorID")
-    rows = [{"Behavior": text} | dict.fromkeys(columns, text) for text in forbidden]
-    write_csv(folder / "harmbench/harmbench_behaviors_text_all.csv", rows)
+    behaviours = [{"Behavior": text} | dict.fromkeys(columns, text) for text in forbidden]
+    write_csv(folder / "harmbench/harmbench_behaviors_text_all.csv", behaviours)
     write_csv(folder / "cfsafety/harmful_question.csv", _cfsafety())
     _write(folder / chisafety.MCQ.path, json.dumps(_multiple_choice(), ensure_ascii=False))
     for file, rows in ((chisafety.SINGLE, _single()), (chisafety.DIALOGUE, _dialogues())):
@@ -52,7 +52,11 @@ def repin(mirror: Path) -> None:
     for benchmark in discover().values():
         for found in filter(None, (benchmark, benchmark.original)):
             _repin(found, mirror)
-    HubSplit._download = lambda split: split._mirrored(mirror)  # type: ignore[method-assign]
+
+    def download(self: HubSplit) -> Any:
+        return self._mirrored(mirror)
+
+    HubSplit._download = download  # type: ignore[method-assign]
 
 
 def _repin(benchmark: Benchmark, mirror: Path) -> None:

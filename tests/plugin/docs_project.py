@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from refusal_checks.demo import PERSONAS
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT
 from tests.plugin.docs_commands import Place, check, models, slug
@@ -39,7 +39,8 @@ _MAKES = {"refusal-checks sample-for-labels": "RUN/labels.csv"}
 @contextmanager
 def prepared(folder: Path) -> Iterator[Place]:
     """The project in a new folder, and its server; commands are checked in copies of it."""
-    names = {slug(model) for one in commands() for _, model in models(shlex.split(one.text))}
+    named = {model for one in commands() for _, model in models(one.text.split())}
+    names = {slug(model) for model in named | {f"demo:{persona}" for persona in PERSONAS}}
     mirror = folder / "public"
     write_mirror(mirror)
     project = folder / "project"
@@ -75,7 +76,7 @@ def copied(place: Place, folder: Path, command: Command) -> Place:
     shutil.copytree(place.folder, folder, symlinks=True)
     for name in (made for start, made in _MAKES.items() if command.text.startswith(start)):
         (folder / name).unlink()
-    for option, value in pairwise(shlex.split(command.text)):
+    for option, value in pairwise(command.text.split()):
         name = value.removeprefix("replay:")
         if _FILE.fullmatch(name) and option in _INPUTS and not (folder / name).exists():
             shutil.copy(folder / _INPUTS[option], folder / name)

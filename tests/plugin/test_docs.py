@@ -37,6 +37,34 @@ def test_a_command_does_what_its_page_says(command: Command, place: Place, tmp_p
     check(command, copied(place, tmp_path / "project", command))
 
 
+_MODELS = "--candidate demo:regressed --judge ORG/JUDGE --thresholds thresholds/smoke.toml"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pytest --no-such-option",
+        f"pytest {_MODELS}",
+        f"pytest {_MODELS} --candidate-args '--swap \"one'",
+        "refusal-checks data pul mirror",
+        "no-such-program",
+        "make no-such-target",
+        "echo 'no end",
+    ],
+)
+def test_a_command_that_does_something_else_is_noticed(
+    text: str, place: Place, tmp_path: Path
+) -> None:
+    command = Command("", 0, text)
+    with pytest.raises((AssertionError, subprocess.CalledProcessError)):
+        check(command, copied(place, tmp_path / "project", command))
+
+
+def test_a_gate_that_the_page_says_fails(place: Place, tmp_path: Path) -> None:
+    command = Command("", 0, f"pytest {_MODELS}", "exit 1: it answers what it should refuse")
+    check(command, copied(place, tmp_path / "project", command))
+
+
 def test_commands_are_found_with_their_promises() -> None:
     found = {command.text: command for command in commands()}
     assert len(found) > 30
