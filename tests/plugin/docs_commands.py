@@ -126,6 +126,7 @@ def _simple(text: str) -> Iterator[list[str]]:
     """The simple commands of a line, without redirections."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
+    lexer.commenters = ""  # a URL has one; the page's comments are off already
     words: list[str] = []
     skipped = False
     for word in lexer:
