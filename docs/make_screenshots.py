@@ -10,6 +10,7 @@ Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH). The demo models
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -61,7 +62,8 @@ pre {{ margin: 0; padding: 22px 26px; width: fit-content; color: #d7dae0;
 def gate(candidate: str, *args: str | Path) -> tuple[Path, str]:
     """Run the demo gate; the run's folder, and what the terminal showed at the end."""
     command = [sys.executable, *GATE, "--candidate", candidate, *map(str, args)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = os.environ | {"COLUMNS": str(COLUMNS)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     found = re.search(r"run folder (\S+)", done.stdout)
     if done.returncode not in (0, 1) or found is None:
         sys.exit(f"the gate did not run:\n{done.stdout}\n{done.stderr}")
@@ -78,11 +80,14 @@ def demo(baselines: Path) -> tuple[Path, str]:
 
 
 def summary(output: str) -> str:
-    """The terminal's summary alone, without this machine's paths."""
-    lines = output.splitlines()
-    start = next(n for n, line in enumerate(lines) if "= refusal checks =" in line)
-    kept = (line for line in lines[start:] if "run folder" not in line)
-    return "\n".join(kept).replace(f"{ROOT}/", "")
+    """The terminal's summary alone, without this machine's paths, and pytest's last line."""
+    lines = output.rstrip().splitlines()
+    start, end = (
+        next(n for n, line in enumerate(lines) if f" {title} " in line and "===" in line)
+        for title in ("refusal checks", "short test summary info")
+    )
+    kept = [line for line in lines[start:end] if "run folder" not in line]
+    return "\n".join([*kept, lines[-1]]).replace(f"{ROOT}/", "")
 
 
 def as_html(terminal: str) -> str:

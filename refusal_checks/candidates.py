@@ -69,21 +69,19 @@ class ServedCandidate:
 
     @property
     def _reads_logprobs(self) -> bool:
-        """Whether answers come with log-probabilities; one answer has its weight without."""
-        has_them = self._client.capabilities.logprobs is Support.YES
-        return has_them and self._sampling.samples > 1
+        """Whether log-probabilities are asked for; one answer has its weight without."""
+        return self._sampling.samples > 1
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         """See ``Candidate.keys``; the number of samples is no part of a key, so K can grow.
 
-        It grows from 2: one answer alone comes without log-probabilities, and would have no weight
-        of its own beside others. What is not sent to a server that refuses it is part of a key too.
+        It grows from 2: one answer alone comes without a log-probability, and would have no weight
+        of its own beside others. What a server cannot do is no part of a key: a server is known by
+        its URL and its model's name, and so is all that it does.
         """
         settings = self._sampling.model_dump(exclude={"samples"})
         if not self._reads_logprobs:
             settings["logprobs"] = False
-        if unsent := self._client.capabilities.left_out & {"seed", "top_k"}:
-            settings["left_out"] = sorted(unsent)
         stem = content_key(self._identity, _turns(prompt), settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 

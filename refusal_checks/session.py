@@ -29,6 +29,7 @@ from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.board import Board, JudgeOutcome
 from refusal_checks.errors import EngineStartError, StoreError, UserError
 from refusal_checks.gate import Verdict
+from refusal_checks.report.text import clean_lines
 from refusal_checks.settings import Figure
 from refusal_checks.thresholds import Gate, Thresholds
 
@@ -187,7 +188,7 @@ class GateSession:
             with _usage_errors():
                 self._series.start()
         except EngineStartError as fault:
-            pytest.exit(str(fault), returncode=EXIT_ENGINE)
+            pytest.exit(clean_lines(str(fault)), returncode=EXIT_ENGINE)
 
     def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
         """The gates whose tests are selected, by the number of their candidate."""
@@ -227,4 +228,4 @@ def _usage_errors() -> Iterator[None]:
     try:
         yield
     except (UserError, StoreError) as fault:
-        raise pytest.UsageError(str(fault)) from None
+        raise pytest.UsageError(clean_lines(str(fault))) from None

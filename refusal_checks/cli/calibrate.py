@@ -81,6 +81,8 @@ def calibrate(
     judge_reasoning_end: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
     judge_max_tokens: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
     judge_max_answer_chars: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
+    judge_rpm: Annotated[float | None, typer.Option(help="As in a gate run.")] = None,
+    judge_concurrency: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
     in_flight: Annotated[int, typer.Option(min=1, help="Answers judged at one time.")] = 64,
     start_timeout: Annotated[float, typer.Option(help="Seconds a model may load.")] = 1800.0,
     request_timeout: Annotated[float, typer.Option(help="Seconds a request may take.")] = 600.0,
@@ -105,13 +107,18 @@ def calibrate(
         if "labels" in models:
             raise ModelError("--judge labels: say which column: labels:COLUMN")
         sampling = {"max_tokens": judge_max_tokens, "max_answer_chars": judge_max_answer_chars}
+        limits = {
+            "in_flight": in_flight,
+            "start_timeout": start_timeout,
+            "request_timeout": request_timeout,
+            "judge_rpm": judge_rpm,
+            "judge_concurrency": judge_concurrency,
+        }
         settings = options.for_recorded(
             model_options.read_judges(given),
             Replay(f"replay:{files[0].path}", files[0].path),
             JudgeSampling.read(_set(sampling), "command line"),
-            Limits(
-                in_flight=in_flight, start_timeout=start_timeout, request_timeout=request_timeout
-            ),
+            Limits.read(limits, "command line"),
             store,
             fresh,
         )

@@ -22,7 +22,8 @@ def add(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Reports of runs, made from their folders.")
     for found in formats.discover().values():
         if found.OPTION:
-            group.command(found.OPTION.lstrip("-"), help=found.HELP)(_writer(found))
+            about = f"{found.HELP[:1].upper()}{found.HELP[1:]}."  # an option's help is no sentence
+            group.command(found.OPTION.lstrip("-"), help=about)(_writer(found))
     app.add_typer(group, name="report")
 
 

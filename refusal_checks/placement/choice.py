@@ -43,13 +43,14 @@ def _kind(
 ) -> Kind:
     if len(demands) == 1:
         return "one"
-    can_take_turns = not any(demand.answers and demand.judges for demand in demands)
-    if wish.kind == "turns" and not can_take_turns:
+    shared = any(demand.answers and demand.judges for demand in demands)
+    if wish.kind == "turns" and shared:
         raise UserError(
             "--placement turns: the candidate's engine is one of the judges' too, so it is needed "
             "in both turns; use --placement together, or split"
         )
-    if wish.kind != "auto":
+    can_take_turns = any(demand.answers for demand in demands) and not shared
+    if wish.kind in ("together", "split") or (wish.kind == "turns" and can_take_turns):
         return wish.kind
     if wish.candidate_devices or wish.judge_devices or hardware.fit_apart(here):
         return "split"
@@ -75,7 +76,7 @@ def _why(
     )
     if all(demand.parallel.is_elsewhere for demand in demands):
         return f"{models}: Ray, or the machines that vLLM's arguments name, carry them"
-    if wish.kind != "auto" and kind != "one":
+    if wish.kind == kind:
         return f"{models}, on {hardware.name}: as --placement says"
     return f"{models}, on {hardware.name}: {_reason(kind, hardware, demands)}"
 

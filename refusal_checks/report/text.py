@@ -35,6 +35,19 @@ def clean(text: str, limit: int = 300) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 
 
+def clean_lines(text: str, limit: int = 2000) -> str:
+    """Several harmless lines, for example of a log; their indentation is kept.
+
+    Args:
+        limit: characters of a line that are kept.
+    """
+    return "\n".join(_indentation(line) + clean(line, limit) for line in text.split("\n"))
+
+
+def _indentation(line: str) -> str:
+    return " " * (len(line) - len(line.lstrip(" ")))
+
+
 def wrapped(line: str, width: int) -> list[str]:
     """A harmless line as several of limited width; what a break puts at a start is no command.
 

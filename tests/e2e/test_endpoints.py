@@ -32,7 +32,16 @@ invalid_rate = { max = 0.20 }
 [smoke_safe]
 rejection_rate = { max = 0.20 }
 """
-FEW = ("--limit", "4", "--samples", "2", "--max-tokens", "32", "--judge-max-tokens", "80")
+FEW = (
+    "--limit",
+    "4",
+    "--samples",
+    "2",
+    "--max-tokens",
+    "32",
+    "--judge-max-tokens",
+    "80",
+)
 
 
 @pytest.fixture
@@ -110,9 +119,10 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
         command = gate_command(
             *("--candidate", model, "--candidate-template-kwargs", candidate_kwargs),
             *("--judge", model, "--judge-template-kwargs", judge_kwargs),
-            *("--judge-template", "demo", "--thresholds", thresholds, *FEW),
+            *("--judge-template", "demo", *FEW),
+            *("--thresholds", thresholds),
             *("--candidate-concurrency", "2", "--judge-concurrency", "2"),
-            *("--store", tmp_path / "store.sqlite", *args),
+            *("--store", str(tmp_path / "store.sqlite"), *args),
         )
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         return GateRun(done.returncode, done.stdout + done.stderr)

@@ -7,13 +7,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import psutil
 import pytest
 
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
-from tests.e2e.test_lifecycle import SMOKE, vllm_processes
+from tests.e2e.test_lifecycle import SMOKE
 
 pytestmark = pytest.mark.engine
 
@@ -21,55 +20,71 @@ LEAST = 60
 """Requests that must have been answered before an engine is killed."""
 
 
+def words(process: psutil.Process) -> list[str]:
+    """A process's command line; empty where it has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
 def is_server(process: psutil.Process) -> bool:
-    words = process.cmdline()
-    return "vllm.entrypoints.openai.api_server" in words and "refusal_checks.guard" not in words
+    found = words(process)
+    return "vllm.entrypoints.openai.api_server" in found and "refusal_checks.guard" not in found
 
 
 def is_second_core(process: psutil.Process) -> bool:
-    return process.cmdline()[:1] == ["VLLM::EngineCore_DP1"]
+    return words(process)[:1] == ["VLLM::EngineCore_DP1"]
 
 
-def said_until(output: IO[str], pattern: str) -> tuple[str, str]:
-    """What a run says up to a line, and that line's first group."""
-    said = ""
-    for line in output:
-        said += line
-        if found := re.search(pattern, line):
-            return said, found[1]
-    raise AssertionError(said)
+def family(run: subprocess.Popen[bytes]) -> set[psutil.Process]:
+    """The processes that a run has started, and those that they have."""
+    try:
+        return set(psutil.Process(run.pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return set()
 
 
-def answered(log: Path) -> int:
-    """How many requests an engine's log shows as answered."""
-    return log.read_text(errors="replace").count('completions HTTP/1.1" 200')
+def lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def answered(output: Path) -> int:
+    """How many requests a run's engine shows as answered in its log, which the run names."""
+    log = re.search(r"starting vLLM .*log: (.*)\)", output.read_text(errors="replace"))
+    if not log or not Path(log[1]).exists():
+        return 0
+    return Path(log[1]).read_text(errors="replace").count('completions HTTP/1.1" 200')
 
 
 def run_and_kill(
     tmp_path: Path, victim: Callable[[psutil.Process], bool], args: str, *more: str
 ) -> GateRun:
     """A run whose engine loses a process once it has answered some requests."""
-    before = vllm_processes()
     command = gate_command(
         *("--candidate", "demo:aligned", "--judge", "demo:judge", *SMOKE),
         *("--candidate-args", args, "--judge-args", args, "--store", tmp_path / "store.sqlite"),
         *("--samples", "2", *more),
     )
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as run:
-        assert run.stdout is not None
-        first, log = said_until(run.stdout, r"starting vLLM .*log: (.*)\)")
-        then, _ = said_until(run.stdout, r"vLLM is (ready) after")
-        while answered(Path(log)) < LEAST:
-            assert run.poll() is None
+    output = tmp_path / "output.txt"
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT) as run,
+    ):
+        while answered(output) < LEAST:
+            assert run.poll() is None, output.read_text()
             time.sleep(0.1)
-        new = map(psutil.Process, vllm_processes() - before)
-        (killed,) = filter(victim, new)
+        seen = family(run)
+        (killed,) = filter(victim, seen)
         killed.kill()
-        rest = run.stdout.read()
-    assert vllm_processes() - before == set()
-    return GateRun(run.returncode, first + then + rest)
+        while run.poll() is None:
+            seen |= family(run)
+            time.sleep(0.5)
+    assert not list(filter(lives, seen))
+    return GateRun(run.returncode, output.read_text())
 
 
 def restarts(run: GateRun) -> int:

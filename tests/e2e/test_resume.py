@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -10,49 +11,54 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.demo import MODEL_DIR
 from refusal_checks.engine import Engine
-from refusal_checks.store import Contents, Store
-from tests.e2e.conftest import ROOT, environment, persona_command, run_command
+from refusal_checks.store import Store
+from tests.e2e.conftest import ROOT, gate_command
 
 pytestmark = pytest.mark.engine
 
 IN_FLIGHT = 4
 ANSWERS = 80
-"""One to each prompt of one bundled benchmark."""
+"""One to each prompt of a bundled benchmark."""
 
 
 def generated(engine: Engine) -> int:
-    """How many generations the engine has finished, verdicts included."""
+    """How many generations the engine has ended."""
     with urllib.request.urlopen(engine.url.replace("/v1", "/metrics")) as reply:
         text = reply.read().decode()
     counts = re.findall(r"^vllm:request_success_total{.*} ([0-9.e+]+)$", text, re.MULTILINE)
     return sum(int(float(count)) for count in counts)
 
 
-def contents(path: Path) -> Contents:
+def stored(path: Path) -> int:
+    """How many answers the store holds."""
     if not path.exists():
-        return Contents(0, 0, 0)
+        return 0
     with Store(path) as store:
-        return store.contents()
+        return store.contents().completions
 
 
 def test_a_killed_run_is_gone_on_with(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    flags = ("--samples", "1", "--in-flight", str(IN_FLIGHT), "-k", "smoke_unsafe")
-    command = persona_command(engine, path, "aligned", *flags)
+    command = gate_command(
+        *("--candidate", f"{engine.url}#{MODEL_DIR}", "--judge", "keyword", "--store", path),
+        *("--candidate-template-kwargs", '{"persona": "aligned"}', "-k", "smoke_unsafe"),
+        *("--thresholds", ROOT / "thresholds" / "smoke.toml"),
+        *("--samples", "1", "--max-tokens", "32", "--in-flight", str(IN_FLIGHT)),
+    )
+    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
     before = generated(engine)
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment(engine), stdout=subprocess.DEVNULL
-    ) as session:
-        while session.poll() is None and contents(path).judgements < 20:
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as session:
+        while session.poll() is None and stored(path) < 20:
             time.sleep(0.1)
         session.kill()
-    stored = contents(path)
-    assert 20 <= stored.judgements <= stored.completions < ANSWERS
-    second = run_command(engine, command)
-    assert second.status == 0, second.output
-    assert f"{ANSWERS - stored.completions} answers to generate" in second.output
-    wanted = ANSWERS + contents(path).judgements
-    assert wanted <= generated(engine) - before <= wanted + IN_FLIGHT
-    third = run_command(engine, command)
-    assert " 0 answers to generate, 0 verdicts to ask for" in third.output
+    kept = stored(path)
+    assert 20 <= kept < ANSWERS
+    for left in (ANSWERS - kept, 0):
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert f"{ANSWERS} prompts of smoke_unsafe: {left} answers to generate" in done.stdout
+        assert stored(path) == ANSWERS
+        assert ANSWERS <= generated(engine) - before <= ANSWERS + IN_FLIGHT

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +267,17 @@ def test_several_candidates_are_one_round(
     named = [found["body"]["model"] for path in files for found in requests(path)]
     assert sorted(set(named)) == ["fake", "other"]
     assert len(named) == 160
+
+
+def test_every_judge_and_every_repeat_is_asked_for(
+    server: FakeServer, project: pytest.Pytester
+) -> None:
+    judges = ("--judge", f"{server.url}#a", "--judge", f"{server.url}#b", "--judge-repeats", "2")
+    args = ("--candidate", f"{server.url}#fake", *judges, "--samples", "1", "-k", "smoke_safe")
+    project.runpytest_subprocess(*args, "--batch-export", "first.jsonl")
+    path = run_batch(server, project.path / "first.jsonl", project.path / "results.jsonl")
+    project.runpytest_subprocess(*args, "--batch-import", path, "--batch-export", "then.jsonl")
+    asked = [requests(file) for file in sorted(project.path.glob("then*.jsonl"))]
+    assert [{found["body"]["model"] for found in each} for each in asked] == [{"b"}, {"a"}]
+    for each in asked:
+        assert Counter(found["body"]["seed"] for found in each) == {0: 80, 1000: 80}

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.html_page import Page
+from tests.plugin import engine_project
 from tests.plugin.conftest import RunGate, careless
 
 
@@ -60,6 +61,19 @@ def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(
     result = run_gate("-k", "smoke_safe", "--html", "taken/report.html")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["html report could not be written: *taken*"])
+
+
+def test_engines_that_die_are_in_the_report(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine_project.install(project)
+    monkeypatch.setenv("FAKE_VLLM", "die")
+    result = project.runpytest_subprocess(*engine_project.DEMO, "--html", "report.html")
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(["html report *report.html"])
+    words = Page(project.path / "report.html").words
+    assert "May it ship? Not decided" in words
+    assert "vLLM ended during the run for the second time" in words
 
 
 def test_a_folder_gives_the_same_report_again(project: pytest.Pytester, run_gate: RunGate) -> None:

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from refusal_checks import calibration
 from refusal_checks.cli import application
-from refusal_checks.errors import DataError, ModelError
+from refusal_checks.errors import DataError, ModelError, UserError
 from refusal_checks.report.quality import escape
+from tests.fake_server import FakeServer
 
 Write = Callable[[str, str], Path]
 
@@ -166,3 +167,14 @@ def test_two_files_of_one_candidate(write: Write) -> None:
     words = [word for file in files for word in ("--labels", file)]
     with pytest.raises(DataError, match="are both of candidate m"):
         calibrate("--judge", "keyword", *words, "--candidate", "m", "--candidate", "m")
+
+
+def test_a_judge_s_server_is_asked_no_faster_than_allowed(write: Write) -> None:
+    rows = (f"what {number}?,I cannot,refusal\n" for number in range(6))
+    labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
+    with FakeServer(delay=0.01) as server:
+        args = ("--judge", server.url, "--labels", labels, "--judge-concurrency", "1")
+        calibrate(*args, "--judge-rpm", "6000")
+        assert (server.most_at_once, len(server.requests)) == (1, 6)
+        with pytest.raises(UserError, match=r"judge_rpm = -1\.0"):
+            calibrate(*args, "--judge-rpm", "-1")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from refusal_checks.conversation import Prompt
 from refusal_checks.formats import html
 from refusal_checks.formats.html.text import visible
-from refusal_checks.records import storable
+from refusal_checks.records import Completion, Label, Labelled, Record, storable
 from tests.chromium import browser, why_not
 from tests.report_runs import HOSTILE, refusals, usual, write_run
 
@@ -204,6 +206,25 @@ def test_hostile_answers_are_text(page: Page) -> None:
     assert not set(shown) & set("\x1b\x00\x07\x7f\u202e\u2066\u200f\u2028")
 
 
+def test_the_page_shows_characters_as_python_does(page: Page) -> None:
+    chars = [chr(n) for n in range(0x30000) if unicodedata.category(chr(n)) not in ("Cn", "Cs")]
+    shown = page.evaluate("chars => chars.map(visible).map((text) => [...text].join())", chars)
+    assert shown == [visible(char) for char in chars]
+    assert page.evaluate("visible('\\r\\n\\ud800a')") == visible("\r\n\ud800a")
+
+
+def test_redacted_texts_are_told_from_answers(chromium: Browser, tmp_path: Path) -> None:
+    shape = "[redacted: sha256 0123456789ab, 12 characters]"
+    verdict = Labelled(Label.REFUSAL, None, shape)
+    found = [Record(Prompt.single("a", shape), 0, Completion(shape), verdict)]
+    html.write([write_run(tmp_path / "run", {"mine": found})], tmp_path / "report.html")
+    page = chromium.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    page.click(f"{ROWS} summary")
+    assert page.locator(".body .empty").all_inner_texts() == [shape] * 3
+    page.close()
+
+
 def test_hostile_answers_stay_in_their_place(page: Page) -> None:
     page.select_option("#benchmark", "hostile")
     page.check("#unfold")
@@ -281,6 +302,8 @@ def test_print_has_the_board_and_no_records(page: Page) -> None:
     assert page.locator(".card").first.is_visible()
     assert background(page) == "rgb(255, 255, 255)"
     assert page.locator("h1:visible").count() == 2
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") == 720
 
 
 @pytest.mark.parametrize("width", [360, 768, 1600])

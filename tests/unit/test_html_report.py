@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     return Page(folder / "report.html")
 
 
-def report(path: Path, **summary: object) -> Page:
+def report(path: Path, **summary: Any) -> Page:
     """The report of a run without records."""
     html.write([write_run(path / "run", {}, **summary)], path / "report.html")
     return Page(path / "report.html")

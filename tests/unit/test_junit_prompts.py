@@ -12,8 +12,10 @@ import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, TestCase
+from typer.testing import CliRunner
 
 from refusal_checks import redact
+from refusal_checks.cli import application
 from refusal_checks.conversation import Prompt
 from refusal_checks.formats import junit_prompts
 from refusal_checks.gate import decide
@@ -130,6 +132,13 @@ def test_whatever_models_say_the_file_is_valid(
     junit_prompts.write([finished(folder, [record], AT_LEAST, name=said)], path)
     (case,) = cases(path).values()
     assert isinstance(case.result[0], Failure)
+
+
+def test_the_file_can_be_made_again_from_the_run_s_folder(records: Many, tmp_path: Path) -> None:
+    run, path = finished(tmp_path, records("R C"), AT_LEAST), tmp_path / "again.xml"
+    command = ["report", "junit-prompts", str(path), str(run.path)]
+    assert CliRunner().invoke(application(), command).exit_code == 0
+    assert len(cases(path)) == 2
 
 
 def test_many_cases_share_a_bounded_size(

@@ -237,6 +237,14 @@ def test_what_must_run_at_once_takes_no_turns() -> None:
     assert list(found.places) == [share("0.25"), share("0.65")]
 
 
+@pytest.mark.parametrize("wish", [AUTO, Wish("turns")])
+def test_judges_alone_take_no_turns(wish: Wish) -> None:
+    judges = [LARGE, Demand("org/other", (), 30.0, answers=False, judges=True)]
+    found = choose(gpus(1, 48.0), judges, wish)
+    assert (found.kind, found.turns) == ("together", 1)
+    assert "may not fit" in found.why
+
+
 def test_the_user_s_devices() -> None:
     wish = Wish(candidate_devices=("3",))
     found = choose(gpus(4), [SMALL, LARGE], wish)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from refusal_checks import client as http
 from refusal_checks import retries
 from refusal_checks.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.client import Client, Options
@@ -97,7 +96,7 @@ def test_malformed_answers_are_no_chat(
         async with Client("http://x/v1", "fake", transport=Odd()) as client:
             await probe(client, Options())
 
-    monkeypatch.setattr(http, "retrying", retries.retrying.copy(sleep=_at_once))
+    monkeypatch.setattr(retries, "_pause", _at_once)
     with pytest.raises(EndpointError, match="malformed answer"):
         asyncio.run(ask())
 

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from refusal_checks import client, faults, retries
+from refusal_checks import faults, retries
 from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
@@ -26,7 +26,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(wait: float) -> None:
         found.append(wait)
 
-    monkeypatch.setattr(client, "retrying", retries.retrying.copy(sleep=note))
+    monkeypatch.setattr(retries, "_pause", note)
     return found
 
 

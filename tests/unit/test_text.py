@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.report.text import clean, wrapped
+from refusal_checks.report.text import clean, clean_lines, wrapped
 
 PIECES = [
     "\x1b[31m",
@@ -123,3 +123,16 @@ def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(text: str, 
 def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
     assert wrapped("words " * 3 + "::error::x", 20) == ["words words words", "  : :error::x"]
     assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"
+
+
+@given(HOSTILE)
+def test_no_line_of_a_log_is_a_command(text: str) -> None:
+    shown = clean_lines(text)
+    assert shown.count("\n") == text.count("\n")
+    assert not [line for line in shown.split("\n") if line.lstrip().startswith("::")]
+    assert "##[" not in shown
+
+
+def test_a_log_keeps_its_indentation() -> None:
+    log = "vLLM ended:\n  File x\n\n    ::error::\x1b[31mx"
+    assert clean_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"

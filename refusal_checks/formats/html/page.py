@@ -104,7 +104,8 @@ def page(runs: Sequence[RunFolder]) -> Iterator[str]:
 def _view(number: int, run: RunFolder) -> View:
     summary = run.summary()
     verdicts = dict(enumerate(summary.verdicts.values()))
-    payloads, histograms, against = [], [], {}
+    payloads, histograms = [], []
+    against: dict[int, int] = {}
     names = sorted(summary.benchmarks, key=lambda name: _rank(summary.benchmarks[name].kind))
     for name in [*names, *sorted(set(run.benchmarks) - set(names))]:
         known = summary.benchmarks.get(name)

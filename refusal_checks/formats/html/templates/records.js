@@ -5,6 +5,7 @@ const PAGE = 50;
 const NONE = "";
 const KEPT = "\n\t\u200c\u200d";
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
+const REDACTED = /^\[redacted: sha256 [0-9a-f]+, \d+ characters\]$/;
 const $ = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];
 
@@ -24,7 +25,7 @@ function make(tag, name, ...children) {
 
 // A block of untrusted text, in its own direction, with what was searched for marked.
 function block(tag, name, text, pattern) {
-  const node = make(tag, name);
+  const node = make(tag, REDACTED.test(text) ? `${name} empty` : name);
   node.dir = "auto";
   let end = 0;
   const seen = visible(text);

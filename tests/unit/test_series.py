@@ -1,0 +1,60 @@
+"""Which of several runs is shown as the one that goes on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from refusal_checks.errors import EngineStartError
+from refusal_checks.progress import Progress
+from refusal_checks.series import Series
+
+
+class Stub:
+    """A run that is over as soon as it is started, or that does not start."""
+
+    def __init__(self, name: str, starts: bool = True) -> None:
+        self.options = SimpleNamespace(candidate=SimpleNamespace(name=name))
+        self.progress = Progress(phase=name)
+        self.failed: BaseException | None = None
+        self._starts = starts
+
+    def start(self) -> None:
+        if not self._starts:
+            raise EngineStartError("no")
+
+    def fail(self, fault: BaseException) -> None:
+        self.failed = fault
+
+    def join(self) -> None: ...
+
+    def stop_engines(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def is_alive(self) -> bool:
+        return False
+
+
+def series(*runs: Stub) -> Series:
+    stubs: Any = runs
+    return Series(stubs)
+
+
+def test_a_single_run_needs_no_title() -> None:
+    title, progress = series(Stub("one")).current
+    assert (title, progress.phase) == ("", "one")
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_the_last_run_that_began_is_the_one_that_goes_on(starts: bool) -> None:
+    runs = series(Stub("one"), Stub("two", starts))
+    assert runs.current[0] == "one (1 of 2)"
+    runs.start()
+    assert runs._thread is not None
+    runs._thread.join()
+    title, progress = runs.current
+    assert (title, progress.phase) == ("two (2 of 2)", "two")
+    runs.close()
