@@ -92,7 +92,11 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     while ahead:
         path = ahead.pop()
         seen.add(path)
-        ahead += [to for to, _ in Page(path).links() if to.suffix == ".md" and to not in seen]
+        ahead += [
+            to
+            for to, _ in Page(path).links()
+            if to.suffix == ".md" and to.is_file() and to not in seen
+        ]
     assert {page.path.resolve() for page in others} <= seen
 
 
