@@ -55,7 +55,6 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> dict[str, Any]:
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in options.threshold_files
         },
-        "store": str(options.store),
         "sampling": options.sampling.model_dump(),
         "multiple_choice": options.multiple_choice.model_dump(mode="json"),
         "judge_sampling": options.judge_sampling.model_dump(),

@@ -81,6 +81,7 @@ class Run:
         human = human_rates(options, gates, self._parts.judges)
         rules = Rules(options.confidence, options.correction, options.offenders, human)
         self.store = self._redaction.store(options.store, self.folder, options.fresh)
+        self.summary.manifest["store"] = str(self.store)
         self._store = Store(self.store)
         if self._store.warning:
             self.summary.note(self._store.warning)

@@ -20,7 +20,7 @@ from refusal_checks.run_folder import RunFolder
 
 OPTION = ""
 VARIABLE = "GITHUB_STEP_SUMMARY"
-HELP = "table and offenders for the step's summary"
+HELP = "append table and offenders to the step's summary"
 
 LARGEST = 900_000
 """Bytes of a summary; GitHub refuses more than 1 MiB."""

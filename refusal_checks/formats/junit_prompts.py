@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OPTION = "--junit-prompts"
 VARIABLE = ""
-HELP = "JUnit XML with a case for every prompt"
+HELP = "write JUnit XML with a case for every prompt to this file"
 
 CASE = 400
 """Most characters of each text of a case."""
