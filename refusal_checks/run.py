@@ -97,8 +97,13 @@ class Run:
             options, gates, self._parts, rules, before, early, board, self.summary
         )
         self._phases = Phases(
-            *(options, self._parts, self._store, self._canary, early),
-            *(self._decisions, self.progress),
+            options,
+            self._parts,
+            self._store,
+            self._canary,
+            early,
+            self._decisions,
+            self.progress,
         )
         self._closed = False
         self._thread: threading.Thread | None = None
