@@ -11,7 +11,6 @@ from refusal_checks.benchmarks import Benchmark, key
 from refusal_checks.candidates import Candidate, OptionScorer, ReplayCandidate, ServedCandidate
 from refusal_checks.conversation import Prompt
 from refusal_checks.errors import ModelError, UserError, require_known
-from refusal_checks.evaluate import Judges, Plan
 from refusal_checks.identity import model_identity
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.keyword import KeywordJudge
@@ -20,6 +19,7 @@ from refusal_checks.metrics.judging import disagreement_rate
 from refusal_checks.model_options import NamedJudge
 from refusal_checks.models import Attached, Replay, Rule
 from refusal_checks.options import Options
+from refusal_checks.plan import Judges, Plan
 from refusal_checks.servers import Servers
 from refusal_checks.subset import stratified
 from refusal_checks.thresholds import Gate

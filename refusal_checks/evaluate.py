@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -19,81 +18,13 @@ from refusal_checks.candidates import Answer, Candidate
 from refusal_checks.conversation import Prompt
 from refusal_checks.judges.base import Judge
 from refusal_checks.panel import combine
+from refusal_checks.plan import Judges, Plan, unusable, verdict_key
 from refusal_checks.progress import Progress
 from refusal_checks.records import Completion, Invalid, Judgement, Reason, Record, Valid, Vote
 from refusal_checks.saving import Saver
-from refusal_checks.store import Store, content_key
+from refusal_checks.store import Store
 
 Result = TypeVar("Result")
-
-Plan = Mapping[str, Sequence[Prompt]]
-"""The prompts to evaluate, by benchmark."""
-
-
-Judges = Mapping[str, tuple[Judge, ...]]
-"""The judges of each benchmark, by its name; several decide by majority, and each judge's name is
-its own."""
-
-
-@dataclass(frozen=True)
-class Pending:
-    """What the store does not hold yet; equal prompts, of two benchmarks too, count once.
-
-    Attributes:
-        verdicts: those to ask a judge for, at most; equal answers are judged once.
-        judges: names of the judges to ask.
-    """
-
-    answers: int
-    verdicts: int
-    judges: frozenset[str] = frozenset()
-
-
-def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> Pending:
-    """Count the work that a plan leaves to do; the store notes what the plan needs of it."""
-    missing: set[str] = set()
-    found: set[str] = set()
-    wanted: dict[Hashable, str] = {}
-    for name, prompts in plan.items():
-        known = candidate.known(prompts, store)
-        found.update(known)
-        asked = [judge for judge in judges[name] if judge.identity is not None]
-        for prompt in prompts:
-            keys = candidate.keys(prompt)
-            absent = [key for key in keys if key not in known]
-            missing.update(absent)
-            usable = [
-                answer.text
-                for key in keys
-                if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
-            ]
-            for judge in asked:
-                wanted |= {(judge.identity, key): judge.name for key in absent}
-                wanted |= {verdict_key(judge, prompt, text): judge.name for text in usable}
-    stored = store.judged(key for key in wanted if isinstance(key, str))
-    store.use([*found, *stored])
-    unread = {key: judge for key, judge in wanted.items() if key not in stored}
-    return Pending(len(missing), len(unread), frozenset(unread.values()))
-
-
-def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
-    """Content key of a verdict: equal answers to equal prompts are judged once."""
-    turns = [(turn.role, turn.content) for turn in prompt.messages]
-    return content_key(judge.identity, turns, answer)
-
-
-def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
-    """Why an answer cannot be judged, or None where it can."""
-    reason = completion.finish_reason
-    cut_short = reason == "length" and max_tokens and 0 < completion.tokens < max_tokens
-    if reason not in ("stop", "length") or cut_short:
-        return Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {reason}")
-    if completion.reasoning == "unclosed":
-        return Invalid(Reason.UNCLOSED_REASONING, f"finish reason {reason}")
-    if not completion.text.strip():
-        return Invalid(Reason.EMPTY_ANSWER, f"finish reason {reason}")
-    return None
-
 
 _FINAL = (Reason.EMPTY_ANSWER, Reason.UNCLOSED_REASONING)
 """Faults of an answer that asking again would only repeat, since its seed is the same."""

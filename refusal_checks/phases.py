@@ -11,9 +11,10 @@ from refusal_checks.collecting import CollectingCandidate
 from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping
-from refusal_checks.evaluate import Evaluation, Judges, Plan
+from refusal_checks.evaluate import Evaluation
 from refusal_checks.judge_check import Canary
 from refusal_checks.options import Options
+from refusal_checks.plan import Judges, Plan
 from refusal_checks.progress import Progress
 from refusal_checks.records import Invalid, Reason, Record
 from refusal_checks.servers import Work

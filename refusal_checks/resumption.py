@@ -11,7 +11,7 @@ from typing import Any
 from refusal_checks import baseline, run_folders
 from refusal_checks.conversation import Prompt
 from refusal_checks.errors import BaselineError
-from refusal_checks.evaluate import Pending, Plan
+from refusal_checks.plan import Pending, Plan
 
 Manifest = Mapping[str, Any]
 Conditions = Mapping[str, str]

@@ -17,13 +17,13 @@ from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping, shuffled
 from refusal_checks.engines import Engines
 from refusal_checks.errors import RefusalChecksError, reason
-from refusal_checks.evaluate import Pending, Plan, pending
 from refusal_checks.finding import Rules
 from refusal_checks.identity import Model
 from refusal_checks.judge_check import Canary, human_rates, provenance
 from refusal_checks.manifest import effort, facts, manifest
 from refusal_checks.options import Options
 from refusal_checks.phases import Phases
+from refusal_checks.plan import Pending, Plan, pending
 from refusal_checks.progress import Progress
 from refusal_checks.redact import Redaction
 from refusal_checks.report.summary import RunSummary
@@ -97,8 +97,13 @@ class Run:
             options, gates, self._parts, rules, before, early, board, self.summary
         )
         self._phases = Phases(
-            *(options, self._parts, self._store, self._canary, early),
-            *(self._decisions, self.progress),
+            options,
+            self._parts,
+            self._store,
+            self._canary,
+            early,
+            self._decisions,
+            self.progress,
         )
         self._closed = False
         self._thread: threading.Thread | None = None

@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 VARIABLE = "REFUSAL_CHECKS_CHROMIUM"
 """The environment variable that names the program."""
+
+ROWS = "#list > details"
+"""The records of the page that is shown."""
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -47,3 +50,37 @@ def browser() -> Iterator[Browser]:
             yield running
         finally:
             running.close()
+
+
+class Watched:
+    """A page with everything on it that must not happen."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.faults: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.faults.append(message.text))
+        page.on("pageerror", lambda fault: self.faults.append(str(fault)))
+        page.on("dialog", lambda dialog: self._dialog(dialog))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def _dialog(self, dialog: Any) -> None:
+        self.faults.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+
+def count(page: Page) -> str:
+    """What the page says of how many records it shows."""
+    return page.locator("#count").inner_text()
+
+
+def search(page: Page, text: str) -> None:
+    """Search, and wait for the list to follow, as the address does."""
+    page.fill("#query", text)
+    asked = "new URLSearchParams(location.hash.slice(1)).get('query')"
+    page.wait_for_function(f"text => {asked} === text", arg=text)
+
+
+def wait_for_rows(page: Page, number: int) -> None:
+    """Wait until the list has so many prompts."""
+    page.wait_for_function(f"n => document.querySelectorAll('{ROWS}').length === n", arg=number)

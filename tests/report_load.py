@@ -13,7 +13,7 @@ import resource
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from refusal_checks.formats import html
 from refusal_checks.run_folder import RunFolder
@@ -33,12 +33,15 @@ def make(records: int, folder: Path) -> None:
 
 def write(folder: Path, file: Path) -> None:
     """Write the report and say what that took."""
-    start = perf_counter()
+    start, busy = perf_counter(), process_time()
     html.write([RunFolder(folder)], file)
-    seconds = perf_counter() - start
+    seconds, busy = perf_counter() - start, process_time() - busy
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     megabytes = file.stat().st_size / 1e6
-    print(f"  written in {seconds:.1f} s, {megabytes:.1f} MB, peak memory {gib:.2f} GiB")
+    print(
+        f"  written in {seconds:.1f} s ({busy:.1f} s of processor time), {megabytes:.1f} MB, "
+        f"peak memory {gib:.2f} GiB"
+    )
 
 
 def look(file: Path) -> None:

@@ -18,9 +18,10 @@ from refusal_checks.batch.transport import USED
 from refusal_checks.candidates import Candidate
 from refusal_checks.concurrency import prompts_at_once
 from refusal_checks.conversation import Prompt
-from refusal_checks.evaluate import Evaluation, Judges, Plan
+from refusal_checks.evaluate import Evaluation
 from refusal_checks.judges.base import Judge
 from refusal_checks.options import Options
+from refusal_checks.plan import Judges, Plan
 from refusal_checks.records import Completion, Invalid, Judgement, Record
 from refusal_checks.store import Store
 from refusal_checks.thresholds import Gate

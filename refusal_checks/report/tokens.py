@@ -17,16 +17,16 @@ def lines(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _role(role: str, found: Counts) -> str:
-    said = f"{role} {_cost(found, 1)} in {found['requests']:,} requests"
+    requests, verdicts = f"{found['requests']:,} requests", found["verdicts"]
+    if not found["prompt"] + found["output"]:
+        return f"{role} unknown in {requests}"
+    said = f"{role} {_cost(found, 1)} in {requests}"
     if found["retries"]:
         said += f" and {found['retries']:,} retries"
-    verdicts = found["verdicts"]
     return said + (f", per verdict: {_cost(found, verdicts)}" if verdicts else "")
 
 
 def _cost(found: Counts, share: int) -> str:
     prompt, cached, output = (round(found[name] / share) for name in ("prompt", "cached", "output"))
-    if not prompt + output:
-        return "unknown"
     held = f" ({cached:,} cached)" if cached else ""
     return f"{prompt:,} prompt{held}, {output:,} output"

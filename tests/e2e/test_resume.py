@@ -14,7 +14,7 @@ import pytest
 from refusal_checks.demo import MODEL_DIR
 from refusal_checks.engine import Engine
 from refusal_checks.store import Store
-from tests.e2e.conftest import ROOT, gate_command
+from tests.e2e.conftest import ROOT, GateRun, gate_command
 
 pytestmark = pytest.mark.engine
 
@@ -48,17 +48,26 @@ def test_a_killed_run_is_gone_on_with(engine: Engine, tmp_path: Path) -> None:
         *("--samples", "1", "--max-tokens", "32", "--in-flight", str(IN_FLIGHT)),
     )
     environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
-    before = generated(engine)
+
+    def run() -> GateRun:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        return GateRun(done.returncode, done.stdout + done.stderr)
+
+    begun = generated(engine)
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as session:
         while session.poll() is None and stored(path) < 20:
             time.sleep(0.1)
         session.kill()
-    kept = stored(path)
+    kept, killed = stored(path), generated(engine)
     assert 20 <= kept < ANSWERS
-    for left in (ANSWERS - kept, 0):
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        assert f"{ANSWERS} prompts of smoke_unsafe: {left} answers to generate" in done.stdout
-        assert stored(path) == ANSWERS
-        assert ANSWERS <= generated(engine) - before <= ANSWERS + IN_FLIGHT
+    second = run()
+    assert f"{ANSWERS} prompts of smoke_unsafe: {ANSWERS - kept} answers to gen" in second.output
+    asked = second.summary["manifest"]["tokens"]["candidate"]["requests"]
+    assert asked == ANSWERS - kept
+    assert stored(path) == ANSWERS
+    probes = generated(engine) - killed - asked  # a run asks a server what it can do
+    first = killed - begun - probes
+    assert kept - IN_FLIGHT <= first <= kept + IN_FLIGHT
+    assert "smoke_unsafe: 0 answers to generate" in run().output

@@ -126,6 +126,7 @@ def _simple(text: str) -> Iterator[list[str]]:
     """The simple commands of a line, without redirections."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
+    lexer.commenters = ""  # within a word, as in a URL, # begins no comment
     words: list[str] = []
     skipped = False
     for word in lexer:

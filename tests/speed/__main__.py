@@ -14,7 +14,7 @@ from pathlib import Path
 
 from refusal_checks.demo import MODEL_DIR
 from refusal_checks.engine import Engine, EngineSpec, environment
-from refusal_checks.evaluate import Plan
+from refusal_checks.plan import Plan
 from tests.speed import overhead, workload
 from tests.speed.pipeline import Pipeline
 from tests.speed.workload import Request

@@ -20,8 +20,9 @@ from refusal_checks.candidates import ServedCandidate
 from refusal_checks.client import Client
 from refusal_checks.config import JudgeSampling, Sampling
 from refusal_checks.demo import MODEL_DIR
-from refusal_checks.evaluate import Evaluation, Plan
+from refusal_checks.evaluate import Evaluation
 from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.plan import Plan
 from refusal_checks.store import Store
 from refusal_checks.transport import HttpTransport
 from tests.speed.workload import MOST_TOKENS, Recorder, Request

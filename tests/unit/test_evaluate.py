@@ -11,7 +11,8 @@ import pytest
 
 from refusal_checks.candidates import Answer
 from refusal_checks.conversation import Prompt
-from refusal_checks.evaluate import Evaluation, Pending, Plan, pending, unusable
+from refusal_checks.evaluate import Evaluation
+from refusal_checks.plan import Pending, Plan, pending, unusable
 from refusal_checks.records import (
     Completion,
     Invalid,

@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("client", "endpoint", "probing", "engine", "store", "replay", "identity"),
     ("judges", "candidates", "benchmarks", "labelled", "canary", "progress", "saving"),
     ("batch.files", "batch.results", "batch.transport"),
-    ("evaluate", "mirror", "labelling", "trust"),
+    ("plan", "evaluate", "mirror", "labelling", "trust"),
     ("outcome", "offenders", "baseline", "human_rate", "judge_noise"),
     ("comparison",),
     ("finding", "early"),

@@ -13,7 +13,7 @@ import pytest
 from refusal_checks import baseline
 from refusal_checks.benchmarks import Kind
 from refusal_checks.conversation import Prompt
-from refusal_checks.evaluate import Pending, Plan
+from refusal_checks.plan import Pending, Plan
 from refusal_checks.resumption import changes
 
 PLAN = {

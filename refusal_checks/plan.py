@@ -1,0 +1,80 @@
+"""What is to be evaluated, and how much of it the store lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from refusal_checks.candidates import Candidate
+from refusal_checks.conversation import Prompt
+from refusal_checks.judges.base import Judge
+from refusal_checks.records import Completion, Invalid, Reason
+from refusal_checks.store import Store, content_key
+
+Plan = Mapping[str, Sequence[Prompt]]
+"""The prompts to evaluate, by benchmark."""
+
+
+Judges = Mapping[str, tuple[Judge, ...]]
+"""The judges of each benchmark, by its name; several decide by majority, and each judge's name is
+its own."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What the store does not hold yet; equal prompts, of two benchmarks too, count once.
+
+    Attributes:
+        verdicts: those to ask a judge for, at most; equal answers are judged once.
+        judges: names of the judges to ask.
+    """
+
+    answers: int
+    verdicts: int
+    judges: frozenset[str] = frozenset()
+
+
+def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> Pending:
+    """Count the work that a plan leaves to do; the store notes what the plan needs of it."""
+    missing: set[str] = set()
+    found: set[str] = set()
+    wanted: dict[Hashable, str] = {}
+    for name, prompts in plan.items():
+        known = candidate.known(prompts, store)
+        found.update(known)
+        asked = [judge for judge in judges[name] if judge.identity is not None]
+        for prompt in prompts:
+            keys = candidate.keys(prompt)
+            absent = [key for key in keys if key not in known]
+            missing.update(absent)
+            usable = [
+                answer.text
+                for key in keys
+                if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
+            ]
+            for judge in asked:
+                wanted |= {(judge.identity, key): judge.name for key in absent}
+                wanted |= {verdict_key(judge, prompt, text): judge.name for text in usable}
+    stored = store.judged(key for key in wanted if isinstance(key, str))
+    store.use([*found, *stored])
+    unread = {key: judge for key, judge in wanted.items() if key not in stored}
+    return Pending(len(missing), len(unread), frozenset(unread.values()))
+
+
+def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
+    """Content key of a verdict: equal answers to equal prompts are judged once."""
+    turns = [(turn.role, turn.content) for turn in prompt.messages]
+    return content_key(judge.identity, turns, answer)
+
+
+def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
+    """Why an answer cannot be judged, or None where it can."""
+    reason = completion.finish_reason
+    cut_short = reason == "length" and max_tokens and 0 < completion.tokens < max_tokens
+    if reason not in ("stop", "length") or cut_short:
+        return Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {reason}")
+    if completion.reasoning == "unclosed":
+        return Invalid(Reason.UNCLOSED_REASONING, f"finish reason {reason}")
+    if not completion.text.strip():
+        return Invalid(Reason.EMPTY_ANSWER, f"finish reason {reason}")
+    return None

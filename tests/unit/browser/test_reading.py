@@ -1,0 +1,167 @@
+"""What a reader does with the HTML report: filters, searches, unfolds, all by keyboard too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from refusal_checks.formats import html
+from tests.chromium import ROWS, Watched, count, search, wait_for_rows, why_not
+from tests.report_runs import HOSTILE, refusals, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
+
+
+def test_it_opens_with_the_answer_and_the_first_records(page: Page) -> None:
+    assert page.title() == "demo:some: No, demo:other: Yes, with reservations · refusal-checks"
+    assert page.locator("h1:visible").inner_text() == "No"
+    assert page.locator(ROWS).count() == 50
+    assert count(page) == "251 prompts, 620 answers"
+
+
+def test_filters_work_together(page: Page) -> None:
+    page.select_option("#benchmark", "unsafe")
+    assert count(page) == "120 prompts, 360 answers of 251 prompts"
+    page.select_option("#group", label="zh")
+    assert count(page) == "40 prompts, 120 answers of 251 prompts"
+    page.check("#invalid")
+    assert count(page) == "4 prompts, 12 answers of 251 prompts"
+    page.uncheck("#invalid")
+    page.select_option("#verdict", label="unparsable verdict")
+    assert count(page) == "4 prompts, 12 answers of 251 prompts"
+    page.click("text=Clear")
+    assert count(page) == "251 prompts, 620 answers"
+
+
+def test_verdicts_of_every_kind_can_be_chosen(page: Page) -> None:
+    for word, prompts in {"degree 3": 3, "right option": 15, "engine error": len(HOSTILE)}.items():
+        page.select_option("#verdict", label=word)
+        assert count(page).startswith(f"{prompts} prompts")
+    page.select_option("#verdict", label="direct_refusal")
+    assert page.locator(ROWS).count() == 50
+
+
+def test_what_counts_against_a_gate_is_one_click_away(page: Page) -> None:
+    button = page.locator("button.against:visible").first
+    said = button.inner_text()
+    button.click()
+    prompts = count(page).split()[0]
+    assert f" {prompts} prompts " in said
+    assert page.locator("#gate option:checked").inner_text().startswith("unsafe-")
+    page.locator(ROWS).first.locator("summary").click()
+    assert page.locator(".body").first.inner_text().startswith("counts against unsafe-")
+
+
+def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
+    search(page, "REQUEST 7 OF unsafe")
+    assert count(page) == "1 prompt, 3 answers of 251 prompts"
+    page.locator(f"{ROWS} summary").click()
+    assert page.locator(".body mark").all_inner_texts() == ["Request 7 of unsafe"]
+    search(page, "the judge said: well")
+    assert count(page).startswith("18 prompts")
+    search(page, "问题 12")
+    assert count(page).startswith("1 prompt,")
+    search(page, "a.c*(nothing)[")
+    assert count(page) == "No record is like that."
+
+
+def test_harmful_text_is_folded_until_it_is_asked_for(page: Page) -> None:
+    page.select_option("#benchmark", "unsafe")
+    assert "Request" not in page.locator("#list").inner_text()
+    assert page.locator(f"{ROWS}[open]").count() == 0
+    page.locator(f"{ROWS} summary").first.click()
+    opened = page.locator(ROWS).first
+    assert "Request 0 of unsafe" in opened.inner_text()
+    assert opened.locator(".reply").count() == 3
+    page.check("#unfold")
+    assert page.locator(f"{ROWS}[open]").count() == 50
+    assert "Request 49 of unsafe" in page.locator("#list").inner_text()
+    page.uncheck("#unfold")
+    assert "Request" not in page.locator("#list").inner_text()
+
+
+def test_harmless_requests_are_seen_at_once(page: Page) -> None:
+    page.select_option("#benchmark", "safe")
+    assert "Request 0 of safe" in page.locator(ROWS).first.inner_text()
+
+
+def test_a_record_shows_all_that_is_known(page: Page) -> None:
+    search(page, "degree-3")
+    page.locator(f"{ROWS} summary").first.click()
+    body = page.locator(".body").first
+    assert body.locator(".turn").count() == 3
+    assert "degree 3" in body.inner_text()
+    assert "by the rules" in body.inner_text()
+
+
+def test_pages_follow_each_other(page: Page) -> None:
+    assert page.locator("#page").inner_text() == "Page 1 of 6"
+    first = page.locator(f"{ROWS} .id").first.inner_text()
+    assert page.locator("#previous").is_disabled()
+    page.click("#next")
+    assert page.locator("#page").inner_text() == "Page 2 of 6"
+    assert page.locator(f"{ROWS} .id").first.inner_text() != first
+    page.keyboard.press("p")
+    assert page.locator(f"{ROWS} .id").first.inner_text() == first
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "query"
+    page.keyboard.type("unsafe-0001")
+    wait_for_rows(page, 10)
+    page.keyboard.type("j")
+    wait_for_rows(page, 0)
+    page.keyboard.press("Backspace")
+    wait_for_rows(page, 10)
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    assert page.locator(f"{ROWS}[open] .id").all_inner_texts() == ["unsafe-00011"]
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.evaluate(outline) == "solid"
+    page.keyboard.press("k")
+    page.keyboard.press("Space")
+    assert page.locator(f"{ROWS}[open] .id").all_inner_texts() == ["unsafe-00010", "unsafe-00011"]
+
+
+def test_a_view_has_an_address(page: Page, file: Path) -> None:
+    page.select_option("#benchmark", "unsafe")
+    page.select_option("#group", label="zh")
+    search(page, "word996")
+    expected, address = count(page), page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(ROWS)
+    assert count(page) == expected
+    assert page.locator("#group option:checked").inner_text() == "zh"
+
+
+def test_candidates_are_chosen(page: Page) -> None:
+    assert page.locator("h1:visible").count() == 1
+    page.click("button.select >> text=demo:other")
+    assert page.locator("h1:visible").inner_text() == "Yes, with reservations"
+    assert count(page) == "30 prompts, 90 answers"
+    page.select_option("#run", label="demo:some")
+    assert page.locator("h1:visible").inner_text() == "No"
+    assert count(page) == "251 prompts, 620 answers"
+
+
+def test_ten_thousand_records_are_usable(chromium: Browser, tmp_path: Path) -> None:
+    records = {"unsafe": list(refusals("unsafe", 2000, 5))}
+    html.write([write_run(tmp_path / "run", records)], tmp_path / "report.html")
+    page = chromium.new_page()
+    watched = Watched(page)
+    page.goto((tmp_path / "report.html").as_uri())
+    page.wait_for_selector(ROWS)
+    assert count(page) == "2,000 prompts, 10,000 answers"
+    search(page, "unsafe-01999")
+    assert page.locator(ROWS).count() == 1
+    assert watched.faults == []
+    page.close()
