@@ -265,9 +265,7 @@ def likely() -> Iterator[FakeServer]:
 def test_letters_are_scored_by_their_probabilities(chisafety: RunGate, likely: FakeServer) -> None:
     model = ("--candidate", f"{likely.url}#fake", "--judge", "keyword")
     result = chisafety("choice.toml", *model, "--mcq-scoring", "logprob", "--samples", "5")
-    result.stdout.fnmatch_lines(
-        ["pass* chisafety_mcq-option_refusal_rate * 0.0% * 1567 * max 50.0% *"]
-    )
+    result.stdout.fnmatch_lines(["pass* option_refusal_rate * 0.0% * 1567 * max 50.0% *"])
     assert len(likely.requests) == 1565  # two questions are in the release twice
     assert {body["max_tokens"] for body in likely.requests} == {1}
 
