@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from refusal_checks.trust import Check
 
 
 def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
-    """Lines on runs, each with its folder; only paths are longer than a terminal is wide.
+    """Lines on runs, each with its folder; those with names and paths may be long.
 
     What a judge was found to be is told once where several candidates have the same one.
     """
@@ -24,26 +24,23 @@ def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
         checked = summary.judge
         is_new = checked is not None and checked.checks not in seen
         seen += [checked.checks] if checked else []
-        for line in _found_with(
-            summary, folder, judge.lines(checked) if checked and is_new else ()
-        ):
+        yield _models(summary.manifest)
+        for line in judge.lines(checked) if checked and is_new else ():
             yield from wrapped(line, WIDTH)
+        yield from disagreements(summary, folder)
+        yield from _engines(summary.manifest.get("engines") or {})
+        yield from tokens.lines(summary.manifest)
+        for line in _time(summary):
+            yield from wrapped(line, WIDTH)
+        if summary.manifest.get("store"):
+            yield f"store {summary.manifest['store']}"
         yield f"run folder {folder}"
-    for store in dict.fromkeys(summary.manifest.get("store") for summary, _ in runs):
-        if store:
-            yield f"store {store}"
 
 
-def _found_with(summary: RunSummary, folder: Path, checked: Iterable[str]) -> Iterator[str]:
-    known = summary.manifest
+def _models(known: Mapping[str, Any]) -> str:
     judges = list(known.get("models", {}).get("judges", {}))
     named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
-    yield clean(f"candidate {known.get('candidate')}, {named}", 1000)
-    yield from checked
-    yield from disagreements(summary, folder)
-    yield from _engines(known.get("engines") or {})
-    yield from tokens.lines(known)
-    yield from _time(summary)
+    return clean(f"candidate {known.get('candidate')}, {named}", 1000)
 
 
 def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:

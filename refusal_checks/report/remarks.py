@@ -26,8 +26,6 @@ def lines(summary: RunSummary, verbose: bool = False) -> Iterator[str]:
     Args:
         verbose: remark on all gates, list groups, and say why the gates are what they are.
     """
-    for note in summary.notes:
-        yield clean(f"note: {note}", 3 * WIDTH)
     yield from _baselines(summary)
     yield from _on_gates(summary, verbose)
     for name, benchmark in summary.benchmarks.items():
@@ -36,6 +34,12 @@ def lines(summary: RunSummary, verbose: bool = False) -> Iterator[str]:
     if verbose:
         yield from groups(summary)
         yield from provenance(summary)
+
+
+def notes(summary: RunSummary) -> Iterator[str]:
+    """What the user must know of how the verdicts came about; paths in them stay whole."""
+    for note in summary.notes:
+        yield clean(f"note: {note}", 3 * WIDTH)
 
 
 def _on_gates(summary: RunSummary, verbose: bool) -> Iterator[str]:

@@ -60,6 +60,7 @@ def lines(runs: Sequence[RunSummary], verbose: bool = False) -> Iterator[Line]:
     if hidden:
         yield Line(f"{hidden} more gate{'s' * (hidden > 1)} passed, on invalid answers: -v shows")
     for run, name in zip(runs, names, strict=True):
+        yield from (Line(_of(name, text)) for text in remarks.notes(run))
         for text in remarks.lines(run, verbose):
             yield from map(Line, wrapped(_of(name, text), WIDTH))
 

@@ -55,7 +55,7 @@ def wrapped(line: str, width: int) -> list[str]:
         width: characters, indentation of the second line and those after it included.
     """
     # One column is left for what a broken-up command takes.
-    lines = textwrap.wrap(line, width - 1, subsequent_indent="  ")
+    lines = textwrap.wrap(line, width - 1, subsequent_indent="  ", break_on_hyphens=False)
     return [_no_command(found) for found in lines]
 
 

@@ -152,8 +152,8 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
             "tokens: candidate 1,200 prompt (200 cached), 50 output in 3 requests",
             "time 0.5 s for 2 answers with their verdicts, 4 a second; 1 answers were stored, at "
             "most 1 were generated and 2 verdicts asked for",
-            "run folder runs/one",
             "store store.sqlite",
+            "run folder runs/one",
         ]
     )
 
