@@ -232,7 +232,7 @@ class FakeServer:
     def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
         """Choices with their cost: a token a word."""
         prompt = sum(len(turn["content"].split()) for turn in body["messages"])
-        output = sum(len(choice["message"]["content"].split()) for choice in choices)
+        output = sum(len((choice["message"]["content"] or "").split()) for choice in choices)
         usage = {"prompt_tokens": prompt, "completion_tokens": output}
         details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None
         return web.json_response(

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -26,6 +27,8 @@ STARTS = Path("starts.txt")
 REQUESTS = Path("requests.txt")
 LIFE = 20
 """Requests after which a server dies that is to do so."""
+
+_ANSWERED = count()
 
 
 def recorded(body: Body) -> Sequence[str]:
@@ -40,6 +43,13 @@ def running(folder: Path) -> int:
     tag = f"{TAG}-{folder}"
     lines = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
     return sum(tag in line for line in lines)
+
+
+def mortal(body: Body) -> Sequence[str]:
+    """Answers as many requests as a life has, then takes the server with it."""
+    if next(_ANSWERED) >= LIFE:
+        os._exit(0)
+    return recorded(body)
 
 
 def main() -> None:
@@ -59,9 +69,10 @@ def main() -> None:
     key, delay = os.environ["VLLM_API_KEY"], 0.5 if behaviour == "slow" else 0.0
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     with FakeServer(recorded, api_key=key, port=port, delay=delay) as server:
-        while not dies or len(server.requests) < LIFE:
-            time.sleep(0.02)
-        os._exit(0)
+        if dies:
+            server.answer = mortal
+        while True:
+            time.sleep(1)
 
 
 if __name__ == "__main__":

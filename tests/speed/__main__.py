@@ -17,7 +17,7 @@ from refusal_checks.engine import Engine, EngineSpec, environment
 from refusal_checks.plan import Plan
 from tests.speed import overhead, workload
 from tests.speed.pipeline import Pipeline
-from tests.speed.workload import Request
+from tests.speed.workload import Lengths, Request
 
 AT_ONCE = (64, 128, 256)
 
@@ -30,15 +30,17 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=125_000, help="of the overhead's run")
     parser.add_argument("--skip", nargs="*", default=(), choices=("engine", "offline", "overhead"))
     parser.add_argument("--in-flight", type=int, default=103, help="prompts, as the gate would")
+    parser.add_argument("--spread", type=float, default=0.9, help="of answers' lengths")
     given = parser.parse_args()
     if "engine" not in given.skip:
         plan = workload.benchmarks(given.prompts)
-        _engine(plan, given.in_flight, given.repeats, "offline" not in given.skip)
+        lengths = Lengths(spread=given.spread)
+        _engine(plan, given.in_flight, lengths, given.repeats, "offline" not in given.skip)
     if "overhead" not in given.skip:
         print(overhead.measure(given.records // 5, 5).line)
 
 
-def _engine(plan: Plan, in_flight: int, repeats: int, offline: bool) -> None:
+def _engine(plan: Plan, in_flight: int, lengths: Lengths, repeats: int, offline: bool) -> None:
     os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -46,7 +48,7 @@ def _engine(plan: Plan, in_flight: int, repeats: int, offline: bool) -> None:
         server.launch()
         try:
             server.wait_ready(600)
-            pipeline = Pipeline(server.url, server.api_key, plan, in_flight)
+            pipeline = Pipeline(server.url, server.api_key, plan, in_flight, lengths)
             requests = _served(pipeline, folder, repeats)
         finally:
             server.stop()

@@ -25,7 +25,7 @@ from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.plan import Plan
 from refusal_checks.store import Store
 from refusal_checks.transport import HttpTransport
-from tests.speed.workload import MOST_TOKENS, Recorder, Request
+from tests.speed.workload import Lengths, Recorder, Request
 
 BATCH = 512
 SAMPLES = 5
@@ -39,7 +39,10 @@ class Pipeline:
         in_flight: prompts that the gate evaluates at one time.
     """
 
-    def __init__(self, url: str, api_key: str, plan: Plan, in_flight: int) -> None:
+    def __init__(
+        self, url: str, api_key: str, plan: Plan, in_flight: int, lengths: Lengths
+    ) -> None:
+        self._lengths = lengths
         self._in_flight = in_flight
         self._url = url
         self._api_key = api_key
@@ -53,12 +56,12 @@ class Pipeline:
     async def _gate(self, path: Path) -> tuple[float, list[Request]]:
         texts = {prompt.request: name for name, found in self._plan.items() for prompt in found}
         inner = HttpTransport(self._url, api_key=self._api_key)
-        recorders = [Recorder(inner, is_judge, texts) for is_judge in (False, True)]
+        recorders = [Recorder(inner, lengths, texts) for lengths in (self._lengths, None)]
         asked, asking = (
             Client(self._url, str(MODEL_DIR), template_kwargs={"persona": name}, transport=each)
             for name, each in zip(("aligned", "judge"), recorders, strict=True)
         )
-        sampling = Sampling(samples=SAMPLES, max_tokens=MOST_TOKENS)
+        sampling = Sampling(samples=SAMPLES, max_tokens=self._lengths.most)
         candidate = ServedCandidate("candidate", asked, sampling, "candidate")
         setup = JudgeSetup(
             name="judge",

@@ -15,11 +15,6 @@ from refusal_checks.conversation import Prompt
 from refusal_checks.transport import Transport
 
 SOURCES = ("smoke_unsafe", "smoke_safe")
-MEDIAN_TOKENS = 48
-SPREAD = 0.9
-"""Of the logarithm of a prompt's least answer length: a few answers are ten times the median."""
-
-MOST_TOKENS = 512
 
 
 def benchmarks(prompts: int) -> dict[str, Sequence[Prompt]]:
@@ -32,11 +27,26 @@ def benchmarks(prompts: int) -> dict[str, Sequence[Prompt]]:
     return {f"part_{number}": part for number, part in enumerate(parts, 1)}
 
 
-def least_tokens(request: str) -> int:
-    """How many tokens an answer to a request has at least: the same each time, log-normal."""
-    share = int.from_bytes(hashlib.sha256(request.encode()).digest()[:4]) / 2**32
-    wanted = MEDIAN_TOKENS * math.exp(SPREAD * NormalDist().inv_cdf(0.001 + 0.998 * share))
-    return min(MOST_TOKENS - 1, round(wanted))
+@dataclass(frozen=True)
+class Lengths:
+    """How long answers are at least: log-normal.
+
+    Attributes:
+        median: tokens.
+        spread: standard deviation of the logarithm; at 0.9 a few answers in a hundred are six times
+            the median, at 1.3 ten times.
+        most: tokens of any answer.
+    """
+
+    median: int = 48
+    spread: float = 0.9
+    most: int = 1024
+
+    def least(self, request: str) -> int:
+        """Tokens of an answer to a request; the same each time."""
+        share = int.from_bytes(hashlib.sha256(request.encode()).digest()[:4]) / 2**32
+        deviations = NormalDist().inv_cdf(0.001 + 0.998 * share)
+        return min(self.most - 1, round(self.median * math.exp(self.spread * deviations)))
 
 
 @dataclass(frozen=True)
@@ -58,19 +68,20 @@ class Recorder:
     """Sends requests on, with a least length for the candidate's answers, and keeps them.
 
     Attributes:
+        lengths: of answers; None for a judge's verdicts, which are left alone.
         benchmark_of: benchmark by text; a judge's request holds the text of the one judged.
     """
 
     inner: Transport
-    is_judge: bool
+    lengths: Lengths | None
     benchmark_of: Mapping[str, str]
     requests: list[Request] = field(default_factory=list)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See ``Transport.post``."""
         text = str(body["messages"][-1]["content"])
-        if not self.is_judge:
-            body = {**body, "min_tokens": least_tokens(text)}
+        if self.lengths:
+            body = {**body, "min_tokens": self.lengths.least(text)}
         name = next(name for known, name in self.benchmark_of.items() if known in text)
-        self.requests.append(Request(name, self.is_judge, body))
+        self.requests.append(Request(name, self.lengths is None, body))
         return await self.inner.post(path, body)
