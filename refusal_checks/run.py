@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from refusal_checks import earlier, resumption
 from refusal_checks.assembly import assemble
 from refusal_checks.board import Board, JudgeOutcome
+from refusal_checks.collector import collecting_rarely
 from refusal_checks.decisions import Decisions
 from refusal_checks.early import EarlyStopping, shuffled
 from refusal_checks.engines import Engines
@@ -222,7 +223,8 @@ class Run:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._evaluate())
+            with collecting_rarely():
+                asyncio.run(self._evaluate())
         except BaseException as fault:
             if not self._is_complete:  # it may be stopped as soon as all is known
                 self.fail(fault)

@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "",
         "errors",
+        "collector",
         "guard",
         "report.text",
         "spreadsheet",
