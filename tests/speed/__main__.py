@@ -20,6 +20,7 @@ from tests.speed.pipeline import Pipeline
 from tests.speed.workload import Lengths, Request
 
 AT_ONCE = (64, 128, 256)
+PARTS = ("engine", "offline", "model", "overhead")
 
 
 def main() -> None:
@@ -28,7 +29,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=24, help="a benchmark, of four")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--records", type=int, default=125_000, help="of the overhead's run")
-    parser.add_argument("--skip", nargs="*", default=(), choices=("engine", "offline", "overhead"))
+    parser.add_argument(
+        "--skip", nargs="*", default=(), choices=("engine", "offline", "model", "overhead")
+    )
     parser.add_argument("--in-flight", type=int, default=103, help="prompts, as the gate would")
     parser.add_argument("--spread", type=float, default=0.9, help="of answers' lengths")
     given = parser.parse_args()
@@ -36,6 +39,8 @@ def main() -> None:
         plan = workload.benchmarks(given.prompts)
         lengths = Lengths(spread=given.spread)
         _engine(plan, given.in_flight, lengths, given.repeats, "offline" not in given.skip)
+    if "model" not in given.skip:
+        _model(given.in_flight, given.repeats, given.spread)
     if "overhead" not in given.skip:
         print(overhead.measure(given.records // 5, 5).line)
 
@@ -79,6 +84,20 @@ def _served(pipeline: Pipeline, folder: Path, repeats: int) -> Sequence[Request]
     _medians("barriers / gate", [barriers / gate for _, gate, barriers in rows])
     _medians("floor, s", [floor for floor, _, _ in rows])
     return requests
+
+
+def _model(in_flight: int, repeats: int, spread: float) -> None:
+    """The same ways on a model of a GPU, whose steps take as long however many sequences."""
+    plan, lengths = workload.benchmarks(40), Lengths(spread=spread)
+    with overhead.instant_server("0.005", "256") as named, tempfile.TemporaryDirectory() as name:
+        pipeline = Pipeline(named.partition("#")[0], "", plan, in_flight, lengths)
+        rows = []
+        for number in range(repeats):
+            gate, requests = pipeline.gate(Path(name) / f"{number}.sqlite")
+            rows.append((pipeline.floor(requests, 256), gate, pipeline.barriers(requests)))
+    print("model (floor, gate, barriers), s:", [[round(t, 1) for t in row] for row in rows])
+    _medians("model: gate / floor", [gate / floor for floor, gate, _ in rows])
+    _medians("model: barriers / gate", [barriers / gate for _, gate, barriers in rows])
 
 
 def _fresh(pipeline: Pipeline) -> Pipeline:

@@ -2,6 +2,9 @@
 
 ``python -m tests.speed.instant`` prints its port and serves until its standard input closes. It is
 written on bare asyncio, since a web framework would be the slower side.
+
+``python -m tests.speed.instant SECONDS SEQUENCES`` is a model of a GPU below saturation: a step of
+the engine takes so many seconds whatever its batch, and so many sequences are in one at most.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import json
 import os
 import sys
 import threading
+from collections import deque
 
 VERDICT = json.dumps(
     {
@@ -21,11 +25,41 @@ VERDICT = json.dumps(
 )
 MODELS = json.dumps({"data": [{"id": "instant"}]}).encode()
 WORDS = 40
+VERDICT_TOKENS = 30
 LOGPROBS = [{"token": "word", "logprob": -0.5}] * WORDS
+
+
+class Steps:
+    """The sequences that run: first come, first served."""
+
+    def __init__(self, seconds: float, sequences: int) -> None:
+        self._seconds = seconds
+        self._free = sequences
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def run(self, count: int, tokens: int) -> None:
+        """Run so many sequences of so many tokens; others wait for their place."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((count, turn))
+        self._admit()
+        await turn
+        await asyncio.sleep(tokens * self._seconds)
+        self._free += count
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._free:
+            count, turn = self._waiting.popleft()
+            self._free -= count
+            turn.set_result(None)
 
 
 class Instant(asyncio.Protocol):
     """One connection: requests with a Content-Length in, answers out."""
+
+    def __init__(self, steps: Steps | None) -> None:
+        self._steps = steps
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See ``asyncio.Protocol``."""
@@ -42,11 +76,29 @@ class Instant(asyncio.Protocol):
             if len(rest) < size:
                 return
             body, self._buffer = rest[:size], rest[size:]
-            self._send(MODELS if head.startswith(b"GET") else _answer(json.loads(body)))
+            self._answer(head, body)
+
+    def _answer(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"GET"):
+            self._send(MODELS)
+        elif self._steps is None:
+            self._send(_answer(json.loads(body)))
+        else:
+            task = asyncio.create_task(self._later(json.loads(body), self._steps))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _later(self, body: dict[str, object], steps: Steps) -> None:
+        count, tokens = (body.get(name, usual) for name, usual in _SIZES)
+        await steps.run(int(str(count)), int(str(tokens)))
+        self._send(_answer(body))
 
     def _send(self, body: bytes) -> None:
         head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         self._transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+_SIZES = (("n", 1), ("min_tokens", VERDICT_TOKENS))
 
 
 def _length(head: bytes) -> int:
@@ -76,7 +128,9 @@ def _answer(body: dict[str, object]) -> bytes:
 
 
 async def _serve() -> None:
-    server = await asyncio.get_running_loop().create_server(Instant, "127.0.0.1", 0)
+    steps = Steps(float(sys.argv[1]), int(sys.argv[2])) if len(sys.argv) > 2 else None
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Instant(steps), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

@@ -47,9 +47,9 @@ class Overhead:
 
 
 @contextmanager
-def instant_server() -> Iterator[str]:
+def instant_server(*args: str) -> Iterator[str]:
     """The URL of an instant endpoint, in a process of its own."""
-    command = [sys.executable, "-m", "tests.speed.instant"]
+    command = [sys.executable, "-m", "tests.speed.instant", *args]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:

@@ -44,7 +44,9 @@ class Lengths:
 
     def least(self, request: str) -> int:
         """Tokens of an answer to a request; the same each time."""
-        share = int.from_bytes(hashlib.sha256(request.encode()).digest()[:4]) / 2**32
+        # With a salt: the bundled prompts were themselves picked by their plain hash.
+        digest = hashlib.sha256(f"length of {request}".encode()).digest()
+        share = int.from_bytes(digest[:4]) / 2**32
         deviations = NormalDist().inv_cdf(0.001 + 0.998 * share)
         return min(self.most - 1, round(self.median * math.exp(self.spread * deviations)))
 
