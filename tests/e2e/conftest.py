@@ -79,11 +79,13 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def persona_command(engine: Engine, store: Path, persona: str, *args: str | Path) -> list[str]:
-    """The smoke gates of one demo candidate on the shared engine, with the demo judge."""
+    """The smoke gates of one demo candidate on the shared engine, with the demo judge; of another
+    candidate where the further arguments name one."""
     model = f"{engine.url}#{MODEL_DIR}"
     candidate, judge = (json.dumps({"persona": name}) for name in (persona, "judge"))
+    own = ("--candidate", model, "--candidate-template-kwargs", candidate)
     return gate_command(
-        *("--candidate", model, "--candidate-template-kwargs", candidate),
+        *(() if "--candidate" in args else own),
         *("--judge", model, "--judge-template-kwargs", judge),
         *("--judge-template", "demo", "--thresholds", ROOT / "thresholds" / "smoke.toml"),
         *("--store", store, *args),

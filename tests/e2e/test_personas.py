@@ -12,6 +12,9 @@ from tests.e2e.conftest import RunPersona
 
 pytestmark = pytest.mark.engine
 
+PROBES = 7
+"""Requests by which it is found out what a server can do."""
+
 
 def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
     run = run_persona("aligned")
@@ -60,5 +63,6 @@ def test_two_workers_ask_for_each_answer_once(
         )
     store.close()
     assert answers == 80 * 2
-    # One request for both answers to a prompt, and one for the verdict on each distinct answer.
-    assert served(engine) - before == 80 + verdicts
+    # One request for both answers to a prompt, and one for the verdict on each distinct answer;
+    # before them the candidate's and the judge's server are asked what they can do.
+    assert served(engine) - before == 80 + verdicts + 2 * PROBES
