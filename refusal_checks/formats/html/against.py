@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refusal_checks import offenders
 from refusal_checks.gate import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.outcome import Limits
@@ -25,13 +26,9 @@ def counts_against(verdict: Verdict, answers: Sequence[Record]) -> bool:
     if low is None or not _looks_at(gate, answers[0]):
         return False
     score = metric.score(answers)
-    if score is None:
-        return False
-    if metric.counts is not None:
-        return metric.counts(score) is not low
     bound = gate.minimum if low else gate.maximum
     assert bound is not None, "the side is that of a bound"
-    return score < bound if low else score > bound
+    return score is not None and offenders.counts_against(metric, score, bound, low)
 
 
 def _too_low(verdict: Verdict) -> bool | None:
