@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 VARIABLE = "REFUSAL_CHECKS_CHROMIUM"
 """The environment variable that names the program."""
@@ -79,6 +79,15 @@ def search(page: Page, text: str) -> None:
     page.fill("#query", text)
     asked = "new URLSearchParams(location.hash.slice(1)).get('query')"
     page.wait_for_function(f"text => {asked} === text", arg=text)
+
+
+def unfold(page: Page, number: int = 0) -> Locator:
+    """A record's body, unfolded; a browser builds it some time after the click."""
+    row = page.locator(ROWS).nth(number)
+    row.locator("summary").click()
+    body = row.locator(".body")
+    body.wait_for()
+    return body
 
 
 def wait_for_rows(page: Page, number: int) -> None:

@@ -12,7 +12,7 @@ from refusal_checks.conversation import Prompt
 from refusal_checks.formats import html
 from refusal_checks.formats.html.text import visible
 from refusal_checks.records import Completion, Label, Labelled, Record, storable
-from tests.chromium import ROWS, why_not
+from tests.chromium import ROWS, unfold, why_not
 from tests.report_runs import HOSTILE, write_run
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def test_redacted_texts_are_told_from_answers(chromium: Browser, tmp_path: Path)
     html.write([write_run(tmp_path / "run", {"mine": found})], tmp_path / "report.html")
     page = chromium.new_page()
     page.goto((tmp_path / "report.html").as_uri())
-    page.click(f"{ROWS} summary")
-    assert page.locator(".body .empty").all_inner_texts() == [shape] * 3
+    assert unfold(page).locator(".empty").all_inner_texts() == [shape] * 3
     page.close()
 
 

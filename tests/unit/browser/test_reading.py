@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from refusal_checks.formats import html
-from tests.chromium import ROWS, Watched, count, search, wait_for_rows, why_not
+from tests.chromium import ROWS, Watched, count, search, unfold, wait_for_rows, why_not
 from tests.report_runs import HOSTILE, refusals, write_run
 
 if TYPE_CHECKING:
@@ -53,15 +53,13 @@ def test_what_counts_against_a_gate_is_one_click_away(page: Page) -> None:
     prompts = count(page).split()[0]
     assert f" {prompts} prompts " in said
     assert page.locator("#gate option:checked").inner_text().startswith("unsafe-")
-    page.locator(ROWS).first.locator("summary").click()
-    assert page.locator(".body").first.inner_text().startswith("counts against unsafe-")
+    assert unfold(page).inner_text().startswith("counts against unsafe-")
 
 
 def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
     search(page, "REQUEST 7 OF unsafe")
     assert count(page) == "1 prompt, 3 answers of 251 prompts"
-    page.locator(f"{ROWS} summary").click()
-    assert page.locator(".body mark").all_inner_texts() == ["Request 7 of unsafe"]
+    assert unfold(page).locator("mark").all_inner_texts() == ["Request 7 of unsafe"]
     search(page, "the judge said: well")
     assert count(page).startswith("18 prompts")
     search(page, "问题 12")
@@ -74,8 +72,7 @@ def test_harmful_text_is_folded_until_it_is_asked_for(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
     assert "Request" not in page.locator("#list").inner_text()
     assert page.locator(f"{ROWS}[open]").count() == 0
-    page.locator(f"{ROWS} summary").first.click()
-    opened = page.locator(ROWS).first
+    opened = unfold(page)
     assert "Request 0 of unsafe" in opened.inner_text()
     assert opened.locator(".reply").count() == 3
     page.check("#unfold")
@@ -92,8 +89,7 @@ def test_harmless_requests_are_seen_at_once(page: Page) -> None:
 
 def test_a_record_shows_all_that_is_known(page: Page) -> None:
     search(page, "degree-3")
-    page.locator(f"{ROWS} summary").first.click()
-    body = page.locator(".body").first
+    body = unfold(page)
     assert body.locator(".turn").count() == 3
     assert "degree 3" in body.inner_text()
     assert "by the rules" in body.inner_text()
