@@ -141,9 +141,16 @@ function row(entry) {
     block("span", "snippet", snippet.replaceAll("\n", " ")),
     make("span", "score", entry.score === null ? "" : `${entry.score < 0 ? "" : "+"}${entry.score.toFixed(2)}`)));
   const fill = () => { if (node.open && !node.querySelector(".body")) node.append(body(entry)); };
-  node.addEventListener("toggle", fill);
+  node.addEventListener("toggle", () => { fill(); reachable(node); });
   if (unfold) { node.open = true; fill(); }
   return node;
+}
+
+// What is too large scrolls in its own place, and the keyboard must get there.
+function reachable(within) {
+  for (const node of within.querySelectorAll(".text, .tall, .scroll")) {
+    if (node.scrollHeight > node.clientHeight || node.scrollWidth > node.clientWidth) node.tabIndex = 0;
+  }
 }
 
 function body(entry) {
