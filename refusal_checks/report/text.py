@@ -48,6 +48,27 @@ def _indentation(line: str) -> str:
     return " " * (len(line) - len(line.lstrip(" ")))
 
 
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes; East Asian characters take two."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """As much of a text as fits so many columns; what is cut is shown by an ellipsis."""
+    from rich.cells import set_cell_size
+
+    return text if columns(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def padded(text: str, width: int) -> str:
+    """The text in exactly so many columns, cut where it is too long."""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(cut(text, width), width)
+
+
 def wrapped(line: str, width: int) -> list[str]:
     """A harmless line as several of limited width; what a break puts at a start is no command.
 

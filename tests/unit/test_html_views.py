@@ -208,6 +208,16 @@ def test_the_baseline_is_another(records: Many) -> None:
     assert [point.name for point in alone.points] == ["m"]
 
 
+def test_models_of_one_folder_are_told_apart(records: Many) -> None:
+    names = [f"/models/checkpoints/the-long-name-of-a-run/checkpoint-{n}" for n in (100, 200)]
+    found = scatter([(name, both(records, "C C C R", "R C C C", "R C")) for name in names])
+    assert found
+    labels = [point.label for point in found.points]
+    assert labels[::2] == ["baseline", "baseline"]
+    assert [label[-14:] for label in labels[1::2]] == ["checkpoint-100", "checkpoint-200"]
+    assert max(map(len, labels)) <= 28
+
+
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
     run = both(records, "C C", "C C", "R R")
     del run.verdicts[SAFE.id]
