@@ -13,6 +13,7 @@ from pkgutil import iter_modules
 import typer
 
 from refusal_checks.errors import RefusalChecksError, UserError
+from refusal_checks.report.text import clean_lines
 
 EXIT_USER = 4
 """Exit code where something that the user gave is wrong, as pytest's own for usage errors."""
@@ -40,5 +41,5 @@ def main() -> None:
     try:
         application()(prog_name="refusal-checks")
     except RefusalChecksError as fault:
-        print(f"refusal-checks: {fault}", file=sys.stderr)
+        print(clean_lines(f"refusal-checks: {fault}"), file=sys.stderr)
         sys.exit(EXIT_USER if isinstance(fault, UserError) else 1)

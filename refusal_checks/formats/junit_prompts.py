@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.benchmarks import Kind
+from refusal_checks.board import write_text
 from refusal_checks.finding import select
 from refusal_checks.gates import Gate
 from refusal_checks.metrics import METRICS, by_prompt
@@ -52,7 +53,7 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
         for run, summary, name in zip(runs, summaries, names, strict=True)
         for benchmark in summary.benchmarks
     ]
-    path.write_text(to_xml_report_string(suites, prettyprint=False), encoding="utf-8")
+    write_text(path, to_xml_report_string(suites, prettyprint=False))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refusal_checks.progress import Progress
 from refusal_checks.report import progress as report
 from refusal_checks.report.screen import Screen
+from refusal_checks.report.text import clean_lines
 
 if TYPE_CHECKING:
     import pytest
@@ -53,7 +54,7 @@ class Live:
             self._screen.open()
             self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
             self._thread.start()
-        self._screen.say(line)
+        self._screen.say(clean_lines(line))
 
     def stop(self) -> None:
         """Show nothing any more; does nothing again."""
