@@ -38,8 +38,8 @@ class Live:
         self._screen = Screen(reporter) if reporter and config.option.verbose >= 0 else None
         self._colour = bool(reporter and reporter.hasmarkup)
         # What a test prints, or a debugger, moves the cursor and nobody knows where to.
-        option = config.option
-        printed = option.capture == "no" or option.usepdb or option.trace
+        debugged = any(config.getoption(name, False) for name in ("usepdb", "trace"))
+        printed = debugged or config.getoption("capture", "no") == "no"
         self._bars = not printed and os.environ.get("TERM", "dumb") != "dumb"
         self._source = source
         self._pace = report.Pace()
