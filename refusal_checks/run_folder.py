@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -61,7 +62,7 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def of(cls, path: Path) -> RunFolder:
+    def of(cls, path: Path) -> Self:
         """The folder of a run that is named by it or by its ``summary.json``."""
         return cls(path.parent if path.name == "summary.json" else path)
 
