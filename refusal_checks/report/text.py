@@ -39,13 +39,13 @@ def clean_lines(text: str, limit: int = 2000) -> str:
     """Several harmless lines, for example of a log; their indentation is kept.
 
     Args:
-        limit: characters of a line that are kept.
+        limit: characters of a line that are kept, and most of its indentation.
     """
-    return "\n".join(_indentation(line) + clean(line, limit) for line in text.split("\n"))
+    return "\n".join(_indentation(line, limit) + clean(line, limit) for line in text.split("\n"))
 
 
-def _indentation(line: str) -> str:
-    return " " * (len(line) - len(line.lstrip(" ")))
+def _indentation(line: str, most: int) -> str:
+    return " " * min(most, len(line) - len(line.lstrip(" ")))
 
 
 def columns(text: str) -> int:

@@ -189,6 +189,7 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(
     for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%", "answer 0 (C)"):
         assert part in shown
     assert page.count("<details>") == 1
+    assert "\n     answer: answer 0" in page
 
 
 def test_a_huge_summary_is_cut_before_github_refuses_it(records: Many, tmp_path: Path) -> None:

@@ -64,6 +64,9 @@ def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
     assert count(page).startswith("18 prompts")
     search(page, "问题 12")
     assert count(page).startswith("1 prompt,")
+    search(page, "answer 3 of the book")
+    assert count(page).startswith("1 prompt,")
+    assert unfold(page).locator("mark").count() == 1
     search(page, "a.c*(nothing)[")
     assert count(page) == "No record is like that."
 

@@ -62,6 +62,7 @@ const turnsOf = (entry) => typeof entry.turns === "string" ? [["user", entry.tur
 function* texts(entry) {
   yield entry.id;
   for (const [, text] of turnsOf(entry)) yield text;
+  if (entry.reference) yield entry.reference;
   for (const [text, [, category, rationale], , votes] of entry.answers) {
     if (text) yield text;
     if (category) yield category;
@@ -164,7 +165,7 @@ function body(entry) {
       make("div", "role", make("strong", "", role === "user" ? "Prompt" : visible(role))),
       block("div", "text", text, pattern)));
   }
-  if (entry.reference) node.append(block("p", "of", `reference: ${entry.reference}`));
+  if (entry.reference) node.append(block("p", "of", `reference: ${entry.reference}`, pattern));
   entry.answers.forEach((_, n) => node.append(reply(entry, n)));
   return node;
 }
