@@ -17,6 +17,7 @@ from refusal_checks.report.summary import RunSummary
 from refusal_checks.report.table import Row
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
+from refusal_checks.trust import Check
 
 OPTION = ""
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -52,6 +53,7 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     failed = sum(not verdict.passed for verdict in verdicts)
     errors = sum(len(run.errors) for run in runs)
     said = [f"{failed} failed"] * bool(failed) + [f"{errors} not evaluated"] * bool(errors)
+    said += ["judge not trusted"] * bool(_distrusted(runs))
     yield f"## Refusal checks: {', '.join(said) or 'passed'}, {len(verdicts) + errors} gates"
     yield ""
     for run in runs:
@@ -61,10 +63,18 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
             yield f"- {code(run.failure, 1000)}"
         for note in run.notes:
             yield f"- {code(note)}"
+    for check in _distrusted(runs):
+        yield f"- {code(check.headline)}"
     yield ""
     rows = table.rows(runs)
     yield from markdown.table(table.HEADER, map(_cells, rows))
     yield ""
+
+
+def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:
+    """The checks that a judge failed, those that several runs share once."""
+    checks = (check for run in runs if run.judge for check in run.judge.checks)
+    return list({check.headline: check for check in checks if not check.passed}.values())
 
 
 def _cells(row: Row) -> list[str]:
@@ -95,6 +105,8 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
 
 
 def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
+    for check in _distrusted(runs):
+        yield f"test_judge[{check.figure}]", check.headline
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
         for id, verdict in run.verdicts.items():
             if not verdict.passed:

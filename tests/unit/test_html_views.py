@@ -10,6 +10,7 @@ import pytest
 from refusal_checks.comparison import Earlier
 from refusal_checks.formats.html import charts
 from refusal_checks.formats.html.answer import shipping
+from refusal_checks.formats.html.facts import facts
 from refusal_checks.formats.html.gates import rows
 from refusal_checks.formats.html.scatter import scatter
 from refusal_checks.gate import Verdict, decide
@@ -235,3 +236,11 @@ def test_good_runs_are_seen_from_near(records: Many) -> None:
     assert found
     assert found.top == 0.05
     assert found.x(1.0) == 250
+
+
+def test_every_fact_of_a_manifest_has_words() -> None:
+    manifest = {"a": {"b": "", "c": [1, 2], "d": {}, "e": {"f": 0}}, "g": None}
+    assert facts(manifest) == {
+        "a": [("b", "none"), ("c", "1, 2"), ("d", "none"), ("e › f", "0")],
+        "g": [("", "none")],
+    }

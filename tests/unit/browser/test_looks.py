@@ -125,6 +125,19 @@ def test_a_narrow_screen_shows_candidates_whole_and_records_in_two_lines(page: P
     assert lines == 2
 
 
+def test_a_narrow_screen_shows_the_manifest_whole(chromium: Browser, tmp_path: Path) -> None:
+    platform = {"platform": "Linux-6.18.44-fc-v01-x86_64-with-glibc2.36"}
+    manifest = {"candidate": "m", "judge": "j", "a long name of its own": {"hardware": platform}}
+    run = write_run(tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest)
+    html.write([run], tmp_path / "report.html")
+    page = chromium.new_page(viewport={"width": 360, "height": 800})
+    page.goto((tmp_path / "report.html").as_uri())
+    value = page.get_by_text(platform["platform"])
+    assert value.evaluate("node => node.getBoundingClientRect().height") < 60
+    assert value.evaluate("node => node.getBoundingClientRect().right") <= 360
+    page.close()
+
+
 def test_without_scripts_all_but_the_records_is_there(chromium: Browser, file: Path) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
