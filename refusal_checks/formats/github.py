@@ -32,17 +32,18 @@ ANNOTATIONS = 10
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Append to the step's summary; see ``formats.Format``."""
-    text = "\n".join(_within([run.summary() for run in runs]))
+    summaries = [run.summary() for run in runs]
     with path.open("ab") as file:
+        text = "\n".join(_within(summaries, LARGEST - file.tell()))
         file.write(text.encode("utf-8", "replace") + b"\n")
 
 
-def _within(runs: Sequence[RunSummary]) -> Iterator[str]:
-    """Lines of the summary, as many as GitHub takes."""
+def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
+    """Lines of the summary, as many as fit into so many bytes."""
     size = 0
     for section in (list(_head(runs)), *_details(runs)):
         size += sum(len(line.encode()) + 1 for line in section)
-        if size > LARGEST:
+        if size > most:
             yield "More is in the run's folder: this is all that fits here."
             return
         yield from section
