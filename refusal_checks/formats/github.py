@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from refusal_checks.gate import Verdict
@@ -41,7 +41,7 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
     """Lines of the summary, as many as fit into so many bytes."""
     size = 0
-    for section in (list(_head(runs)), *_details(runs)):
+    for section in chain([list(_head(runs))], _details(runs)):
         size += sum(len(line.encode()) + 1 for line in section)
         if size > most:
             yield "More is in the run's folder: this is all that fits here."
