@@ -191,6 +191,8 @@ class Run:
             self._store.close()
         self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+        if not (self._is_complete or self.summary.failure):
+            self.summary.failure = reason(asyncio.CancelledError())
         self.board.close()
         try:
             RunFolder(self.folder).write_summary(self._redaction.summary(self.summary))
@@ -237,6 +239,8 @@ class Run:
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        if self._closed:  # before there was a loop to tell it to
+            raise asyncio.CancelledError
         engines = self._parts.engines
         async with AsyncExitStack() as stack:
             for client in engines.clients:
