@@ -16,6 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from refusal_checks.candidates import Answer, Candidate
 from refusal_checks.conversation import Prompt
+from refusal_checks.errors import first_of
 from refusal_checks.judges.base import Judge
 from refusal_checks.panel import combine
 from refusal_checks.plan import Judges, Plan, unusable, verdict_key
@@ -79,9 +80,12 @@ class Evaluation:
         self, work: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
     ) -> None:
         queue = ((name, prompt) for name, prompts in self._plan.items() for prompt in prompts)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._in_flight):
-                group.create_task(work(queue))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._in_flight):
+                    group.create_task(work(queue))
+        except BaseExceptionGroup as faults:
+            raise first_of(faults) from None
 
     async def _ask(self, queue: Iterator[tuple[str, Prompt]]) -> None:
         for name, prompt in queue:

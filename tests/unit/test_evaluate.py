@@ -212,9 +212,8 @@ def test_a_fault_that_is_no_single_answer_s_ends_the_evaluation(tmp_path: Path) 
         async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
             raise OSError("disk full")
 
-    with pytest.raises(BaseExceptionGroup) as caught:
+    with pytest.raises(OSError, match="disk full"):
         evaluate(Speaker(), Broken(), tmp_path)
-    assert caught.group_contains(OSError, match="disk full")
 
 
 OVERLAPPING: Plan = {"part": PROMPTS[:4], "whole": PROMPTS}
