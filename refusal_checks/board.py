@@ -82,7 +82,8 @@ class Board:
     def fail(self, reason: str) -> None:
         """Publish that the evaluation has ended without what is still waited for.
 
-        On a full disk the reserve's place is used, since tests would wait for ever otherwise.
+        On a full disk the reserve's place is used, since tests would wait for ever otherwise; a
+        longer reason is cut there, perhaps within a character.
         """
         data = reason.encode("utf-8", "replace")
         try:
@@ -142,7 +143,7 @@ class Board:
             if found is not None:
                 return found
             if self._failure.exists():
-                raise EvaluationError(self._failure.read_text(encoding="utf-8"))
+                raise EvaluationError(self._failure.read_text("utf-8", errors="replace"))
             if not alive:
                 raise EvaluationError("the process that owns this run has ended")
             time.sleep(POLL)

@@ -100,8 +100,8 @@ def test_a_reason_is_published_on_a_full_disk_too(tmp_path: Path) -> None:
     with limited_to(size):
         with pytest.raises(OSError, match="large"):
             board.post_judge(JudgeOutcome(idle="x" * 2 * size))
-        board.fail("the disk is full: " + "x" * 2 * size)
-    with pytest.raises(EvaluationError, match="the disk is full: xxx"):
+        board.fail("the disk is full: " + "█" * size)
+    with pytest.raises(EvaluationError, match="the disk is full: ███"):
         board.wait("mine", "gate", lambda: True)
     board.close()
     assert not (tmp_path / "run" / "reserve").exists()
