@@ -97,17 +97,17 @@ class Evaluation:
             done, looks = self._records[name], self._looks[name]
             if not looks.start():
                 continue
-            done[prompt.id] = await _despite_warnings(self._evaluate, name, prompt)
+            answers = await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
+            done[prompt.id] = await _despite_warnings(self._judged, name, prompt, answers)
             self._progress.judged(name, done[prompt.id])
             if looks.complete(done):
                 self._progress.finished(name)
                 prompts = self._plan[name]
                 self._finished(name, [r for p in prompts if p.id in done for r in done[p.id]])
 
-    async def _evaluate(self, name: str, prompt: Prompt) -> list[Record]:
+    async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
         judges = self._judges[name]
-        answers = await self._answers(prompt)
-        self._progress.answered(name)
         stored = self._stored_verdicts(judges, prompt, answers)
         return await asyncio.gather(
             *(self._record(judges, prompt, *found, stored) for found in enumerate(answers))

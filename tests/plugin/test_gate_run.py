@@ -200,13 +200,13 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(
         from refusal_checks.evaluate import Evaluation
 
         pytest_plugins = ["refusal_checks.plugin"]
-        evaluate = Evaluation._evaluate
+        judged = Evaluation._judged
 
-        async def warning(self, name, prompt):
+        async def warning(*args):
             warnings.warn("of a library", DeprecationWarning)
-            return await evaluate(self, name, prompt)
+            return await judged(*args)
 
-        Evaluation._evaluate = warning
+        Evaluation._judged = warning
         """
     )
     run_gate("-k", "smoke_safe").assert_outcomes(passed=1)

@@ -15,6 +15,7 @@ from refusal_checks.candidates import Answer
 from refusal_checks.conversation import Prompt
 from refusal_checks.evaluate import Evaluation
 from refusal_checks.plan import Pending, Plan, pending, unusable
+from refusal_checks.progress import Progress
 from refusal_checks.records import (
     Completion,
     Invalid,
@@ -94,7 +95,12 @@ def panel(readers: Readers) -> tuple[Reader, ...]:
 
 
 def evaluate(
-    speaker: Speaker, reader: Readers, path: Path, in_flight: int = 3, plan: Plan = PLAN
+    speaker: Speaker,
+    reader: Readers,
+    path: Path,
+    in_flight: int = 3,
+    plan: Plan = PLAN,
+    progress: Progress | None = None,
 ) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
 
@@ -104,7 +110,15 @@ def evaluate(
 
     judges = dict.fromkeys(plan, panel(reader))
     with Store(path / "store.sqlite") as store:
-        work = Evaluation(plan, speaker, judges, store, in_flight=in_flight, finished=finished)
+        work = Evaluation(
+            plan,
+            speaker,
+            judges,
+            store,
+            in_flight=in_flight,
+            finished=finished,
+            progress=progress,
+        )
         asyncio.run(work.run())
     return found
 
@@ -289,8 +303,11 @@ def test_a_verdict_that_a_warning_broke_off_is_asked_for_again(tmp_path: Path) -
                 raise DeprecationWarning("pytest made an error of it")
             return await super().judge(prompt, completion)
 
-    found = evaluate(Speaker(), Warned(), tmp_path)
+    progress = Progress()
+    found = evaluate(Speaker(), Warned(), tmp_path, progress=progress)
     assert {type(record.judgement) for record in found["first"]} == {Labelled}
+    counts = [(count.answered, count.judged) for count in progress.benchmarks.values()]
+    assert counts == [(4, 4), (2, 2)]
 
 
 def three(fails: bool = False) -> tuple[Reader, Reader, Reader]:
