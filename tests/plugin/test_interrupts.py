@@ -14,7 +14,7 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import well_behaved
-from tests.plugin.processes import wait_until
+from tests.plugin.processes import lives, wait_until
 
 SLOW = ("--samples", "2", "--in-flight", "4", "-k", "smoke_unsafe")
 
@@ -45,7 +45,7 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
             interrupt(session)
             said = session.communicate()[0]
         assert session.returncode == 2, said
-        assert not [process for process in started if process.is_running()], said
+        assert wait_until(lambda: not any(map(lives, started))), said
         assert "Traceback" not in said
         done = re.search(r"smoke_unsafe: (\d+) of 80 prompts answered, (\d+) judged", said)
         assert done, said

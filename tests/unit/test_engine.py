@@ -262,15 +262,19 @@ time.sleep(600)
 """
 
 
+def cores(tag: str) -> list[psutil.Process]:
+    """Those of the running processes that call themselves engine processes."""
+    return [process for process in running(tag) if "EngineCore" in process.info["cmdline"][0]]
+
+
 def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
     server = make(lambda port: [sys.executable, "-c", CORE.format(tag=tag), tag])
     server.launch()
-    assert wait_until(lambda: any("EngineCore" in p.cmdline()[0] for p in running(tag)))
+    assert wait_until(lambda: bool(cores(tag)))
     time.sleep(2 * guard.WATCH)
     assert server.is_running()
-    for process in running(tag):
-        if "EngineCore" in process.cmdline()[0]:
-            process.kill()
+    for process in cores(tag):
+        process.kill()
     assert wait_until(lambda: not server.is_running())
-    assert running(tag) == []
+    assert wait_until(lambda: running(tag) == [])
     assert "a process VLLM::EngineCore has ended" in server.log.read_text()
