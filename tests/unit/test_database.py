@@ -222,6 +222,13 @@ def test_a_folder_that_cannot_be_made_is_named(write: Write) -> None:
     assert_names_the_remedy(caught.value, path)
 
 
+def test_a_path_that_leads_in_circles_is_named(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / "loop" / "store.sqlite")
+    assert_names_the_remedy(caught.value, tmp_path / "loop" / "store.sqlite")
+
+
 def test_a_folder_in_the_files_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         Store(tmp_path)
