@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -96,7 +97,8 @@ class Board:
 
     def close(self) -> None:
         """End: nothing more will be published."""
-        self._reserve.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that could not be made has none
+            self._reserve.unlink()
 
     def outcomes(self, benchmark: str) -> dict[str, Outcome] | None:
         """The outcomes of a benchmark's gates, None while it is not complete."""

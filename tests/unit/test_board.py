@@ -111,3 +111,4 @@ def test_a_folder_that_cannot_be_written_is_the_user_s_to_mend(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file/run: cannot be written: Not a directory"):
         Board(tmp_path / "file" / "run").open({})
+    Board(tmp_path / "file" / "run").close()
