@@ -224,3 +224,28 @@ def test_the_summary_file_and_the_manifest(run_gate: RunGate, pytester: pytest.P
     assert summary["manifest"]["data"]["smoke_safe"]["prompts"] == 80
     assert summary["benchmarks"]["smoke_safe"]["groups"]["language"]["zh"]["rejection_rate"]
     assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
+
+
+@pytest.mark.parametrize("lost", ["post", "post_judge"])
+def test_what_cannot_be_published_is_an_error_that_says_why(
+    run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...], lost: str
+) -> None:
+    pytester.makeconftest(
+        f"""
+        import pytest
+        from refusal_checks.board import Board, Outcome
+
+        pytest_plugins = ["refusal_checks.plugin"]
+
+        def full(own, *args):
+            raise OSError(28, "No space left on device", "the disk")
+
+        Board.{lost} = full
+        """
+    )
+    judge = "[judge]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
+    with (pytester.path / "thresholds" / "default.toml").open("a") as file:
+        file.write(judge)
+    result = run_gate("-k", "smoke_safe", *mode)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the disk: No space left on device; see to that*"])
