@@ -72,8 +72,16 @@ class Board:
             raise UserError(f"{self.folder}: cannot be written: {fault.strerror}") from None
 
     def provenance(self) -> dict[str, str]:
-        """Where the run's figures come from, by name."""
-        return _PROVENANCE.validate_json((self.folder / "provenance.json").read_bytes())
+        """Where the run's figures come from, by name.
+
+        Raises:
+            EvaluationError: the folder was taken away while the run went on.
+        """
+        path = self.folder / "provenance.json"
+        try:
+            return _PROVENANCE.validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise EvaluationError(f"{path}: removed while the run went on; run it again") from None
 
     def post(self, benchmark: str, outcomes: Mapping[str, Outcome]) -> None:
         """Publish the outcomes of a benchmark's gates, by gate id."""

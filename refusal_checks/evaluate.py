@@ -97,7 +97,7 @@ class Evaluation:
             done, looks = self._records[name], self._looks[name]
             if not looks.start():
                 continue
-            answers = await _despite_warnings(self._answers, prompt)
+            answers: list[Answer] = await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
             done[prompt.id] = await _despite_warnings(self._judged, name, prompt, answers)
             self._progress.judged(name, done[prompt.id])

@@ -80,6 +80,9 @@ def test_what_the_owner_posts_just_before_it_ends_is_read(board: Board) -> None:
 def test_provenance_survives(board: Board) -> None:
     board.open({"candidate": "模型", "judge": "x"})
     assert board.provenance() == {"candidate": "模型", "judge": "x"}
+    (board.folder / "provenance.json").unlink()
+    with pytest.raises(EvaluationError, match=r"provenance\.json: removed while the run went on"):
+        board.provenance()
 
 
 @contextmanager
