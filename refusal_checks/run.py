@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import threading
@@ -229,7 +230,15 @@ class Run:
                 asyncio.run(self._evaluate())
         except BaseException as fault:
             if not self._is_complete:  # it may be stopped as soon as all is known
-                self.fail(fault)
+                self._fail_or_end(fault)
+
+    def _fail_or_end(self, fault: BaseException) -> None:
+        """As ``fail``; where that cannot be written either, xdist's workers would wait for ever."""
+        try:
+            self.fail(fault)
+        except OSError:
+            if not self._closed:
+                _thread.interrupt_main()
 
     @property
     def _is_complete(self) -> bool:

@@ -226,6 +226,27 @@ def test_the_summary_file_and_the_manifest(run_gate: RunGate, pytester: pytest.P
     assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
 
 
+def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
+    run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from refusal_checks.board import Board
+
+        pytest_plugins = ["refusal_checks.plugin"]
+
+        def gone(own, *args):
+            raise OSError(30, "Read-only file system", "the disk")
+
+        Board.post = Board.fail = gone
+        """
+    )
+    result = run_gate(*mode)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*the disk: Read-only file system; see to that*"])
+
+
 @pytest.mark.parametrize("lost", ["post", "post_judge"])
 def test_what_cannot_be_published_is_an_error_that_says_why(
     run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...], lost: str
