@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import filesystem
+from refusal_checks.database import MEMORY
 from refusal_checks.errors import StoreError
 from refusal_checks.records import Completion, Label, Labelled
 from refusal_checks.store import Store
@@ -212,6 +213,8 @@ def test_a_store_on_a_network_file_system_has_none_and_says_so(
         assert "\n" not in store.warning
         store.add_completion("key", FULL)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+    with Store(MEMORY) as own:
+        assert own.warning == ""
     assert run_at_once(OPENER, *[[str(path.parent), str(time.time())]] * 2) == []
 
 
