@@ -210,9 +210,17 @@ class Run:
         self._parts.engines.stop()
 
     def fail(self, fault: BaseException) -> None:
-        """Publish why outcomes that are still waited for will not come."""
+        """Publish why outcomes that are still waited for will not come.
+
+        Where not even that can be written the session is interrupted, since the workers of an
+        xdist run would wait for ever.
+        """
         self.summary.failure = self._redaction.reason(fault)
-        self.board.fail(self.summary.failure)
+        try:
+            self.board.fail(self.summary.failure)
+        except OSError:
+            if not self._closed:
+                _thread.interrupt_main()
 
     def is_alive(self) -> bool:
         """Whether outcomes may still come."""
@@ -230,15 +238,7 @@ class Run:
                 asyncio.run(self._evaluate())
         except BaseException as fault:
             if not self._is_complete:  # it may be stopped as soon as all is known
-                self._fail_or_end(fault)
-
-    def _fail_or_end(self, fault: BaseException) -> None:
-        """As ``fail``; where that cannot be written either, xdist's workers would wait for ever."""
-        try:
-            self.fail(fault)
-        except OSError:
-            if not self._closed:
-                _thread.interrupt_main()
+                self.fail(fault)
 
     @property
     def _is_complete(self) -> bool:
