@@ -170,8 +170,8 @@ class Run:
             self._parts.engines.start(self._say, turn)
         finally:
             self.progress.phase = ""
-            taken = self.summary.manifest["engines"].setdefault("ready_s", [])
-            taken.append(round(time.monotonic() - begun, 1))
+        taken = self.summary.manifest["engines"].setdefault("ready_s", [])
+        taken.append(round(time.monotonic() - begun, 1))
 
     def _generated(self) -> int:
         """Tokens of all answers and verdicts so far, as the servers report them."""

@@ -53,7 +53,8 @@ class Series:
             try:
                 run.start()
             except Exception as fault:
-                run.fail(fault)
+                if not self._ended.is_set():  # else it is closing that kept it from starting
+                    run.fail(fault)
 
     def is_alive(self) -> bool:
         """Whether outcomes of any run may still come."""
