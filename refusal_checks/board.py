@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -71,8 +72,16 @@ class Board:
             raise UserError(f"{self.folder}: cannot be written: {fault.strerror}") from None
 
     def provenance(self) -> dict[str, str]:
-        """Where the run's figures come from, by name."""
-        return _PROVENANCE.validate_json((self.folder / "provenance.json").read_bytes())
+        """Where the run's figures come from, by name.
+
+        Raises:
+            EvaluationError: the folder was taken away while the run went on.
+        """
+        path = self.folder / "provenance.json"
+        try:
+            return _PROVENANCE.validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise EvaluationError(f"{path}: removed while the run went on; run it again") from None
 
     def post(self, benchmark: str, outcomes: Mapping[str, Outcome]) -> None:
         """Publish the outcomes of a benchmark's gates, by gate id."""
@@ -82,7 +91,8 @@ class Board:
     def fail(self, reason: str) -> None:
         """Publish that the evaluation has ended without what is still waited for.
 
-        On a full disk the reserve's place is used, since tests would wait for ever otherwise.
+        On a full disk the reserve's place is used, since tests would wait for ever otherwise; a
+        longer reason is cut there, perhaps within a character.
         """
         data = reason.encode("utf-8", "replace")
         try:
@@ -95,7 +105,8 @@ class Board:
 
     def close(self) -> None:
         """End: nothing more will be published."""
-        self._reserve.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that could not be made has none
+            self._reserve.unlink()
 
     def outcomes(self, benchmark: str) -> dict[str, Outcome] | None:
         """The outcomes of a benchmark's gates, None while it is not complete."""
@@ -142,7 +153,7 @@ class Board:
             if found is not None:
                 return found
             if self._failure.exists():
-                raise EvaluationError(self._failure.read_text(encoding="utf-8"))
+                raise EvaluationError(self._failure.read_text("utf-8", errors="replace"))
             if not alive:
                 raise EvaluationError("the process that owns this run has ended")
             time.sleep(POLL)

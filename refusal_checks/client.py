@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Choice:
         text: the answer, without any reasoning.
         tokens: all that were generated, 0 where the server does not say.
         mean_logprob: mean natural log-probability of the answer's own tokens, None without
-            log-probabilities.
+            log-probabilities, or with one that is infinite or no number.
         reasoning: whether there was reasoning before the answer, and whether it ended.
     """
 
@@ -279,6 +280,7 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice
     said = spoken(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
     values = answer_logprobs(listed, said)
-    mean = sum(values) / len(values) if values else None
+    mean = sum(values) / len(values) if values else math.nan
     reason = str(choice.get("finish_reason"))
-    return Choice(said.text, reason, total or len(listed), mean, said.reasoning)
+    known = mean if math.isfinite(mean) else None
+    return Choice(said.text, reason, total or len(listed), known, said.reasoning)

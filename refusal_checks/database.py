@@ -13,6 +13,9 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from refusal_checks import filesystem
 from refusal_checks.errors import StoreError
 
+MEMORY = Path(":memory:")
+"""No file at all: what is written is gone at the end."""
+
 _CHECKED = 2 * 2**30
 """Bytes of a file that is read whole when it is opened, to find damage early: a second or two."""
 
@@ -68,7 +71,7 @@ class Database:
     ) -> None:
         self.path = path
         self._format, self._tables, self._make = format, tables, create
-        kind = filesystem.kind(path)
+        kind = "" if path == MEMORY else filesystem.kind(path)
         self._network = filesystem.is_network(kind)
         self.warning = ""
         if self._network:

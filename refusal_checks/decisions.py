@@ -10,7 +10,7 @@ from refusal_checks.assembly import Parts
 from refusal_checks.board import Board, JudgeOutcome, Outcome, write_text
 from refusal_checks.comparison import Earlier
 from refusal_checks.early import EarlyStopping
-from refusal_checks.errors import EvaluationError, RefusalChecksError
+from refusal_checks.errors import EvaluationError
 from refusal_checks.finding import Rules, expected_breaches, select
 from refusal_checks.gate import Verdict, decide_all
 from refusal_checks.judge_noise import noise
@@ -58,14 +58,15 @@ class Decisions:
 
     def judge_checked(self, check: JudgeCheck) -> None:
         """Publish how the judge did on its own check."""
-        self._summary.judge = shown = self._redaction.check(check)
+        shown = self._redaction.check(check)
         self._board.post_judge(JudgeOutcome(shown))
+        self._summary.judge = shown
 
     def undecided(self, benchmark: str, reason: str) -> None:
         """Publish why a benchmark's gates have no verdict."""
         fault = EvaluationError(reason)
         gates = [gate.id for gate in self._gates if gate.benchmark == benchmark]
-        self._board.post(benchmark, {id: self._take(id, fault) for id in gates})
+        self._publish(benchmark, dict.fromkeys(gates, fault))
 
     def finished(
         self, benchmark: str, records: Sequence[Record], repeats: Sequence[Sequence[Record]] = ()
@@ -97,7 +98,7 @@ class Decisions:
             self._early.estimate if self._early and stopped else None,
         )
         noted = {id: self._with_noise(said, records, repeats) for id, said in found.items()}
-        self._board.post(benchmark, {id: self._take(id, said) for id, said in noted.items()})
+        self._publish(benchmark, noted)
         self._order()
 
     def _write(
@@ -135,13 +136,18 @@ class Decisions:
         metric, level = METRICS[found.gate.metric], self._rules.level
         return replace(found, noise=noise(metric, seen, found.estimate, level))
 
-    def _take(self, id: str, found: Verdict | RefusalChecksError) -> Outcome:
-        """Take a gate's verdict, or why there is none, into the summary."""
-        if isinstance(found, RefusalChecksError):
-            self._summary.errors[id] = str(found)
-            return Outcome(error=str(found))
-        self._summary.verdicts[id] = shown = self._redaction.verdict(found)
-        return Outcome(shown)
+    def _publish(self, benchmark: str, found: Mapping[str, Verdict | EvaluationError]) -> None:
+        """Publish verdicts of gates, or why there are none; the summary has what is published."""
+        verdicts = {
+            id: self._redaction.verdict(said)
+            for id, said in found.items()
+            if isinstance(said, Verdict)
+        }
+        errors = {id: str(said) for id, said in found.items() if isinstance(said, EvaluationError)}
+        outcomes = {id: Outcome(verdict) for id, verdict in verdicts.items()}
+        self._board.post(benchmark, outcomes | {id: Outcome(error=e) for id, e in errors.items()})
+        self._summary.verdicts |= verdicts
+        self._summary.errors |= errors
 
     def _order(self) -> None:
         """Benchmarks end in any order; the summary lists gates in the threshold files' order."""

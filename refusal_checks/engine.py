@@ -244,6 +244,8 @@ class Engine:
     def _exit_status(self) -> str:
         if self.is_running() or self._process is None or self._process.stdout is None:
             return "none, it was still running"
+        if self._process.stdout.closed:
+            return self._status or "none, it was stopped"
         self._status = self._status or self._process.stdout.read().decode()
         return self._status or "unknown, it was killed"
 

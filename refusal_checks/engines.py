@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from refusal_checks import accounts, engine
 from refusal_checks.attaching import Attaching
 from refusal_checks.client import Client
 from refusal_checks.engine import Engine, EngineSpec
-from refusal_checks.errors import EngineDiedError
+from refusal_checks.errors import EngineDiedError, EngineStartError
 from refusal_checks.identity import Model
 from refusal_checks.models import Attached, Served
 from refusal_checks.options import Options
@@ -52,6 +53,7 @@ class Engines:
         self._started: list[Engine] = []
         self._restarted: set[Engine] = set()
         self._is_closed = False
+        self._launching = threading.Lock()
         self.placement = self.place(models)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
@@ -140,7 +142,10 @@ class Engines:
     def _launch(self, group: Sequence[Engine], say: Say) -> None:
         for own in group:
             say(f"starting vLLM for {own.spec.model} (log: {own.log})")
-            own.launch()
+            with self._launching:
+                if self._is_closed:
+                    raise EngineStartError("the session has ended: no engine is started any more")
+                own.launch()
         for own in group:
             own.wait_ready(self._options.limits.start_timeout, say)
 
@@ -205,8 +210,9 @@ class Engines:
             own.stop()
 
     def close(self) -> None:
-        """Stop every engine that runs; none starts again by itself."""
-        self._is_closed = True
+        """Stop every engine that runs; none starts any more, whatever other threads are doing."""
+        with self._launching:
+            self._is_closed = True
         self.stop()
 
 

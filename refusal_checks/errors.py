@@ -65,10 +65,13 @@ class EngineDiedError(InfrastructureError):
 
 
 class EndpointError(InfrastructureError):
-    """A server answered with an error; ``status`` is the HTTP status, 0 where there was none."""
+    """A server answered with an error; ``status`` is the HTTP status, 0 where there was none.
+
+    Servers may say what cannot be encoded (lone surrogates); that is replaced.
+    """
 
     def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
+        super().__init__(message.encode("utf-8", "replace").decode("utf-8"))
         self.status = status
 
 

@@ -16,6 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from refusal_checks.candidates import Answer, Candidate
 from refusal_checks.conversation import Prompt
+from refusal_checks.errors import first_of
 from refusal_checks.judges.base import Judge
 from refusal_checks.panel import combine
 from refusal_checks.plan import Judges, Plan, unusable, verdict_key
@@ -79,9 +80,12 @@ class Evaluation:
         self, work: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
     ) -> None:
         queue = ((name, prompt) for name, prompts in self._plan.items() for prompt in prompts)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._in_flight):
-                group.create_task(work(queue))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._in_flight):
+                    group.create_task(work(queue))
+        except BaseExceptionGroup as faults:
+            raise first_of(faults) from None
 
     async def _ask(self, queue: Iterator[tuple[str, Prompt]]) -> None:
         for name, prompt in queue:
@@ -93,17 +97,17 @@ class Evaluation:
             done, looks = self._records[name], self._looks[name]
             if not looks.start():
                 continue
-            done[prompt.id] = await _despite_warnings(self._evaluate, name, prompt)
+            answers: list[Answer] = await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
+            done[prompt.id] = await _despite_warnings(self._judged, name, prompt, answers)
             self._progress.judged(name, done[prompt.id])
             if looks.complete(done):
                 self._progress.finished(name)
                 prompts = self._plan[name]
                 self._finished(name, [r for p in prompts if p.id in done for r in done[p.id]])
 
-    async def _evaluate(self, name: str, prompt: Prompt) -> list[Record]:
+    async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
         judges = self._judges[name]
-        answers = await self._answers(prompt)
-        self._progress.answered(name)
         stored = self._stored_verdicts(judges, prompt, answers)
         return await asyncio.gather(
             *(self._record(judges, prompt, *found, stored) for found in enumerate(answers))

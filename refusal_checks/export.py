@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refusal_checks.errors import DataError
 from refusal_checks.panel import word
 from refusal_checks.records import Chosen, Graded, Invalid, Judgement, Rated, Record, storable
 from refusal_checks.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import datasets
 
 Row = dict[str, Any]
 
@@ -55,18 +58,30 @@ def write(run: RunFolder, path: Path) -> int:
     }
     if path.suffix not in writers:
         raise DataError(f"{path}: name a file that ends in {' or '.join(writers)}")
-    if not run.benchmarks:
+    if next(rows(run), None) is None:
         raise DataError(f"{run.path}: this run completed no benchmark, so it has no records")
     datasets.disable_progress_bars()
     with TemporaryDirectory() as cache:  # rows go through a file there, not through memory
-        table = datasets.Dataset.from_generator(
-            rows, gen_kwargs={"run": run}, features=_features(), cache_dir=cache
-        )
+        table = _table(run, cache)
         try:
             writers[path.suffix](table)
         except OSError as fault:
             raise DataError(f"{path}: cannot be written: {fault.strerror or fault}") from None
         return len(table)
+
+
+def _table(run: RunFolder, cache: str) -> datasets.Dataset:
+    from datasets import Dataset
+    from datasets.exceptions import DatasetGenerationError
+
+    try:
+        return Dataset.from_generator(
+            rows, gen_kwargs={"run": run}, features=_features(), cache_dir=cache
+        )
+    except DatasetGenerationError as fault:
+        if isinstance(fault.__cause__, DataError):
+            raise fault.__cause__ from None
+        raise DataError(f"{run.path}: cannot be exported: {fault.__cause__ or fault}") from None
 
 
 def _features() -> Any:

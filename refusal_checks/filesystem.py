@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
@@ -27,7 +28,7 @@ def kind(path: Path) -> str:
     import psutil  # collection need not import it
 
     mounts = ((part.mountpoint, part.fstype) for part in psutil.disk_partitions(all=True))
-    return nearest(path.resolve(), mounts)
+    return nearest(Path(os.path.realpath(path)), mounts)  # resolve() refuses loops
 
 
 def nearest(path: PurePath, mounts: Iterable[tuple[str, str]]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from refusal_checks.assembly import judge_panels
 from refusal_checks.candidates import Candidate
 from refusal_checks.concurrency import prompts_at_once
+from refusal_checks.database import MEMORY
 from refusal_checks.engines import Engines
 from refusal_checks.evaluate import Evaluation
 from refusal_checks.options import Options
@@ -55,9 +56,9 @@ class Judging:
         Raises:
             EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
         """
-        options, folder = self._options, self._options.store
+        options = self._options
         found: dict[str, Sequence[Record]] = {}
-        with Store(Path(":memory:") if options.fresh else folder) as store:
+        with Store(MEMORY if options.fresh else options.store) as store:
             if store.warning:
                 self._say(store.warning)
             todo = pending(self._plan, self._candidate, self.judges, store)

@@ -35,13 +35,16 @@ class Pending:
 
 
 def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> Pending:
-    """Count the work that a plan leaves to do; the store notes what the plan needs of it."""
+    """Count the work that a plan leaves to do.
+
+    The store notes what the plan needs of it, before that is looked up: what is counted as there,
+    nobody drops any more.
+    """
     missing: set[str] = set()
-    found: set[str] = set()
     wanted: dict[Hashable, str] = {}
     for name, prompts in plan.items():
+        store.use(key for prompt in prompts for key in candidate.keys(prompt))
         known = candidate.known(prompts, store)
-        found.update(known)
         asked = [judge for judge in judges[name] if judge.identity is not None]
         for prompt in prompts:
             keys = candidate.keys(prompt)
@@ -55,8 +58,9 @@ def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> P
             for judge in asked:
                 wanted |= {(judge.identity, key): judge.name for key in absent}
                 wanted |= {verdict_key(judge, prompt, text): judge.name for text in usable}
-    stored = store.judged(key for key in wanted if isinstance(key, str))
-    store.use([*found, *stored])
+    keys = [key for key in wanted if isinstance(key, str)]
+    store.use(keys)
+    stored = store.judged(keys)
     unread = {key: judge for key, judge in wanted.items() if key not in stored}
     return Pending(len(missing), len(unread), frozenset(unread.values()))
 

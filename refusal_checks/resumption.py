@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,8 @@ Conditions = Mapping[str, str]
 LOOKED_AT = 20
 """Most earlier runs that are compared."""
 
-
-_NEEDED = {
-    *("candidate", "models", "sampling", "multiple_choice"),
-    *("judge_prompts", "judge_sampling", "data"),
-}
-"""Of a manifest."""
+_FOREIGN = (LookupError, TypeError, ValueError, AttributeError)
+"""What reading a manifest of another version raises."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +82,9 @@ def _completed(folder: Path) -> Iterator[tuple[Path, Manifest, frozenset[str]]]:
     for run in reversed(runs[-LOOKED_AT:]):
         try:
             summary = json.loads((run.path / "summary.json").read_bytes())
-            manifest, completed = summary["manifest"], frozenset(summary["benchmarks"])
-        except (OSError, ValueError, TypeError, KeyError):
+            yield run.path, summary["manifest"], frozenset(summary["benchmarks"])
+        except (OSError, *_FOREIGN):
             continue  # a run that was killed, or of another version
-        if manifest.keys() >= _NEEDED:
-            yield run.path, manifest, completed
 
 
 def _nearest(
@@ -99,11 +94,11 @@ def _nearest(
     prompts: Sequence[Prompt],
 ) -> Difference | None:
     """The difference from the run that this one is most like, the later one of several."""
-    differences = [
-        _difference(path, then, manifest, name, prompts)
-        for path, then, completed in earlier
-        if name in completed
-    ]
+    differences = []
+    for path, then, completed in earlier:
+        if name in completed:
+            with suppress(*_FOREIGN):
+                differences.append(_difference(path, then, manifest, name, prompts))
     return min(differences, key=lambda difference: difference.size, default=None)
 
 

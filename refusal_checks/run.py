@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import threading
@@ -169,8 +170,8 @@ class Run:
             self._parts.engines.start(self._say, turn)
         finally:
             self.progress.phase = ""
-            taken = self.summary.manifest["engines"].setdefault("ready_s", [])
-            taken.append(round(time.monotonic() - begun, 1))
+        taken = self.summary.manifest["engines"].setdefault("ready_s", [])
+        taken.append(round(time.monotonic() - begun, 1))
 
     def _generated(self) -> int:
         """Tokens of all answers and verdicts so far, as the servers report them."""
@@ -191,6 +192,8 @@ class Run:
             self._store.close()
         self.summary.manifest |= self._parts.engines.account()
         self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+        if not (self._is_complete or self.summary.failure):
+            self.summary.failure = reason(asyncio.CancelledError())
         self.board.close()
         try:
             RunFolder(self.folder).write_summary(self._redaction.summary(self.summary))
@@ -207,9 +210,17 @@ class Run:
         self._parts.engines.stop()
 
     def fail(self, fault: BaseException) -> None:
-        """Publish why outcomes that are still waited for will not come."""
+        """Publish why outcomes that are still waited for will not come.
+
+        Where not even that can be written the session is interrupted, since the workers of an
+        xdist run would wait for ever.
+        """
         self.summary.failure = self._redaction.reason(fault)
-        self.board.fail(self.summary.failure)
+        try:
+            self.board.fail(self.summary.failure)
+        except OSError:
+            if not self._closed:
+                _thread.interrupt_main()
 
     def is_alive(self) -> bool:
         """Whether outcomes may still come."""
@@ -237,6 +248,8 @@ class Run:
 
     async def _evaluate(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        if self._closed:  # before there was a loop to tell it to
+            raise asyncio.CancelledError
         engines = self._parts.engines
         async with AsyncExitStack() as stack:
             for client in engines.clients:

@@ -19,8 +19,9 @@ _NAME = re.compile(r"(\d{8}-\d{6})-\d+(-\d+)?")
 
 def all_runs(root: Path) -> list[RunFolder]:
     """The runs of a project, the oldest first; none where there is no such folder."""
-    found = [path for path in root.glob("*") if _NAME.fullmatch(path.name) and path.is_dir()]
-    return [RunFolder(path) for path in sorted(found, key=lambda path: _order(path.name))]
+    paths = ((_order(path.name), path) for path in root.glob("*"))
+    found = [(order, path) for order, path in paths if order and path.is_dir()]
+    return [RunFolder(path) for _, path in sorted(found)]
 
 
 def find(name: str, root: Path) -> RunFolder:
@@ -48,12 +49,18 @@ def find(name: str, root: Path) -> RunFolder:
 
 def started(run: RunFolder) -> datetime:
     """When a run started, in local time, which its folder's name tells."""
-    return _order(run.path.name)[0]
+    order = _order(run.path.name)
+    assert order, run.path
+    return order[0]
 
 
-def _order(name: str) -> tuple[datetime, int]:
+def _order(name: str) -> tuple[datetime, int] | None:
     """What ids sort by: the time, then the number among the candidates of one session."""
     found = _NAME.fullmatch(name)
-    assert found, name
-    number = int((found[2] or "-0")[1:])
-    return datetime.strptime(found[1], "%Y%m%d-%H%M%S"), number
+    if not found:
+        return None
+    try:
+        time = datetime.strptime(found[1], "%Y%m%d-%H%M%S")
+    except ValueError:  # digits that are no date
+        return None
+    return time, int((found[2] or "-0")[1:])

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from itertools import pairwise
 
-from refusal_checks.errors import RefusalChecksError
 from refusal_checks.progress import Progress
 from refusal_checks.run import Run
 
@@ -53,8 +52,9 @@ class Series:
             self._turn += 1
             try:
                 run.start()
-            except RefusalChecksError as fault:
-                run.fail(fault)
+            except Exception as fault:
+                if not self._ended.is_set():  # else it is closing that kept it from starting
+                    run.fail(fault)
 
     def is_alive(self) -> bool:
         """Whether outcomes of any run may still come."""

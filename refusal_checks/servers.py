@@ -75,4 +75,4 @@ class Servers(Protocol):
         """Stop every engine that runs."""
 
     def close(self) -> None:
-        """Stop every engine that runs; none starts again by itself."""
+        """Stop every engine that runs; none starts any more."""

@@ -140,8 +140,8 @@ class Store:
     def drop(self, since: float, keep: Collection[str] = ()) -> None:
         """Drop that part, and give its space back to the disk; see ``unused``."""
         with self._db.faults():
-            self._choose(since, keep)
-            with self._db.transaction():
+            with self._db.transaction():  # nobody needs meanwhile what was chosen
+                self._choose(since, keep)
                 for table in (*TABLES, "uses"):
                     self._db.execute(f"DELETE FROM {table} WHERE key IN unused")
             self._db.execute("VACUUM")

@@ -91,10 +91,7 @@ class Round:
         lines = chain.from_iterable(map(files.results, self._batch.results))
         reading = models.results.take(lines)
         with Store(self._store) as store:
-            try:
-                asyncio.run(self._evaluate(parts, models, store))
-            except BaseExceptionGroup as group:
-                raise _first(group) from None
+            asyncio.run(self._evaluate(parts, models, store))
         if models.asked_for_tokens:
             self._note(
                 "label probabilities come from the 20 most probable tokens: no batch has /tokenize"
@@ -148,9 +145,3 @@ def _slices(plan: Plan) -> Iterator[Plan]:
 
 def _ignore(benchmark: str, records: Iterable[Record]) -> None:
     """Nothing is decided."""
-
-
-def _first(fault: BaseException) -> BaseException:
-    while isinstance(fault, BaseExceptionGroup):
-        fault = fault.exceptions[0]
-    return fault

@@ -66,7 +66,7 @@ def export(
 def _row(run: RunFolder) -> Sequence[str]:
     """What is known of a run; its summary may be missing, or of another version."""
     summary, name = _read(run.path / "summary.json"), run.path.name
-    manifest = summary.get("manifest") or _read(run.path / "provenance.json")
+    manifest = _mapping(summary.get("manifest")) or _read(run.path / "provenance.json")
     models = (clean(str(manifest.get(which, "?")), _WIDTH) for which in ("candidate", "judge"))
     gates = _gates(summary) if summary else ("", "", "")
     return name, f"{run_folders.started(run):%Y-%m-%d %H:%M}", *models, *gates, _took(summary)
@@ -74,15 +74,19 @@ def _row(run: RunFolder) -> Sequence[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        return _mapping(json.loads(path.read_bytes()))
     except (OSError, ValueError):
         return {}
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    """What is a JSON object; an empty one in place of anything else."""
     return found if isinstance(found, dict) else {}
 
 
 def _gates(summary: dict[str, Any]) -> tuple[str, str, str]:
-    passed = [bool(found.get("passed")) for found in summary.get("verdicts", {}).values()]
-    errors = summary.get("errors", {})
+    verdicts, errors = _mapping(summary.get("verdicts")), _mapping(summary.get("errors"))
+    passed = [bool(_mapping(found).get("passed")) for found in verdicts.values()]
     return str(passed.count(True)), str(passed.count(False)), str(len(errors))
 
 
@@ -90,13 +94,13 @@ def _took(summary: dict[str, Any]) -> str:
     """How long a run took; of one that has not ended, or was stopped, that."""
     if not summary:
         return "not ended"
-    manifest = summary.get("manifest", {})
+    manifest = _mapping(summary.get("manifest"))
     try:
         ends = [datetime.fromisoformat(manifest[name]) for name in ("started", "finished")]
+        took = ends[1] - ends[0]
     except (KeyError, TypeError, ValueError):
         return "?"
-    stopped = ", stopped" if summary.get("failure") else ""
-    return f"{ends[1] - ends[0]}{stopped}"
+    return f"{took}, stopped" if summary.get("failure") else str(took)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -15,6 +15,8 @@ from refusal_checks.store import Contents, Store
 
 File = Annotated[Path, typer.Option("--store", metavar="FILE", help="The store.")]
 FILE = Path(".refusal-checks") / "store.sqlite"
+LONGEST = 36_500
+"""Most days that can be asked for; calendars end somewhere."""
 
 
 def add(app: typer.Typer) -> None:
@@ -41,7 +43,8 @@ def gc(
         typer.Option(min=1, metavar="N", help="Keep what the last N runs used (all that exist)."),
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0, metavar="D", help="Keep what the last D days used.")
+        float | None,
+        typer.Option(min=0, max=LONGEST, metavar="D", help="Keep what the last D days used."),
     ] = None,
     baselines: Annotated[
         list[Path] | None,

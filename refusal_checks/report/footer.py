@@ -60,7 +60,7 @@ def _engines(found: Mapping[str, Any]) -> Iterator[str]:
     named = [f"{how} {clean(', '.join(found[how]))}" for how in ("started", "attached")
              if found.get(how)]  # fmt: skip
     times = " and ".join(f"{seconds:.0f} s" for seconds in found.get("ready_s", ()))
-    ready = f", ready after {times}" if found.get("started") else ""
+    ready = f", ready after {times}" if times and found.get("started") else ""
     yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
 
 

@@ -31,9 +31,9 @@ def install(project: pytest.Pytester) -> None:
 def orphans(folder: Path) -> list[psutil.Process]:
     """The live processes that a fake vLLM of this folder started, and itself."""
     found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        words = process.info["cmdline"] or []
-        ours = f"{TAG}-{folder}" in words or ("--port" in words and process.cwd() == str(folder))
+    for process in psutil.process_iter(["cmdline", "cwd", "status"]):
+        words, cwd = process.info["cmdline"] or [], process.info["cwd"]
+        ours = f"{TAG}-{folder}" in words or ("--port" in words and cwd == str(folder))
         if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found

@@ -1,7 +1,8 @@
 """Stands in for ``vllm.entrypoints.openai.api_server``: a fake server with a child process.
 
 ``FAKE_VLLM`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
-``die-once`` does so in the first life only, ``slow`` takes its time to answer. ``starts.txt`` gets
+``die-once`` does so in the first life only, ``slow`` takes its time to answer, ``load`` never
+gets ready but for the first one. ``starts.txt`` gets
 a line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
 each answer.
 """
@@ -63,6 +64,8 @@ def main() -> None:
     if behaviour == "fail":
         print("the model has two left feet", file=sys.stderr)
         sys.exit(3)
+    if behaviour == "load" and not is_first:
+        time.sleep(600)
     # Like vLLM's engine core: a child that does not end by itself.
     sleep = "import time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])

@@ -158,3 +158,26 @@ def test_no_process_outlives_the_session(
         rest = session.stdout.read()
     assert wait_until(lambda: orphans(project.path) == [])
     assert session.returncode == (2 if number == signal.SIGINT else -number), rest
+
+
+@pytest.mark.parametrize("xdist", [(), ("-n2",)], ids=["plain", "n2"])
+def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, xdist: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM", "load")
+    both = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "keyword")
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *both, "--samples", "1", *xdist],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as session:
+        assert wait_until(lambda: starts(project) == 2, 60)
+        session.send_signal(signal.SIGINT)
+        said = session.communicate()[0]
+    assert session.returncode == 2, said
+    assert "Exception in thread" not in said
+    assert "demo:regressed: the evaluation was stopped before it was complete" in said
+    assert said.count("ready after") == said.count("vLLM is ready after") + 1
+    assert wait_until(lambda: orphans(project.path) == [])

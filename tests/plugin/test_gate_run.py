@@ -200,13 +200,13 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(
         from refusal_checks.evaluate import Evaluation
 
         pytest_plugins = ["refusal_checks.plugin"]
-        evaluate = Evaluation._evaluate
+        judged = Evaluation._judged
 
-        async def warning(self, name, prompt):
+        async def warning(*args):
             warnings.warn("of a library", DeprecationWarning)
-            return await evaluate(self, name, prompt)
+            return await judged(*args)
 
-        Evaluation._evaluate = warning
+        Evaluation._judged = warning
         """
     )
     run_gate("-k", "smoke_safe").assert_outcomes(passed=1)
@@ -224,3 +224,49 @@ def test_the_summary_file_and_the_manifest(run_gate: RunGate, pytester: pytest.P
     assert summary["manifest"]["data"]["smoke_safe"]["prompts"] == 80
     assert summary["benchmarks"]["smoke_safe"]["groups"]["language"]["zh"]["rejection_rate"]
     assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
+
+
+def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
+    run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from refusal_checks.board import Board
+
+        pytest_plugins = ["refusal_checks.plugin"]
+
+        def gone(own, *args):
+            raise OSError(30, "Read-only file system", "the disk")
+
+        Board.post = Board.fail = gone
+        """
+    )
+    result = run_gate(*mode)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*the disk: Read-only file system; see to that*"])
+
+
+@pytest.mark.parametrize("lost", ["post", "post_judge"])
+def test_what_cannot_be_published_is_an_error_that_says_why(
+    run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...], lost: str
+) -> None:
+    pytester.makeconftest(
+        f"""
+        import pytest
+        from refusal_checks.board import Board, Outcome
+
+        pytest_plugins = ["refusal_checks.plugin"]
+
+        def full(own, *args):
+            raise OSError(28, "No space left on device", "the disk")
+
+        Board.{lost} = full
+        """
+    )
+    judge = "[judge]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
+    with (pytester.path / "thresholds" / "default.toml").open("a") as file:
+        file.write(judge)
+    result = run_gate("-k", "smoke_safe", *mode)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the disk: No space left on device; see to that*"])

@@ -14,7 +14,7 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import well_behaved
-from tests.plugin.processes import wait_until
+from tests.plugin.processes import lives, wait_until
 
 SLOW = ("--samples", "2", "--in-flight", "4", "-k", "smoke_unsafe")
 
@@ -45,7 +45,7 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
             interrupt(session)
             said = session.communicate()[0]
         assert session.returncode == 2, said
-        assert not [process for process in started if process.is_running()], said
+        assert wait_until(lambda: not any(map(lives, started))), said
         assert "Traceback" not in said
         done = re.search(r"smoke_unsafe: (\d+) of 80 prompts answered, (\d+) judged", said)
         assert done, said
@@ -74,3 +74,23 @@ def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(
     result = project.runpytest_subprocess(*models, "--samples", "1", "-W", "ignore")
     result.assert_outcomes(passed=3)
     assert "stopped before it was complete" not in result.stdout.str()
+
+
+def test_an_interrupt_before_the_first_request_ends_the_run_too(
+    project: pytest.Pytester, server: FakeServer
+) -> None:
+    (project.path / "conftest.py").write_text(
+        'pytest_plugins = ["refusal_checks.plugin"]\n'
+        "import asyncio, threading, time\n"
+        "run = asyncio.run\n"
+        "def run_late(work):\n"
+        "    if threading.current_thread().name == 'evaluation': time.sleep(1)\n"
+        "    return run(work)\n"
+        "asyncio.run = run_late\n"
+        "def pytest_runtest_setup(): raise KeyboardInterrupt\n"
+    )
+    models = ("--candidate", f"{server.url}#fake", "--judge", "keyword")
+    result = project.runpytest_subprocess(*models)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert server.requests == []
+    result.stdout.fnmatch_lines(["*the evaluation was stopped before it was complete*"])

@@ -51,3 +51,17 @@ def test_a_candidate_that_cannot_be_used_ends_the_session_before_anything_is_ask
     result = project.runpytest_subprocess(*both, "--candidate", "no such folder")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert server.requests == []
+
+
+def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(
+    project: pytest.Pytester,
+) -> None:
+    with FakeServer(careless, models=("one", "two"), delay=0.2) as slow:
+        named = [word for name in ("one", "two") for word in ("--candidate", f"{slow.url}#{name}")]
+        judge = ("--judge", "keyword", "--samples", "1", "--limit", "8", "--in-flight", "2")
+        result = project.runpytest_subprocess(*named, *judge, "-x")
+        assert {body["model"] for body in slow.requests} == {"one"}
+    assert "stopping after 1 failures" in result.stdout.str()
+    folders = sorted((project.path / ".refusal-checks" / "runs").iterdir())
+    failures = [json.loads((folder / "summary.json").read_text())["failure"] for folder in folders]
+    assert failures == ["the evaluation was stopped before it was complete"] * 2

@@ -80,6 +80,9 @@ def test_what_the_owner_posts_just_before_it_ends_is_read(board: Board) -> None:
 def test_provenance_survives(board: Board) -> None:
     board.open({"candidate": "模型", "judge": "x"})
     assert board.provenance() == {"candidate": "模型", "judge": "x"}
+    (board.folder / "provenance.json").unlink()
+    with pytest.raises(EvaluationError, match=r"provenance\.json: removed while the run went on"):
+        board.provenance()
 
 
 @contextmanager
@@ -100,8 +103,8 @@ def test_a_reason_is_published_on_a_full_disk_too(tmp_path: Path) -> None:
     with limited_to(size):
         with pytest.raises(OSError, match="large"):
             board.post_judge(JudgeOutcome(idle="x" * 2 * size))
-        board.fail("the disk is full: " + "x" * 2 * size)
-    with pytest.raises(EvaluationError, match="the disk is full: xxx"):
+        board.fail("the disk is full: " + "█" * size)
+    with pytest.raises(EvaluationError, match="the disk is full: ███"):
         board.wait("mine", "gate", lambda: True)
     board.close()
     assert not (tmp_path / "run" / "reserve").exists()
@@ -111,3 +114,4 @@ def test_a_folder_that_cannot_be_written_is_the_user_s_to_mend(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file/run: cannot be written: Not a directory"):
         Board(tmp_path / "file" / "run").open({})
+    Board(tmp_path / "file" / "run").close()

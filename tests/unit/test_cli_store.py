@@ -89,6 +89,14 @@ def test_what_was_used_in_the_last_days_is_kept(folder: Path) -> None:
     assert left(folder) == "cd"
 
 
+@pytest.mark.parametrize("days", ["-1", "1e9", "inf", "nan"])
+def test_days_that_no_calendar_has_are_refused(folder: Path, days: str) -> None:
+    found = call("store", "gc", "--keep-days", days)
+    assert found.exit_code == 2
+    assert "--keep-days" in found.output
+    assert left(folder) == "abcd"
+
+
 def test_of_two_limits_the_one_that_keeps_more_counts(folder: Path) -> None:
     call("store", "gc", "--keep-days", "0", "--keep-runs", "2")
     assert left(folder) == "cd"

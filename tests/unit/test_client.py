@@ -72,6 +72,17 @@ def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     assert second == Choice("three", "stop", 1, -1.0)
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "Infinity", "-1e308, -1e308"])
+def test_a_mean_that_is_no_number_is_none(value: str) -> None:
+    tokens = ", ".join(
+        f'{{"token": "a", "logprob": {each}}}' for each in ("-0.5", *value.split(", "))
+    )
+    said = f'{{"message": {{"content": "aa"}}, "logprobs": {{"content": [{tokens}]}}}}'
+    with FakeServer(faults=[f'{{"choices": [{said}]}}']) as server:
+        (choice,) = ask(server, Options(logprobs=True))
+    assert (choice.text, choice.mean_logprob) == ("aa", None)
+
+
 @pytest.mark.parametrize("fault", [429, 500, 503, "no json", '{"choices": []}', '{"error": 1}'])
 def test_passing_faults_are_tried_again(fault: int | str) -> None:
     with FakeServer(faults=[fault, fault]) as server:

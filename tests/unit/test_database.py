@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import filesystem
+from refusal_checks.database import MEMORY
 from refusal_checks.errors import StoreError
 from refusal_checks.records import Completion, Label, Labelled
 from refusal_checks.store import Store
@@ -212,6 +213,8 @@ def test_a_store_on_a_network_file_system_has_none_and_says_so(
         assert "\n" not in store.warning
         store.add_completion("key", FULL)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+    with Store(MEMORY) as own:
+        assert own.warning == ""
     assert run_at_once(OPENER, *[[str(path.parent), str(time.time())]] * 2) == []
 
 
@@ -220,6 +223,13 @@ def test_a_folder_that_cannot_be_made_is_named(write: Write) -> None:
     with pytest.raises(StoreError) as caught:
         Store(path)
     assert_names_the_remedy(caught.value, path)
+
+
+def test_a_path_that_leads_in_circles_is_named(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / "loop" / "store.sqlite")
+    assert_names_the_remedy(caught.value, tmp_path / "loop" / "store.sqlite")
 
 
 def test_a_folder_in_the_files_place_is_named(tmp_path: Path) -> None:

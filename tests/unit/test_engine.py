@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,6 +118,15 @@ def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
     with pytest.raises(EngineStartError, match="not ready after 1 s"):
         server.wait_ready(0.8)
     assert running(tag) == []
+
+
+def test_a_start_that_another_thread_ends_is_an_error_that_says_so(tag: str, make: Make) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
+    server = make(lambda port: argv)
+    server.launch()
+    threading.Timer(0.1, server.stop).start()
+    with pytest.raises(EngineStartError, match="ended before it was ready"):
+        server.wait_ready(60)
 
 
 def test_an_engine_that_dies_is_noticed_and_leaves_nothing(tag: str, make: Make) -> None:
@@ -252,15 +262,19 @@ time.sleep(600)
 """
 
 
+def cores(tag: str) -> list[psutil.Process]:
+    """Those of the running processes that call themselves engine processes."""
+    return [process for process in running(tag) if "EngineCore" in process.info["cmdline"][0]]
+
+
 def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
     server = make(lambda port: [sys.executable, "-c", CORE.format(tag=tag), tag])
     server.launch()
-    assert wait_until(lambda: any("EngineCore" in p.cmdline()[0] for p in running(tag)))
+    assert wait_until(lambda: bool(cores(tag)))
     time.sleep(2 * guard.WATCH)
     assert server.is_running()
-    for process in running(tag):
-        if "EngineCore" in process.cmdline()[0]:
-            process.kill()
+    for process in cores(tag):
+        process.kill()
     assert wait_until(lambda: not server.is_running())
-    assert running(tag) == []
+    assert wait_until(lambda: running(tag) == [])
     assert "a process VLLM::EngineCore has ended" in server.log.read_text()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from refusal_checks import engine
 from refusal_checks.config import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import Engines
-from refusal_checks.errors import EngineDiedError, ModelError
+from refusal_checks.errors import EngineDiedError, EngineStartError, ModelError
 from refusal_checks.model_options import NamedJudge
 from refusal_checks.models import Attached, Candidate, JudgeModel, Rule, Served
 from refusal_checks.options import Options
@@ -156,3 +157,35 @@ def test_no_engine_starts_again_once_all_are_closed(running: Engines) -> None:
 
     with pytest.raises(EngineDiedError, match="as it was told"):
         asyncio.run(running.guard(work, print))
+
+
+def test_no_engine_starts_once_all_are_closed_from_another_thread(
+    running: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, go_on = threading.Event(), threading.Event()
+    stop = engine.Engine.stop
+
+    def stop_slowly(own: engine.Engine) -> None:
+        stop(own)
+        if threading.current_thread() is not threading.main_thread():
+            stopping.set()
+            go_on.wait(30)
+
+    monkeypatch.setattr(engine.Engine, "stop", stop_slowly)
+    faults: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            running.start(lambda line: None)
+        except EngineStartError as fault:
+            faults.append(fault)
+
+    other = threading.Thread(target=start)
+    other.start()
+    assert stopping.wait(30)
+    running.close()
+    go_on.set()
+    other.join()
+    assert "no engine is started" in str(faults[0])
+    with pytest.raises(EngineDiedError):
+        next(iter(running._engines.values())).require_running()

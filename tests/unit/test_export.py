@@ -122,3 +122,20 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(DataError, match=r"folder\.jsonl: cannot be written"):
         export.write(run, tmp_path / "folder.jsonl")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_records_that_make_no_table_are_named(tmp_path: Path, suffix: str) -> None:
+    run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
+    run.write_records("mine", [])
+    with pytest.raises(DataError, match="completed no benchmark"):
+        export.write(run, path)
+    run.write_records("mine", [Record(PROMPT, 0, Completion("a", tokens=2**70), REFUSED)])
+    with pytest.raises(DataError, match=r"cannot be exported: .*too large"):
+        export.write(run, path)
+    run.write_records("mine", RECORDS)
+    with (tmp_path / "records" / "mine.jsonl").open("a") as file:
+        file.write('{"prompt"')
+    with pytest.raises(DataError, match=r"mine\.jsonl: not a run's records"):
+        export.write(run, path)
+    assert not path.exists()

@@ -57,6 +57,11 @@ def test_errors_by_status(status: int, kind: type[EndpointError]) -> None:
     assert getattr(fault, "after", 7) == 7
 
 
+def test_what_a_server_says_can_be_written_to_files() -> None:
+    fault = error_for("http://x/v1", 400, '{"error": {"message": "half \\ud83d of a character"}}')
+    assert str(fault).encode() == b"http://x/v1: HTTP 400: half ? of a character"
+
+
 TOO_LONG = {
     "vLLM": (400, "This model's maximum context length is 4096 tokens. However, ..."),
     "SGLang": (400, "The input (9000 tokens) is longer than the model's context length (4096)."),

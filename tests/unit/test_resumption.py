@@ -171,8 +171,32 @@ def test_benchmarks_with_other_changes_have_lines_of_their_own(runs: Path) -> No
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"manifest": {}, "benchmarks": {"mine": {}}}'])
+NO_MANIFEST = '{"manifest": [], "benchmarks": {}}', '{"manifest": {}, "benchmarks": {"mine": {}}}'
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", *NO_MANIFEST])
 def test_a_summary_of_another_version_is_passed_over(runs: Path, text: str) -> None:
     remember(runs, MANIFEST, "mine")
     (next(runs.iterdir()) / "summary.json").write_text(text)
     assert said(runs, changed("candidate", "org/other"), counted(2, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("data", {}),
+        ("data:mine", {}),
+        ("data:mine", None),
+        ("judge_prompts:mine", "f00d"),
+        ("models", {"candidate": "org/model"}),
+        ("models:candidate", 7),
+        ("sampling", [5, 0.6]),
+        ("multiple_choice", None),
+    ],
+)
+def test_a_manifest_of_another_version_is_passed_over(runs: Path, path: str, value: Any) -> None:
+    remember(runs, changed(path, value), "mine")
+    assert said(runs, MANIFEST, counted(2, 1)) == []
+    other = changed("candidate", "org/other")
+    remember(runs, MANIFEST, "mine")
+    assert said(runs, other, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]

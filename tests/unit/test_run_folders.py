@@ -22,7 +22,7 @@ NAMES = [
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Runs, among other folders."""
-    for name in [*reversed(NAMES), "notes", "20260102", "2026010x-120000-1"]:
+    for name in [*reversed(NAMES), "notes", "20260102", "2026010x-120000-1", "20261399-120000-1"]:
         (tmp_path / name).mkdir()
     (tmp_path / "20260103-120000-1").write_text("a file")
     return tmp_path

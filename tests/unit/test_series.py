@@ -15,15 +15,15 @@ from refusal_checks.series import Series
 class Stub:
     """A run that is over as soon as it is started, or that does not start."""
 
-    def __init__(self, name: str, starts: bool = True) -> None:
+    def __init__(self, name: str, fault: Exception | None = None) -> None:
         self.options = SimpleNamespace(candidate=SimpleNamespace(name=name))
         self.progress = Progress(phase=name)
         self.failed: BaseException | None = None
-        self._starts = starts
+        self._fault = fault
 
     def start(self) -> None:
-        if not self._starts:
-            raise EngineStartError("no")
+        if self._fault:
+            raise self._fault
 
     def fail(self, fault: BaseException) -> None:
         self.failed = fault
@@ -48,13 +48,15 @@ def test_a_single_run_needs_no_title() -> None:
     assert (title, progress.phase) == ("", "one")
 
 
-@pytest.mark.parametrize("starts", [True, False])
-def test_the_last_run_that_began_is_the_one_that_goes_on(starts: bool) -> None:
-    runs = series(Stub("one"), Stub("two", starts))
+@pytest.mark.parametrize("fault", [None, EngineStartError("no"), OSError("disk full")])
+def test_the_last_run_that_began_is_the_one_that_goes_on(fault: Exception | None) -> None:
+    last = Stub("two", fault)
+    runs = series(Stub("one"), last)
     assert runs.current[0] == "one (1 of 2)"
     runs.start()
     assert runs._thread is not None
     runs._thread.join()
     title, progress = runs.current
     assert (title, progress.phase) == ("two (2 of 2)", "two")
+    assert last.failed is fault, "else those who wait for its verdicts would wait for ever"
     runs.close()

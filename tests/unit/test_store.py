@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusal_checks.errors import StoreError
 from refusal_checks.records import Completion, Label, Labelled
 from refusal_checks.store import Store, content_key
 
@@ -195,3 +197,23 @@ def test_dropping_gives_the_space_back(path: Path) -> None:
         before = store.size()
         store.drop(time.time() + 10)
         assert store.size() < before / 20
+
+
+def test_nobody_can_need_again_what_is_being_dropped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    choose = Store._choose
+
+    def need_meanwhile(own: Store, *args: Any) -> None:
+        choose(own, *args)
+        other._db.execute("PRAGMA busy_timeout = 50")
+        with pytest.raises(StoreError) as caught:
+            other.use(["key"])
+        refused.append(str(caught.value))
+
+    with Store(path) as store, Store(path) as other:
+        store.add_completion("key", FULL)
+        monkeypatch.setattr(Store, "_choose", need_meanwhile)
+        store.drop(time.time() + 10)
+    assert "locked" in refused[0]

@@ -113,14 +113,14 @@ def test_servers_on_this_machine_and_those_of_no_proxy_are_asked_directly(
 
 
 def test_no_more_requests_than_allowed_are_under_way() -> None:
-    with FakeServer(delay=0.02) as server:
+    with FakeServer(delay=0.1) as server:
         assert len(post(server.url, times=12, pace=Pace(at_once=3))) == 12
     assert server.most_at_once == 3
 
 
 def test_waiting_for_a_turn_is_no_time_of_the_server() -> None:
-    with FakeServer(delay=0.1) as server:
-        assert len(post(server.url, times=8, pace=Pace(at_once=1), timeout=0.5)) == 8
+    with FakeServer(delay=0.2) as server:
+        assert len(post(server.url, times=12, pace=Pace(at_once=1), timeout=2.0)) == 12
 
 
 def test_requests_are_no_faster_than_their_rate() -> None:

@@ -1,0 +1,42 @@
+"""How the command ends: with one harmless message where something is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.cli import main
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *args: str | Path) -> object:
+    """The exit code of the command."""
+    monkeypatch.setattr(sys, "argv", ["refusal-checks", *map(str, args)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    return caught.value.code
+
+
+def test_what_is_wrong_is_shown_without_its_escapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a\x1b[31m\u202e##[error]"
+    folder.mkdir()
+    assert ended(monkeypatch, "runs", "show", folder) == 4
+    said = capsys.readouterr().err
+    assert said.startswith("refusal-checks: ")
+    assert "summary.json: cannot be read" in said
+    assert not {"\x1b", "\u202e"} & set(said)
+    assert "##[" not in said
+
+
+def test_what_the_system_refuses_is_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "x" * 300
+    assert ended(monkeypatch, "runs", "show", name) == 1
+    assert capsys.readouterr().err == (
+        f"refusal-checks: {name}: File name too long; see to that, then run the same command "
+        "again\n"
+    )
