@@ -25,8 +25,8 @@ class Shipping:
     """Whether a candidate may ship by its gates, and why.
 
     Attributes:
-        answer: ``no`` where a gate failed, ``open`` where one could not be evaluated, ``doubt``
-            where all passed but something must be known, else ``yes``.
+        answer: ``no`` where a gate failed, ``open`` where one could not be evaluated or the judge
+            is not trusted, ``doubt`` where all passed but something must be known, else ``yes``.
         reasons: in order of weight, at least one.
     """
 
@@ -63,6 +63,8 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "open", "the evaluation ended early"
     if not verdicts and not summary.errors:
         yield "open", "no gate was decided"
+    if summary.judge and not summary.judge.is_trusted:
+        yield "open", "the judge is not trusted by its own check"
     yield from (("doubt", reason) for reason in _doubts(summary, verdicts))
     passed = len(verdicts) - len(failed)
     if passed:
@@ -76,8 +78,6 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"{_count(open_ones, 'gate')} passed without being decided at the confidence level"
     if any(verdict.flips for verdict in verdicts):
         yield "invalid answers alone decide a gate"
-    if summary.judge and not summary.judge.is_trusted:
-        yield "the judge is not trusted by its own check"
     gates = summary.manifest.get("gates", {"selected": 0, "known": 0})
     left_out = gates["known"] - gates["selected"]
     if left_out:
