@@ -29,8 +29,12 @@ class _Gpu:
     used: float
 
     @property
+    def share_used(self) -> float:
+        return self.used / self.memory if self.memory else 0.0
+
+    @property
     def is_busy(self) -> bool:
-        return self.used > _BUSY * self.memory > 0
+        return self.share_used > _BUSY
 
     def is_named(self, name: str) -> bool:
         """Whether a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
@@ -57,7 +61,8 @@ def _devices(found: Mapping[str, _Gpu | None], busy: tuple[str, ...] = ()) -> De
     if not found:
         return NONE
     memory = min(gpu.memory if gpu else 0.0 for gpu in found.values())
-    return Devices("gpu", tuple(found), memory or None, busy)
+    used = max(gpu.share_used if gpu else 0.0 for gpu in found.values())
+    return Devices("gpu", tuple(found), memory or None, busy, used)
 
 
 def _named(found: Sequence[_Gpu], limit: str) -> dict[str, _Gpu | None]:

@@ -9,7 +9,11 @@ from refusal_checks.placement.hardware import pools
 from refusal_checks.placement.values import Demand, Devices, Place, Wish
 
 USABLE = 0.9
-"""Share of a GPU's memory that engines may plan with."""
+"""Share of a GPU's memory that engines may plan with, where others use none of it."""
+
+SPARE = 0.05
+"""Share that is left free beside what others use; vLLM does not start where less is free than it
+is to have, and CUDA itself takes a part of that."""
 
 BESIDES = 4.0
 """GiB that an engine needs on each GPU besides weights: CUDA itself, activations, a small cache."""
@@ -35,6 +39,11 @@ class Gpus:
         hint = "CUDA_VISIBLE_DEVICES can name them all the same"
         return f" (others use GPU {busy}; {hint})" if busy else ""
 
+    @property
+    def _usable(self) -> float:
+        """Share of a GPU's memory that engines may plan with."""
+        return max(SPARE, min(USABLE, 1 - self._devices.used - SPARE))
+
     def fit_apart(self, demands: Sequence[Demand]) -> bool:
         """See ``Hardware.fit_apart``."""
         count = len(self._devices.ids)
@@ -46,7 +55,7 @@ class Gpus:
         if memory is None:
             return True
         needed = sum(_weights(demand) + BESIDES for demand in demands)
-        return needed <= USABLE * memory and all(
+        return needed <= self._usable * memory and all(
             _weights(demand) + BESIDES <= named * memory
             for demand in demands
             if (named := demand.parallel.memory) is not None
@@ -63,13 +72,12 @@ class Gpus:
     def together(self, demands: Sequence[Demand]) -> list[Place]:
         """See ``Hardware.together``."""
         named = {demand: demand.parallel.memory for demand in demands}
-        usable = USABLE - sum(filter(None, named.values()))
+        usable = self._usable - sum(filter(None, named.values()))
         sharing = [demand for demand, share in named.items() if share is None]
-        shares = dict(zip(sharing, self._shares(sharing, max(usable, 0.05)), strict=True))
+        shares = dict(zip(sharing, self._shares(sharing, max(usable, SPARE)), strict=True))
+        devices = self._visible(self._devices.ids)
         return [
-            Place(args=("--gpu-memory-utilization", f"{shares[demand]:.2f}"))
-            if demand in shares
-            else Place()
+            Place(_memory(shares[demand]) if demand in shares else (), devices=devices)
             for demand in demands
         ]
 
@@ -92,7 +100,7 @@ class Gpus:
         if demand.weights is None or memory is None:
             return 1
         least = 1
-        while demand.weights / least + BESIDES > USABLE * memory and 2 * least <= count:
+        while demand.weights / least + BESIDES > self._usable * memory and 2 * least <= count:
             least *= 2
         return least
 
@@ -123,13 +131,25 @@ class Gpus:
     def _place(self, demand: Demand, ids: tuple[str, ...]) -> Place:
         """Copies of the model on all of its devices, each on as few as hold it."""
         args: list[str] = []
+        if self._usable < USABLE and demand.parallel.memory is None:
+            args += _memory(self._usable)
         if not demand.parallel.is_given and len(ids) > 1:
             shards = self._least(demand, len(ids)) if demand.weights is not None else len(ids)
             if shards > 1:
                 args += ["--tensor-parallel-size", str(shards)]
             if len(ids) // shards > 1:
                 args += ["--data-parallel-size", str(len(ids) // shards)]
-        return Place(tuple(args), devices=() if ids == self._devices.ids else ids)
+        return Place(tuple(args), devices=self._visible(ids))
+
+    def _visible(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """What an engine is told to see; nothing where these are all that there are anyway."""
+        is_all = ids == self._devices.ids and not self._devices.busy
+        return () if is_all else ids
+
+
+def _memory(share: float) -> tuple[str, str]:
+    """vLLM's argument for a share of the memory of its GPUs."""
+    return "--gpu-memory-utilization", f"{share:.2f}"
 
 
 def _weights(demand: Demand) -> float:

@@ -40,8 +40,10 @@ def test_gpus_that_others_use_are_left_out(smi: Smi) -> None:
     smi(THREE)
     found = devices.gpus()
     assert (found.kind, found.ids, found.memory, found.busy) == ("gpu", ("0", "2"), 48.0, ("1",))
-    smi("0, GPU-aa11, 81920, 80000\n")
-    assert devices.gpus().ids == ("0",), "where all are in use, vLLM may still find room"
+    assert found.used == 500 / 49152, "by others on what is left"
+    smi("0, GPU-aa11, 81920, 61440\n")
+    found = devices.gpus()
+    assert (found.ids, found.used) == (("0",), 0.75), "where all are in use, there may be room"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,8 @@ def test_only_visible_gpus_count(
 
 def test_a_gpu_that_shares_the_machine_s_memory(smi: Smi) -> None:
     smi("0, GPU-aa11, [N/A], [N/A]\n")
-    assert (devices.gpus().ids, devices.gpus().memory) == (("0",), None)
+    found = devices.gpus()
+    assert (found.ids, found.memory, found.used) == (("0",), None, 0.0)
 
 
 def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -170,6 +170,34 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
             Place(args=("--gpu-memory-utilization", "0.43"), turn=1),
         ],
     ),
+    "one GPU of two is in use by others": (
+        Devices("gpu", ("1",), 80.0, busy=("0",)),
+        [both(15.0)],
+        "one",
+        [Place(devices=("1",))],
+    ),
+    "one GPU of two is in use by others, and two engines share the other": (
+        Devices("gpu", ("1",), 80.0, busy=("0",)),
+        [SMALL, LARGE],
+        "together",
+        [
+            Place(args=("--gpu-memory-utilization", "0.29"), devices=("1",)),
+            Place(args=("--gpu-memory-utilization", "0.61"), devices=("1",)),
+        ],
+    ),
+    # vLLM would take 92% of the memory, and does not start where less is free.
+    "a screen holds a part of the GPU": (
+        Devices("gpu", ("0",), 80.0, used=0.15),
+        [both(15.0)],
+        "one",
+        [share("0.80")],
+    ),
+    "a screen holds a part of the GPU for two": (
+        Devices("gpu", ("0",), 80.0, used=0.1),
+        [candidate(15.0), judge(None, "--gpu-memory-utilization", "0.3")],
+        "together",
+        [share("0.55"), Place()],
+    ),
     "attached endpoints": (gpus(1), [], "none", []),
     "Ray carries them": (
         gpus(2),
