@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ CHAT = "/chat/completions"
 
 TOKENIZE = "/../tokenize"
 """vLLM has it beside ``/v1``, not below."""
+
+_STOPPED = ("eos_token", "stop_sequence")
+"""What TGI says in place of ``stop``."""
 
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
 """What reading an answer of an unexpected form raises."""
@@ -280,5 +284,8 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice
     listed = (choice.get("logprobs") or {}).get("content") or []
     values = answer_logprobs(listed, said)
     mean = sum(values) / len(values) if values else None
-    reason = str(choice.get("finish_reason"))
+    if mean is not None and not math.isfinite(mean):
+        raise ValueError(f"the mean log-probability is {mean}")
+    given = str(choice.get("finish_reason"))
+    reason = "stop" if given in _STOPPED else given
     return Choice(said.text, reason, total or len(listed), mean, said.reasoning)

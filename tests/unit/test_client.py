@@ -72,6 +72,25 @@ def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     assert second == Choice("three", "stop", 1, -1.0)
 
 
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [("stop", "stop"), ("eos_token", "stop"), ("stop_sequence", "stop"), ("length", "length")],
+)
+def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
+    with FakeServer(finish_reason=said) as server:
+        assert [choice.finish_reason for choice in ask(server)] == [read]
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "null"])
+def test_a_log_probability_that_is_no_number_is_malformed(odd: str) -> None:
+    answer = (
+        '{"choices": [{"message": {"content": "a"}, "finish_reason": "stop", '
+        f'"logprobs": {{"content": [{{"token": "a", "logprob": {odd}}}]}}}}]}}'
+    )
+    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match="malformed"):
+        ask(server, Options(logprobs=True))
+
+
 @pytest.mark.parametrize("fault", [429, 500, 503, "no json", '{"choices": []}', '{"error": 1}'])
 def test_passing_faults_are_tried_again(fault: int | str) -> None:
     with FakeServer(faults=[fault, fault]) as server:
