@@ -273,9 +273,12 @@ class Client:
         body = {"model": self.model, "prompt": text, "add_special_tokens": False}
         found: Any = await retrying(self._transport.post, TOKENIZE, body)
         try:
-            return [int(token) for token in found["tokens"]]
+            tokens = [int(token) for token in found["tokens"]]
         except _MALFORMED as fault:
             raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
+        if not tokens:  # llama.cpp has another field for the text
+            raise EndpointError("the server overlooks the text that it is to divide")
+        return tokens
 
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
