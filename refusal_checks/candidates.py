@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from refusal_checks.capabilities import Support
-from refusal_checks.client import Choice, Client, Options
+from refusal_checks.choices import Choice
+from refusal_checks.client import Client, Options
 from refusal_checks.config import Sampling
 from refusal_checks.conversation import Message, Prompt
 from refusal_checks.errors import EndpointError, ModelError

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from refusal_checks import faults, retries
-from refusal_checks.client import Choice, Client, Options
+from refusal_checks.choices import Choice
+from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
 from refusal_checks.faults import PromptTooLongError
