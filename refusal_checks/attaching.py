@@ -76,7 +76,8 @@ class Attaching:
                 has = f"has no such model; it has: {', '.join(listed)}"
                 raise ModelError(f"{what} {has} ({fault})") from None
             kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
-            raise ModelError(f"{what} gives no chat completion{kwargs}: {fault}") from None
+            hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+            raise ModelError(f"{what} gives no chat completion{kwargs}: {fault}{hint}") from None
 
     def _request(self, option: str) -> Request:
         """The sampling with which the run will ask."""
@@ -87,8 +88,17 @@ class Attaching:
 
 
 def api_key(option: str, number: int) -> str:
-    """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
+    """The key for a server: the numbered model's own, the option's, or OpenAI's variable.
+
+    Raises:
+        ModelError: it cannot be sent.
+    """
     shared = endpoint.api_key_variable(option)
     own = shared.replace("_API_KEY", f"_{number}_API_KEY")
-    found = (os.environ.get(name) for name in (own, shared, "OPENAI_API_KEY"))
-    return next(filter(None, found), "")
+    for name in (own, shared, "OPENAI_API_KEY"):
+        # A file's last line end often comes along.
+        if key := os.environ.get(name, "").strip():
+            if not key.isprintable():
+                raise ModelError(f"{option}: the key in {name} has characters that no key can have")
+            return key
+    return ""

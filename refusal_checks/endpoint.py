@@ -78,8 +78,12 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
     """
     if model:
         return model
+    if not listed:
+        raise ModelError(
+            f"{option} {url}: it lists no models: add #MODEL; does the URL end in /v1?"
+        )
     if len(listed) != 1:
-        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed) or 'none'}")
+        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed)}")
     return listed[0]
 
 
