@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from refusal_checks.capabilities import ALL, Capabilities, Support
 from refusal_checks.choices import MALFORMED, Choice, read_choices
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
-from refusal_checks.faults import TransientError
+from refusal_checks.faults import TransientError, error_words
 from refusal_checks.label_probabilities import (
     LabelError,
     LabelProbabilities,
@@ -212,8 +213,9 @@ class Client:
         try:
             return read(found)
         except MALFORMED as fault:
-            message = f"{self.url}: malformed answer of the server: {fault!r}"
-            raise TransientError(message) from fault
+            has_words = isinstance(found, dict) and found.get("error")
+            said = error_words(json.dumps(found)) if has_words else repr(fault)
+            raise TransientError(f"{self.url}: malformed answer of the server: {said}") from fault
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token; None where the server has no ``/tokenize``. Asked for once."""

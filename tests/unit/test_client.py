@@ -99,6 +99,19 @@ def test_passing_faults_are_tried_again(fault: int | str) -> None:
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ('{"error": {"message": "no credit", "code": 402}}', "malformed answer .*: no credit"),
+        ("data: {}\n\ndata: [DONE]", "no JSON but text/plain: data: {}"),
+        ("<html>Sign in</html>", "no JSON but text/plain: <html>Sign in"),
+    ],
+)
+def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: str) -> None:
+    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match=words):
+        ask(server)
+
+
 def test_lasting_faults_end_in_an_endpoint_error_after_bounded_attempts() -> None:
     with FakeServer(faults=[503] * 50) as server, pytest.raises(EndpointError, match="fault 503"):
         ask(server)
