@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from itertools import pairwise
 
-from refusal_checks.errors import RefusalChecksError
 from refusal_checks.progress import Progress
 from refusal_checks.run import Run
 
@@ -53,7 +52,7 @@ class Series:
             self._turn += 1
             try:
                 run.start()
-            except RefusalChecksError as fault:
+            except Exception as fault:  # whatever it is, the next one's turn comes
                 run.fail(fault)
 
     def is_alive(self) -> bool:

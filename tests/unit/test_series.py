@@ -15,15 +15,15 @@ from refusal_checks.series import Series
 class Stub:
     """A run that is over as soon as it is started, or that does not start."""
 
-    def __init__(self, name: str, starts: bool = True) -> None:
+    def __init__(self, name: str, fault: Exception | None = None) -> None:
         self.options = SimpleNamespace(candidate=SimpleNamespace(name=name))
         self.progress = Progress(phase=name)
         self.failed: BaseException | None = None
-        self._starts = starts
+        self._fault = fault
 
     def start(self) -> None:
-        if not self._starts:
-            raise EngineStartError("no")
+        if self._fault:
+            raise self._fault
 
     def fail(self, fault: BaseException) -> None:
         self.failed = fault
@@ -48,13 +48,28 @@ def test_a_single_run_needs_no_title() -> None:
     assert (title, progress.phase) == ("", "one")
 
 
-@pytest.mark.parametrize("starts", [True, False])
-def test_the_last_run_that_began_is_the_one_that_goes_on(starts: bool) -> None:
-    runs = series(Stub("one"), Stub("two", starts))
-    assert runs.current[0] == "one (1 of 2)"
+def follow(runs: Series) -> None:
+    """Start the first run and wait for the others."""
     runs.start()
     assert runs._thread is not None
     runs._thread.join()
+
+
+def test_the_last_run_that_began_is_the_one_that_goes_on() -> None:
+    runs = series(Stub("one"), Stub("two"))
+    assert runs.current[0] == "one (1 of 2)"
+    follow(runs)
     title, progress = runs.current
     assert (title, progress.phase) == ("two (2 of 2)", "two")
+    runs.close()
+
+
+@pytest.mark.parametrize("fault", [EngineStartError("no"), PermissionError("no")])
+def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Exception) -> None:
+    two, three = Stub("two", fault), Stub("three")
+    runs = series(Stub("one"), two, three)
+    follow(runs)
+    assert two.failed is fault
+    assert runs.current[0] == "three (3 of 3)"
+    assert three.failed is None
     runs.close()
