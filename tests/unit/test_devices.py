@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from refusal_checks.placement import devices, weights
 from refusal_checks.placement.parallel import Parallel
@@ -117,17 +120,87 @@ def test_an_index_tells_the_size_of_files_that_are_still_missing(tmp_path: Path)
     assert weights.gib(folder) == 1 / 1024
 
 
-def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
-    repository = tmp_path / "models--org--name"
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    sized(repository / "snapshots" / commit, model_dot_safetensors=512)
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def cached(cache: Path, **files: int) -> str:
+    """Put a model ``org/name`` into a cache of the hub; vLLM's argument that names the cache."""
+    repository = cache / "models--org--name"
+    sized(repository / "snapshots" / COMMIT, config_dot_json=0, **files)
     (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
-    cache = f"--download-dir={tmp_path}"
+    (repository / "refs" / "main").write_text(COMMIT)
+    return f"--download-dir={cache}"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
+    """What a hub says, by the path that it is asked for."""
+    said: dict[str, object] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = said.get(self.path)
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    weights._on_hub.cache_clear()
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr(constants, "ENDPOINT", url)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield said
+        server.shutdown()
+        thread.join()
+    weights._on_hub.cache_clear()
+
+
+def listed(**files: int) -> dict[str, object]:
+    """A model as the hub lists it, with files of so many MiB."""
+    names = {name.replace("_dot_", ".").replace("_in_", "/"): files[name] for name in files}
+    siblings = [{"rfilename": name, "size": size * 2**20} for name, size in names.items()]
+    return {"id": "org/name", "siblings": siblings}
+
+
+@pytest.mark.usefixtures("hub")
+def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
+    cache = cached(tmp_path, model_dot_safetensors=512)
     assert weights.gib("org/name", [cache]) == 0.5
-    assert weights.gib("org/name", [cache, "--revision", commit]) == 0.5
+    assert weights.gib("org/name", [cache, "--revision", COMMIT]) == 0.5
     assert weights.gib("org/other", [cache]) is None
     assert weights.gib("not an id", [cache]) is None
+    # vLLM fetches what it needs alone, and the hub's library notes all that there is.
+    trees = tmp_path / "models--org--name" / "trees"
+    trees.mkdir()
+    entry = {"size": 1, "blob_id": "0" * 40}
+    files = {"README.md": entry, "model.safetensors": entry}
+    (trees / f"{COMMIT}.json").write_text(json.dumps({"format_version": 1, "files": files}))
+    assert weights.gib("org/name", [cache]) == 0.5
+
+
+def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
+    tmp_path: Path, hub: dict[str, object]
+) -> None:
+    hub["/api/models/org/name?blobs=true"] = listed(
+        model_dot_safetensors=512, model_dot_bin=99, original_in_a_dot_safetensors=99
+    )
+    hub["/api/models/org/name/revision/v2?blobs=true"] = listed(model_dot_bin=256)
+    cache = cached(tmp_path)  # its configuration alone
+    assert weights.gib("org/name", [cache]) == 0.5
+    assert weights.gib("org/name", [cache, "--revision=v2"]) == 0.25
+    assert weights.gib("org/gone", [cache]) is None
+
+
+def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
+    tmp_path: Path, hub: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub["/api/models/org/name?blobs=true"] = listed(model_dot_safetensors=512)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert weights.gib("org/name", [f"--download-dir={tmp_path}"]) is None
 
 
 @pytest.mark.parametrize(
