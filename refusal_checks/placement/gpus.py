@@ -51,7 +51,7 @@ class Gpus:
 
     def fit_together(self, demands: Sequence[Demand]) -> bool:
         """See ``Hardware.fit_together``; weights that are not known count nothing."""
-        return self._fit(demands, self._cut(demands))
+        return self._fit(demands, self._cut(demands, len(self._devices.ids)))
 
     def _fit(self, demands: Sequence[Demand], cut: int) -> bool:
         """Whether models fit that are cut over so many GPUs each."""
@@ -65,10 +65,11 @@ class Gpus:
             if (named := demand.parallel.memory) is not None
         )
 
-    def _cut(self, demands: Sequence[Demand]) -> int:
-        """The fewest GPUs over which models are to be cut so that all fit; a power of two."""
+    def _cut(self, demands: Sequence[Demand], count: int) -> int:
+        """The fewest GPUs over which models are to be cut so that all fit, ``count`` at most; a
+        power of two, as models can be cut."""
         cut = 1
-        while not self._fit(demands, cut) and 2 * cut <= len(self._devices.ids):
+        while not self._fit(demands, cut) and 2 * cut <= count:
             cut *= 2
         return cut
 
@@ -82,11 +83,12 @@ class Gpus:
 
     def together(self, demands: Sequence[Demand]) -> list[Place]:
         """See ``Hardware.together``; each model is on all of the devices, cut or in copies."""
-        cut, ids = self._cut(demands), self._devices.ids
+        ids = self._devices.ids
+        cut = self._cut(demands, len(ids))
         shares = self._shares(demands, cut)
         places: list[Place] = []
         for demand in demands:
-            args = _memory(shares[demand]) if demand in shares else ()
+            args: tuple[str, ...] = _memory(shares[demand]) if demand in shares else ()
             if not demand.parallel.is_given and None not in (demand.weights, self._devices.memory):
                 args += _spread(cut, len(ids))
             places.append(Place(args, devices=self._visible(ids)))
@@ -109,16 +111,10 @@ class Gpus:
         return {demand: (own + left / len(sharing)) / memory for demand, own in weights.items()}
 
     def _least(self, demand: Demand, count: int) -> int:
-        """The fewest GPUs that hold it, ``count`` at most; a power of two, as models can be cut."""
-        memory = self._devices.memory
+        """The fewest GPUs that hold it, ``count`` at most; or those that the user says."""
         if demand.parallel.is_given:
             return demand.parallel.ranks
-        if demand.weights is None or memory is None:
-            return 1
-        least = 1
-        while demand.weights / least + BESIDES > self._usable * memory and 2 * least <= count:
-            least *= 2
-        return least
+        return 1 if demand.weights is None else self._cut([demand], count)
 
     def _divide(
         self, ids: Sequence[str], demands: Sequence[Demand], wish: Wish
@@ -160,7 +156,7 @@ class Gpus:
         return () if is_all else ids
 
 
-def _memory(share: float) -> tuple[str, str]:
+def _memory(share: float) -> tuple[str, ...]:
     """vLLM's argument for a share of the memory of its GPUs."""
     return "--gpu-memory-utilization", f"{share:.2f}"
 
