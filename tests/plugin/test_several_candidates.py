@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import careless
+from tests.plugin.conftest import careless, well_behaved
 
 
 @pytest.fixture
@@ -35,6 +35,19 @@ def test_each_candidate_has_its_gates(
         assert candidates == [both[-1], f"{bad.url}#bad"]
         result = project.runpytest_subprocess(*both, *args, "-k", "bad and smoke_safe")
         result.assert_outcomes(passed=1)
+
+
+def test_each_candidate_s_server_gets_its_own_key(
+    project: pytest.Pytester, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFUSAL_CHECKS_CANDIDATE_API_KEY", "one")
+    monkeypatch.setenv("REFUSAL_CHECKS_CANDIDATE_2_API_KEY", "two")
+    with FakeServer(well_behaved, api_key="two") as other:
+        candidates = ("--candidate", f"{server.url}#fake", "--candidate", f"{other.url}#fake")
+        args = (*candidates, "--judge", "keyword", "--samples", "1", "-k", "smoke_safe")
+        project.runpytest_subprocess(*args).assert_outcomes(passed=2)
+    assert set(server.authorizations) == {"Bearer one"}
+    assert set(other.authorizations) == {"Bearer two"}
 
 
 def test_the_same_candidate_twice_is_an_error(
