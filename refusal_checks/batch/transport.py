@@ -88,8 +88,8 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
             read_labels(found["choices"][0], (), None)
     except (EndpointError, *MALFORMED):
         return False
-    is_verdict = USED.get() is not None
-    return is_verdict or not any(_is_broken_off(choice, body) for choice in choices)
+    is_answer = USED.get() is None and "top_logprobs" not in body
+    return not is_answer or not any(_is_broken_off(choice, body) for choice in choices)
 
 
 def _is_broken_off(choice: Choice, body: Mapping[str, Any]) -> bool:
