@@ -90,6 +90,8 @@ def _command(module: str, spec: EngineSpec, place: Place, *own: str) -> list[str
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
     ours += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
     ours += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
+    # Else it does not start where the longest prompt that a model could take has no room.
+    ours += ["--max-model-len", "auto"]
     if runs_on_cpu():
         # A seeded request whose prompt is split between two steps stops the CPU engine: its
         # generators have no offset to rewind ("CPU Generator does not use offset").

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -200,6 +201,12 @@ def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.M
     assert env["SOME_VARIABLE"] == "user"
     assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
     assert engine.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_the_context_is_what_the_memory_holds_unless_the_user_says() -> None:
+    found = engine.command(EngineSpec("m", ("--max-model-len", "4096")), 1)
+    values = [value for flag, value in pairwise(found) if flag == "--max-model-len"]
+    assert values == ["auto", "4096"]
 
 
 @pytest.mark.parametrize(
