@@ -71,13 +71,8 @@ class Attaching:
         try:
             return asyncio.run(ask())
         except EndpointError as fault:
-            what = f"{option} {model.url}#{name}: the server"
-            if listed and name not in listed:
-                has = f"has no such model; it has: {', '.join(listed)}"
-                raise ModelError(f"{what} {has} ({fault})") from None
-            kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
-            hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
-            raise ModelError(f"{what} gives no chat completion{kwargs}: {fault}{hint}") from None
+            said = _said(model, name, option, listed, fault)
+            raise ModelError(f"{option} {model.url}#{name}: {said}") from None
 
     def _request(self, option: str) -> Request:
         """The sampling with which the run will ask."""
@@ -85,6 +80,19 @@ class Attaching:
             return Request(temperature=self._options.judge_sampling.temperature)
         own = self._options.sampling
         return Request(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
+
+
+def _said(
+    model: Attached, name: str, option: str, listed: tuple[str, ...], fault: EndpointError
+) -> str:
+    """Why a server cannot be used, and what to do."""
+    if fault.status in (401, 403):
+        return f"{endpoint.wants_key(option)}: {fault}"
+    if listed and name not in listed:
+        return f"the server has no such model; it has: {', '.join(listed)} ({fault})"
+    kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+    hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+    return f"the server gives no chat completion{kwargs}: {fault}{hint}"
 
 
 def api_key(option: str, number: int) -> str:

@@ -75,10 +75,10 @@ def _query() -> list[_Gpu]:
     fields = "index,uuid,memory.total,memory.used"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
+    rows = csv.reader(done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True)
     return [_Gpu(row[0], row[1], _gib(row[2]), _gib(row[3])) for row in rows if len(row) == 4]
 
 

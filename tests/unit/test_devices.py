@@ -24,7 +24,8 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
 
     def install(lines: str) -> None:
         tool = tmp_path / "nvidia-smi"
-        tool.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}END\n")
+        script = f"#!/bin/sh\ncat <<'END'\n{lines}END\n"
+        tool.write_text(script, encoding="utf-8", errors="surrogateescape")
         tool.chmod(0o755)
 
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -78,6 +79,14 @@ def test_a_gpu_that_shares_the_machine_s_memory(smi: Smi) -> None:
     smi("0, GPU-aa11, [N/A], [N/A]\n")
     found = devices.gpus()
     assert (found.ids, found.memory, found.used) == (("0",), None, 0.0)
+
+
+@pytest.mark.parametrize(
+    "lines", ["No devices were found\n", "", "Unable to determine \udce4 handle, GPU, lost\n"]
+)
+def test_what_the_driver_says_in_place_of_gpus_is_none(smi: Smi, lines: str) -> None:
+    smi(lines)
+    assert devices.gpus().kind == "unknown"
 
 
 def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
 
 def test_a_refused_key_is_named_by_its_variable() -> None:
     with FakeServer(api_key="secret") as server:
-        with pytest.raises(ModelError, match=r"401.*REFUSAL_CHECKS_JUDGE_API_KEY"):
+        with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
             endpoint.models(server.url, "", "--judge")
         assert endpoint.models(server.url, "secret", "--judge") == ("fake",)
 
