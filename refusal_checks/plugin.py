@@ -109,6 +109,12 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     _start(node.config, ids)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+    """A gate did not fail because a worker that waited for its verdict was killed."""
+    report.node.config.stash[_SESSION].wait_again(crashitem, report, sched)
+
+
 def _start(config: pytest.Config, nodeids: list[str]) -> None:
     session = config.stash[_SESSION]
     live = config.stash.setdefault(_LIVE, Live(config, lambda: session.current))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,7 @@ class GateSession:
         self._config = config
         self._series: Series | None = None
         self.batch: Report | None = None
+        self._orphans: set[str] = set()
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
 
     @cached_property
@@ -144,6 +145,23 @@ class GateSession:
     def _owner_lives(self) -> Callable[[], bool]:
         parent = os.getppid()
         return lambda: self._series.is_alive() if self._series else os.getppid() == parent
+
+    def wait_again(self, nodeid: str, report: pytest.TestReport, scheduler: Any) -> None:
+        """Wait for a verdict again, once, where the worker that waited for it has died.
+
+        That says nothing of a gate, so the test is skipped in the report. Where its worker dies
+        once more, or nobody takes its tests (``--dist each``), it is an error and has not failed.
+        """
+        if not self._selected({gate_id(nodeid)}) and not self._checks_judge(nodeid):
+            return
+        report.when = "setup"  # what fails there is an error
+        if nodeid in self._orphans or self._config.getoption("dist") == "each":
+            return
+        self._orphans.add(nodeid)
+        with suppress(NotImplementedError):  # by xdist's other schedulers, which do it unasked
+            scheduler.mark_test_pending(nodeid)
+        report.outcome = "skipped"
+        report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
 
     def start(self, nodeids: Iterable[str], say: Callable[[str], None]) -> None:
         """Start the run that the selected tests need, once; does nothing where they need none.

@@ -74,7 +74,10 @@ def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A folder with the plugin, the gate test and a threshold file for the bundled prompts."""
     pytester.makeconftest('pytest_plugins = ["refusal_checks.plugin"]')
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    # What the tests' own packages bring along, and bytecode that is compiled anew in every process,
+    # would be more than half of a short run.
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     shutil.copy(ROOT / "tests" / "gates" / "test_gates.py", pytester.path)
     folder = pytester.mkdir("thresholds")
     (folder / "default.toml").write_text(THRESHOLDS)

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from xml.etree import ElementTree
 
 import psutil
 import pytest
@@ -179,37 +181,107 @@ def test_two_runs_at_once_share_a_store(
     assert not any("locked" in text or "note: the store" in text for text in said)
 
 
-def test_a_killed_xdist_worker_is_replaced_and_the_gates_get_their_verdicts(
-    project: pytest.Pytester, slow: FakeServer, start: Start
+def read_until(session: subprocess.Popen[str], text: str, times: int) -> str:
+    """What a run has printed once it said this so many times."""
+    assert session.stdout is not None
+    said = ""
+    while said.count(text) < times:
+        said += session.stdout.read(1)
+        assert session.poll() is None, said
+    return said
+
+
+def kill_workers(session: subprocess.Popen[str]) -> None:
+    """Kill all xdist workers of a run, but not the guard of its engine."""
+    for child in psutil.Process(session.pid).children():
+        with suppress(psutil.ZombieProcess):
+            if "refusal_checks.guard" not in child.cmdline():
+                child.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("dist", ["load", "worksteal"])
+def test_killed_xdist_workers_are_replaced_and_the_gates_get_their_verdicts(
+    project: pytest.Pytester, slow: FakeServer, start: Start, dist: str
 ) -> None:
-    with start("-n2") as session:
-        assert wait_until(lambda: len(slow.asked(judge=True)) >= 12, 60)
-        worker = psutil.Process(session.pid).children()[0]
-        worker.send_signal(signal.SIGKILL)
-        said = session.communicate()[0]
-    assert len(slow.asked(judge=False)) == 80
-    assert "crashed" in said
+    with start("-n2", "-v", "--dist", dist, "--junitxml", "report.xml") as session:
+        said = read_until(session, "::test_gate[", 2)
+        kill_workers(session)
+        slow.delay = 0.01
+        said += session.communicate()[0]
+    assert session.returncode == 0, said
+    assert said.count("replacing crashed worker") == 2
+    assert "= 2 passed, 2 skipped in " in said
     assert said.count("pass  ") == 2, said
-    assert "answers to generate" in said
+    assert len(slow.asked(judge=False)) == 80
     assert said.count("answers to generate") == 1
+    cases = ElementTree.parse(project.path / "report.xml").iter("testcase")
+    outcomes = [(case.get("name"), [child.tag for child in case]) for case in cases]
+    gates = sorted({name for name, _ in outcomes if name})
+    assert sorted(outcomes) == sorted(
+        (name, tags) for name in gates for tags in (["properties"], ["skipped"])
+    )
 
 
-def test_an_engine_is_started_once_though_a_worker_is_killed(
+def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
+    slow: FakeServer, start: Start
+) -> None:
+    with start("-n1", "-v", "-rs") as session:
+        said = read_until(session, "::test_gate[", 1)
+        kill_workers(session)
+        said += read_until(session, "::test_gate[", 2)  # skipped, then run again
+        kill_workers(session)
+        slow.delay = 0.01
+        said += session.communicate()[0]
+    assert session.returncode == 1, said
+    assert "SKIPPED [1]" in said
+    assert "worker 'gw0' crashed while" in said
+    assert "1 passed, 1 skipped, 1 error in " in said
+    assert "FAILED" not in said
+
+
+def test_a_gate_of_a_file_that_one_worker_runs_is_waited_for_again(
+    slow: FakeServer, start: Start
+) -> None:
+    with start("-n1", "-v", "--dist", "loadfile") as session:
+        said = read_until(session, "::test_gate[", 1)
+        kill_workers(session)
+        slow.delay = 0.01
+        said += session.communicate()[0]
+    assert session.returncode == 0, said
+    assert "= 2 passed, 1 skipped in " in said
+
+
+def test_a_worker_that_runs_every_gate_leaves_errors(slow: FakeServer, start: Start) -> None:
+    with start("-n1", "-v", "--dist", "each") as session:
+        said = read_until(session, "::test_gate[", 1)
+        kill_workers(session)
+        slow.delay = 0.01
+        said += session.communicate()[0]
+    assert session.returncode == 1, said
+    assert " 1 error in " in said
+    assert "FAILED" not in said
+
+
+def test_an_engine_is_started_once_though_workers_are_killed(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine_project.install(project)
     monkeypatch.setenv("FAKE_VLLM", "slow")
-    command = [sys.executable, "-m", "pytest", *engine_project.DEMO, "-k", "smoke_safe", "-n2"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *engine_project.DEMO,
+        "-k",
+        "smoke_safe",
+        "-n2",
+        "-v",
+    ]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as session:
-        assert wait_until(lambda: engine_project.requests(project).total() > 0, 60)
-        workers = [
-            child
-            for child in psutil.Process(session.pid).children()
-            if "refusal_checks.guard" not in child.cmdline()
-        ]
-        assert len(workers) == 2
-        workers[0].send_signal(signal.SIGKILL)
-        said = session.communicate()[0]
+        said = read_until(session, "::test_gate[", 1)
+        kill_workers(session)
+        said += session.communicate()[0]
+    assert session.returncode == 0, said
     assert said.count("pass  ") == 1, said
     assert len(engine_project.starts(project)) == 1
     assert engine_project.orphans(project.path) == []

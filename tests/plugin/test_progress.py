@@ -75,7 +75,7 @@ def _reads(master: int) -> Iterator[bytes]:
 def slow(project: pytest.Pytester) -> Iterator[tuple[str, ...]]:
     """The options of a run that takes a moment, and looks often at how far it has come."""
     project.makeconftest(OFTEN)
-    with FakeServer(well_behaved, delay=0.7) as server:
+    with FakeServer(well_behaved, delay=0.4) as server:
         model = f"{server.url}#fake"
         yield "--candidate", model, "--judge", model, "--samples", "1", "--in-flight", "40"
 

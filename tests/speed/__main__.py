@@ -9,18 +9,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine, EngineSpec, environment
+from refusal_checks.engine import NO_PLACE, Engine, EngineSpec, environment
+from refusal_checks.placement.values import Place
 from refusal_checks.plan import Plan
 from tests.speed import overhead, workload
-from tests.speed.pipeline import Pipeline
+from tests.speed.pipeline import Pipeline, Server
 from tests.speed.workload import Lengths, Request
 
 AT_ONCE = (64, 128, 256)
-PARTS = ("engine", "offline", "model", "overhead")
+PARTS = ("engine", "offline", "engines", "model", "overhead")
 
 
 def main() -> None:
@@ -29,16 +31,15 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=24, help="a benchmark, of four")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--records", type=int, default=125_000, help="of the overhead's run")
-    parser.add_argument(
-        "--skip", nargs="*", default=(), choices=("engine", "offline", "model", "overhead")
-    )
+    parser.add_argument("--skip", nargs="*", default=(), choices=PARTS)
     parser.add_argument("--in-flight", type=int, default=103, help="prompts, as the gate would")
     parser.add_argument("--spread", type=float, default=0.9, help="of answers' lengths")
     given = parser.parse_args()
+    plan, lengths = workload.benchmarks(given.prompts), Lengths(spread=given.spread)
     if "engine" not in given.skip:
-        plan = workload.benchmarks(given.prompts)
-        lengths = Lengths(spread=given.spread)
         _engine(plan, given.in_flight, lengths, given.repeats, "offline" not in given.skip)
+    if "engines" not in given.skip:
+        _two_engines(plan, given.in_flight, lengths, given.repeats)
     if "model" not in given.skip:
         _model(given.in_flight, given.repeats, given.spread)
     if "overhead" not in given.skip:
@@ -46,19 +47,39 @@ def main() -> None:
 
 
 def _engine(plan: Plan, in_flight: int, lengths: Lengths, repeats: int, offline: bool) -> None:
-    os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        server = Engine(EngineSpec(str(MODEL_DIR)), folder / "engine.log")
-        server.launch()
-        try:
-            server.wait_ready(600)
-            pipeline = Pipeline(server.url, server.api_key, plan, in_flight, lengths)
-            requests = _served(pipeline, folder, repeats)
-        finally:
-            server.stop()
+    """Candidate and judge on one engine, as where they are one model."""
+    with tempfile.TemporaryDirectory() as name, _running(Path(name), NO_PLACE) as (server,):
+        pipeline = Pipeline(server, server, plan, in_flight, lengths)
+        requests = _served(pipeline, Path(name), repeats)
         if offline:
-            _offline(folder, requests, repeats)
+            _offline(Path(name), requests, repeats)
+
+
+def _two_engines(plan: Plan, in_flight: int, lengths: Lengths, repeats: int) -> None:
+    """Candidate and judge on an engine each, at the same time, with half of the cores each."""
+    cores = sorted(os.sched_getaffinity(0))
+    halves = (cores[: len(cores) // 2], cores[len(cores) // 2 :])
+    threads = {"OMP_NUM_THREADS": str(max(1, len(cores) // 2 - 1))}
+    places = [Place(cores=tuple(half), env=threads) for half in halves]
+    with tempfile.TemporaryDirectory() as name, _running(Path(name), *places) as (one, two):
+        print("two engines:", flush=True)
+        _served(Pipeline(one, two, plan, in_flight, lengths), Path(name), repeats)
+
+
+@contextmanager
+def _running(folder: Path, *places: Place) -> Iterator[list[Server]]:
+    """Engines of the demo model, ready, one a place."""
+    os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
+    with ExitStack() as stack:
+        engines = []
+        for number, place in enumerate(places):
+            engine = Engine(EngineSpec(str(MODEL_DIR)), folder / f"engine-{number}.log")
+            engine.place = place
+            stack.callback(engine.stop)
+            engine.launch()
+            engine.wait_ready(600)
+            engines.append(Server(engine.url, engine.api_key))
+        yield engines
 
 
 def _served(pipeline: Pipeline, folder: Path, repeats: int) -> Sequence[Request]:
@@ -90,7 +111,8 @@ def _model(in_flight: int, repeats: int, spread: float) -> None:
     """The same ways on a model of a GPU, whose steps take as long however many sequences."""
     plan, lengths = workload.benchmarks(40), Lengths(spread=spread)
     with overhead.instant_server("0.005", "256") as named, tempfile.TemporaryDirectory() as name:
-        pipeline = Pipeline(named.partition("#")[0], "", plan, in_flight, lengths)
+        server = Server(named.partition("#")[0])
+        pipeline = Pipeline(server, server, plan, in_flight, lengths)
         rows = []
         for number in range(repeats):
             gate, requests = pipeline.gate(Path(name) / f"{number}.sqlite")

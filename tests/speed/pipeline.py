@@ -1,4 +1,4 @@
-"""The gate against its floors, by turns, on one server: the bare requests, and the old way.
+"""The gate against its floors, by turns, on the same servers: the bare requests, and the old way.
 
 ``gate``: the gate's own evaluation, first request to last verdict. ``floor``: the very same
 requests from a client that does nothing else. ``barriers``: the same requests benchmark by
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
@@ -31,23 +31,37 @@ BATCH = 512
 SAMPLES = 5
 
 
+@dataclass(frozen=True)
+class Server:
+    """Where a model answers.
+
+    Attributes:
+        url: base URL, ending in ``/v1``.
+    """
+
+    url: str
+    api_key: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {"Authorization": f"Bearer {self.api_key}"}
+
+
 class Pipeline:
-    """One server and one plan.
+    """One plan, and the servers of candidate and judge, which may be one.
 
     Args:
-        url: base URL of the server, ending in ``/v1``.
         in_flight: prompts that the gate evaluates at one time.
     """
 
     def __init__(
-        self, url: str, api_key: str, plan: Plan, in_flight: int, lengths: Lengths
+        self, candidate: Server, judge: Server, plan: Plan, in_flight: int, lengths: Lengths
     ) -> None:
         self._lengths = lengths
         self._in_flight = in_flight
-        self._url = url
-        self._api_key = api_key
+        self._servers = (candidate, judge)
         self._plan = plan
-        self._headers = {"Authorization": f"Bearer {api_key}"}
 
     def gate(self, store: Path) -> tuple[float, list[Request]]:
         """Seconds of the gate's evaluation, and the requests that it made."""
@@ -55,11 +69,16 @@ class Pipeline:
 
     async def _gate(self, path: Path) -> tuple[float, list[Request]]:
         texts = {prompt.request: name for name, found in self._plan.items() for prompt in found}
-        inner = HttpTransport(self._url, api_key=self._api_key)
-        recorders = [Recorder(inner, lengths, texts) for lengths in (self._lengths, None)]
+        inner = [HttpTransport(each.url, api_key=each.api_key) for each in self._servers]
+        recorders = [
+            Recorder(each, lengths, texts)
+            for each, lengths in zip(inner, (self._lengths, None), strict=True)
+        ]
         asked, asking = (
-            Client(self._url, str(MODEL_DIR), template_kwargs={"persona": name}, transport=each)
-            for name, each in zip(("aligned", "judge"), recorders, strict=True)
+            Client(each.url, str(MODEL_DIR), template_kwargs={"persona": name}, transport=recorder)
+            for each, name, recorder in zip(
+                self._servers, ("aligned", "judge"), recorders, strict=True
+            )
         )
         sampling = Sampling(samples=SAMPLES, max_tokens=self._lengths.most)
         candidate = ServedCandidate("candidate", asked, sampling, "candidate")
@@ -73,7 +92,7 @@ class Pipeline:
             note=print,
         )
         panel = dict.fromkeys(self._plan, (judges.build("refusal", setup),))
-        async with inner, asked, asking:
+        async with inner[0], inner[1], asked, asking:
             with Store(path) as store:
                 evaluation = Evaluation(
                     self._plan,
@@ -105,30 +124,29 @@ class Pipeline:
     async def _bare(self, stages: Sequence[Sequence[Request]], at_once: int) -> float:
         connector = aiohttp.TCPConnector(limit=at_once)
         timeout = aiohttp.ClientTimeout(total=None)
-        async with aiohttp.ClientSession(
-            headers=self._headers, connector=connector, timeout=timeout
-        ) as session:
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             begun = time.monotonic()
             for stage in stages:
-                await asyncio.gather(*(self._post(session, request.body) for request in stage))
+                await asyncio.gather(*(self._post(session, request) for request in stage))
             return time.monotonic() - begun
 
-    async def _post(self, session: aiohttp.ClientSession, body: Any) -> None:
-        async with session.post(f"{self._url}/chat/completions", json=body) as response:
+    async def _post(self, session: aiohttp.ClientSession, request: Request) -> None:
+        server = self._servers[request.is_judge]
+        url = f"{server.url}/chat/completions"
+        async with session.post(url, json=request.body, headers=server.headers) as response:
             response.raise_for_status()
             await response.read()
 
     def forget(self) -> None:
-        """Empty the server's prefix cache, so that each way begins alike."""
+        """Empty the servers' prefix caches, so that each way begins alike."""
         asyncio.run(self._forget())
 
     async def _forget(self) -> None:
-        base = self._url.removesuffix("/v1")
-        async with (
-            aiohttp.ClientSession(headers=self._headers) as session,
-            session.post(f"{base}/reset_prefix_cache") as response,
-        ):
-            response.raise_for_status()
+        async with aiohttp.ClientSession() as session:
+            for server in set(self._servers):
+                url = f"{server.url.removesuffix('/v1')}/reset_prefix_cache"
+                async with session.post(url, headers=server.headers) as response:
+                    response.raise_for_status()
 
 
 def _batches(requests: Sequence[Request], name: str, is_judge: bool) -> list[Sequence[Request]]:
