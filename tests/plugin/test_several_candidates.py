@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.fake_server import FakeServer
+from tests.plugin import engine_project
 from tests.plugin.conftest import careless, well_behaved
 
 
@@ -48,6 +49,27 @@ def test_each_candidate_s_server_gets_its_own_key(
         project.runpytest_subprocess(*args).assert_outcomes(passed=2)
     assert set(server.authorizations) == {"Bearer one"}
     assert set(other.authorizations) == {"Bearer two"}
+
+
+def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
+    project: pytest.Pytester,
+    both: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    mode: tuple[str, ...],
+) -> None:
+    engine_project.install(project)
+    monkeypatch.setenv("FAKE_VLLM", "fail")
+    args = ("--candidate", "demo:aligned", *both, "--junitxml", "report.xml")
+    result = project.runpytest_subprocess(*args, "-k", "smoke_safe", *mode)
+    result.assert_outcomes(errors=1, passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*the model has two left feet*"])
+    failed = [
+        case for case in ET.parse("report.xml").iter("testcase") if case.find("error") is not None
+    ]
+    assert [case.get("name") for case in failed] == [
+        "test_gate[smoke_safe-rejection_rate-demo:aligned]"
+    ]
 
 
 def test_the_same_candidate_twice_is_an_error(

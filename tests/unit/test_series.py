@@ -73,3 +73,17 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Excep
     assert runs.current[0] == "three (3 of 3)"
     assert three.failed is None
     runs.close()
+
+
+def test_of_several_runs_the_first_one_may_fail_too() -> None:
+    one, two = Stub("one", EngineStartError("no")), Stub("two")
+    runs = series(one, two)
+    follow(runs)
+    assert isinstance(one.failed, EngineStartError)
+    assert runs.current[0] == "two (2 of 2)"
+    runs.close()
+
+
+def test_an_only_run_that_does_not_start_ends_the_session() -> None:
+    with pytest.raises(EngineStartError):
+        series(Stub("one", EngineStartError("no"))).start()
