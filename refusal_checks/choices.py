@@ -47,7 +47,7 @@ def read_choices(found: Any, n: int, reasoning_end: str = "") -> tuple[Choice, .
         TransientError: there are more, or fewer.
         LookupError, TypeError, ValueError, AttributeError, OverflowError: it is malformed.
     """
-    listed = sorted(found["choices"], key=lambda choice: int(choice.get("index", 0)))
+    listed = sorted(found["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
     total = usage.tokens(found)[2] if n == 1 else 0

@@ -82,6 +82,13 @@ def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
         assert [choice.finish_reason for choice in ask(server)] == [read]
 
 
+@pytest.mark.parametrize("index", ["", '"index": null, ', '"index": 0, ', '"index": "0", '])
+def test_a_lone_answer_needs_no_index_and_no_usage(index: str) -> None:
+    answer = f'{{"choices": [{{{index}"message": {{"content": "a"}}, "finish_reason": "stop"}}]}}'
+    with FakeServer(faults=[answer]) as server:
+        assert ask(server, Options(logprobs=True)) == [Choice("a", "stop", 0, None)]
+
+
 @pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "null"])
 def test_a_log_probability_that_is_no_number_is_malformed(odd: str) -> None:
     answer = (
