@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -14,6 +16,9 @@ from refusal_checks.placement.values import Devices
 
 _BUSY = 0.2
 """Share of a GPU's memory in use from which on others are taken to work on it."""
+
+_CGROUPS = Path("/sys/fs/cgroup")
+"""Where Linux shows a container its own limits."""
 
 NONE = Devices("unknown")
 """For engines that need none."""
@@ -44,7 +49,25 @@ class _Gpu:
 def cpu() -> Devices:
     """The cores that this process may use, and the memory that is free."""
     cores = tuple(map(str, sorted(os.sched_getaffinity(0))))
-    return Devices("cpu", cores, psutil.virtual_memory().available / 2**30)
+    free = min(psutil.virtual_memory().available, _left_to_container())
+    return Devices("cpu", cores, free / 2**30)
+
+
+def _left_to_container(root: Path = _CGROUPS) -> float:
+    """Bytes that a container's limit leaves, what is only cached included; infinite without one."""
+    for folder, limit, used, prefix in (
+        (root, "memory.max", "memory.current", ""),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        try:
+            most, taken = (int((folder / name).read_text()) for name in (limit, used))
+            lines = (folder / "memory.stat").read_text().splitlines()
+        except (OSError, ValueError):  # "max" is none
+            continue
+        counts = dict(line.split() for line in lines)
+        cached = sum(int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+        return most - taken + cached
+    return math.inf
 
 
 def gpus() -> Devices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -101,6 +102,36 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.Monkey
     assert found.ids == ("1", "3")
     assert found.memory
     assert found.memory > 0
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, math.inf),
+        ({"memory.max": "max", "memory.current": "9"}, math.inf),
+        (
+            {
+                "memory.max": "1000\n",
+                "memory.current": "700\n",
+                "memory.stat": "anon 100\nactive_file 50\ninactive_file 200\n",
+            },
+            550,
+        ),
+        (
+            {
+                "memory/memory.limit_in_bytes": "1000\n",
+                "memory/memory.usage_in_bytes": "700\n",
+                "memory/memory.stat": "active_file 1\ntotal_active_file 20\n",
+            },
+            320,
+        ),
+    ],
+)
+def test_a_container_s_limit_counts(tmp_path: Path, files: dict[str, str], left: float) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert devices._left_to_container(tmp_path) == left
 
 
 def sized(folder: Path, **files: int) -> str:
