@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -128,27 +128,34 @@ def _disks(plan: Plan) -> Iterator[Finding]:
 
 def _data(plan: Plan) -> Iterator[Finding]:
     """Threshold files and the data that they need."""
-    known: Mapping[str, Benchmark] = discover()
-    wanted: Mapping[str, Benchmark] = known
-    if plan.thresholds:
-        types = {name: found.verdicts for name, found in known.items()}
-        try:
-            read = thresholds.load(list(plan.thresholds), types)
-            known = catalogue(read.tables)
-        except UserError as fault:
-            yield Finding(Level.FAIL, "thresholds", str(fault))
-            return
-        wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
-        said = f"{len(read.gates)} gates on {len(wanted)} benchmarks"
-        yield Finding(Level.OK, "thresholds", said)
-    yield _mirror(plan, public(wanted.values()))
+    finding, wanted = _thresholds(plan.thresholds)
+    yield finding
+    yield _mirror(plan.data, wanted)
 
 
-def _mirror(plan: Plan, wanted: Sequence[Benchmark]) -> Finding:
+def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | None]:
+    """What threshold files say, and the benchmarks that they need; None where nobody knows."""
+    if not files:
+        said = "none named, none in thresholds/default.toml"
+        return Finding(Level.WARN, "thresholds", said, "name the gates by --thresholds"), None
+    types = {name: found.verdicts for name, found in discover().items()}
     try:
-        folder = mirror_folder(plan.data)
+        read = thresholds.load(list(files), types)
+        known = catalogue(read.tables)
+    except UserError as fault:
+        return Finding(Level.FAIL, "thresholds", str(fault)), None
+    wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
+    said = f"{len(read.gates)} gates on {len(wanted)} benchmarks"
+    return Finding(Level.OK, "thresholds", said), list(wanted.values())
+
+
+def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:
+    """Whether a mirror has what is needed or, where nobody knows, all that there is."""
+    try:
+        folder = mirror_folder(named)
     except DataError as fault:
         return Finding(Level.FAIL, "data", str(fault), "name the folder of `data pull`")
+    wanted = public(discover().values() if needed is None else needed)
     if folder is None:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
         if wanted and _is_offline():
@@ -157,8 +164,7 @@ def _mirror(plan: Plan, wanted: Sequence[Benchmark]) -> Finding:
     missing = [found.name for found in wanted if not found.at(folder).is_in(folder)]
     said = f"{folder}: {len(wanted) - len(missing)} of {len(wanted)} benchmarks"
     if missing:
-        # Without threshold files nobody knows which are needed.
-        level = Level.FAIL if plan.thresholds else Level.WARN
+        level = Level.WARN if needed is None else Level.FAIL
         said += f"; missing: {', '.join(missing)}"
         return Finding(level, "data", said, f"`refusal-checks data pull {folder}`")
     return Finding(Level.OK, "data", said)
@@ -222,26 +228,28 @@ def _weights(model: Model, what: str, said: str) -> Finding:
 def _engine(needed: bool) -> Iterator[Finding]:
     """vLLM and its devices; without either only running servers and recordings can be gated."""
     bad = Level.FAIL if needed else Level.WARN
+    found = _vllm(bad)
+    yield found
+    yield _devices(bad if found.level is Level.OK else Level.WARN)
+
+
+def _vllm(bad: Level) -> Finding:
     try:
         engine.require_vllm()
     except ModelError as fault:
-        yield Finding(bad, "vLLM", str(fault))
-        return
+        return Finding(bad, "vLLM", str(fault))
     script = "import vllm; print(vllm.__version__)"
     try:
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_TIMEOUT
         )
     except subprocess.TimeoutExpired:
-        yield Finding(bad, "vLLM", f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
-        return
+        return Finding(bad, "vLLM", f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        yield Finding(bad, "vLLM", f"cannot be imported: {last}", "install it again")
-        return
+        return Finding(bad, "vLLM", f"cannot be imported: {last}", "install it again")
     build = "CPU" if engine.runs_on_cpu() else "GPU"
-    yield Finding(Level.OK, "vLLM", f"{done.stdout.split()[-1]}, {build} build")
-    yield _devices(bad)
+    return Finding(Level.OK, "vLLM", f"{done.stdout.split()[-1]}, {build} build")
 
 
 def _devices(bad: Level) -> Finding:

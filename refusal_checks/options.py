@@ -235,7 +235,7 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
         baseline=_path(config, baseline) if baseline else None,
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
-        redact=redact.is_wanted(config),
+        redact=redact.is_wanted(config.getoption("redact")),
         trust=judge_options.read(config, found.judge),
         placement=placement_options.read(config),
     )

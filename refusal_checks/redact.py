@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from asyncio import CancelledError
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from refusal_checks.records import (
     Vote,
 )
 from refusal_checks.report.summary import RunSummary
+from refusal_checks.run_folder import RunFolder
 from refusal_checks.trust import JudgeCheck
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def is_wanted(config: pytest.Config) -> bool:
-    """Whether this run shows no texts."""
+def is_wanted(option: bool) -> bool:
+    """Whether no texts are to be shown: by the option, or by the variable."""
     said = os.environ.get(VARIABLE, "").strip().lower()
-    return bool(config.getoption("redact")) or said not in ("", "0", "false", "no")
+    return option or said not in ("", "0", "false", "no")
 
 
 def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
@@ -245,6 +246,28 @@ class Redaction:
         if not self.wanted:
             return found
         return replace(found, manifest=_manifest(found.manifest))
+
+
+class RedactedFolder(RunFolder):
+    """A run's folder that is read without texts, whether the run was redacted or not."""
+
+    def summary(self) -> RunSummary:
+        """The run's summary; see ``RunFolder.summary``."""
+        redaction, found = Redaction(True), super().summary()
+        if found.manifest.get("redacted"):
+            return found
+        return replace(
+            redaction.summary(found),
+            verdicts={id: verdict(each) for id, each in found.verdicts.items()},
+            judge=found.judge and redaction.check(found.judge),
+            # What a run that was not redacted says of a server's error may repeat a text.
+            failure=text(found.failure),
+            errors={id: text(why) for id, why in found.errors.items()},
+        )
+
+    def records(self, benchmark: str) -> Iterator[Record]:
+        """A benchmark's records; see ``RunFolder.records``."""
+        return map(record, super().records(benchmark))
 
 
 def _manifest(found: dict[str, Any]) -> dict[str, Any]:

@@ -65,10 +65,9 @@ class Recording:
         """Raise DataError unless every prompt has an answer."""
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
         if missing:
-            first = missing[0]
             raise DataError(
                 f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
-                f"{benchmark}; the first is {first.id}: {first.request[:80]!r}"
+                f"{benchmark}; the first is {missing[0].id}"
             )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:

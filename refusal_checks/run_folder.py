@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -61,7 +62,7 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def of(cls, path: Path) -> RunFolder:
+    def of(cls, path: Path) -> Self:
         """The folder of a run that is named by it or by its ``summary.json``."""
         return cls(path.parent if path.name == "summary.json" else path)
 
@@ -85,8 +86,8 @@ class RunFolder:
             return _summary().validate_python(json.loads(path.read_bytes()))
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
-        except (ValidationError, ValueError) as fault:
-            raise DataError(f"{path}: no summary of a run of this version: {fault}") from None
+        except ValueError as fault:
+            raise DataError(f"{path}: no summary of a run of this version: {_why(fault)}") from None
 
     def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
         """Write a benchmark's records; those of one prompt follow each other."""
@@ -103,16 +104,29 @@ class RunFolder:
         path = self._folder / f"{benchmark}.jsonl"
         try:
             with path.open("rb") as lines:
-                for line in lines:
-                    yield from _records(_line().validate_json(line))
+                for number, line in enumerate(lines, 1):
+                    yield from _records(_read(line, f"{path}: not a run's records: line {number}"))
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
-        except ValidationError as fault:
-            raise DataError(f"{path}: not a run's records: {fault}") from None
 
     @property
     def _folder(self) -> Path:
         return self.path / "records"
+
+
+def _read(line: bytes, where: str) -> _Line:
+    try:
+        return _line().validate_json(line)
+    except ValidationError as fault:
+        raise DataError(f"{where}: {_why(fault)}") from None
+
+
+def _why(fault: ValueError) -> str:
+    """What is wrong with a file: the first of many things, without what stands there."""
+    if not isinstance(fault, ValidationError):
+        return str(fault)
+    first = fault.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _as_line(prompt: Prompt, records: Sequence[Record]) -> _Line:

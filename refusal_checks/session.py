@@ -203,6 +203,9 @@ class GateSession:
                     for number, gates in sorted(wanted.items())
                 ]
             )
+            for run in self._series.runs:
+                gates = {"selected": run.gates, "known": len(self.thresholds.gates)}
+                run.summary.manifest["gates"] = gates
         try:
             with _usage_errors():
                 self._series.start()

@@ -44,7 +44,9 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as driver:
         # Containers have no user namespaces and a small /dev/shm; the page is the tests' own.
         running = driver.chromium.launch(
-            executable_path=program(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=program(),
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            timeout=120_000,  # milliseconds; a machine may be busy
         )
         try:
             yield running

@@ -130,7 +130,9 @@ def graded(prompts: int = 12) -> list[Record]:
     turns = (Message("user", "First"), Message("assistant", "Then"), Message("user", "And?"))
     return [
         Record(
-            Prompt(f"degree-{n}", turns, {"area": f"area_{n % 2}"}),
+            Prompt(
+                f"degree-{n}", turns, {"area": f"area_{n % 2}"}, f"as in answer {n} of the book"
+            ),
             0,
             Completion(f"answer {n}"),
             Graded((0, 1, 2, 3)[n % 4], "by the rules"),

@@ -107,7 +107,7 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
         return _turns(turns, place) if turns else (Message("user", value),)
     if isinstance(value, list) and value:
         return _turns(value, place)
-    raise DataError(f"{place}: neither text nor a list of messages: {str(value)[:80]!r}")
+    raise DataError(f"{place}: neither text nor a list of messages, but {_type(value)}")
 
 
 def _json_list(text: str) -> list[Any] | None:
@@ -133,8 +133,15 @@ def _turns(value: list[Any], place: str) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+def _type(value: Any) -> str:
+    """What a value is, without its texts, which may be private."""
+    if isinstance(value, Mapping):
+        return f"an object with {', '.join(map(str, value)) or 'nothing'}"
+    return "an empty list" if value == [] else type(value).__name__
+
+
 def _message(turn: Any, place: str) -> Message:
     if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
-        raise DataError(f"{place}: a message is {{role, content}} with text, not {str(turn)[:80]}")
+        raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
     require_known(str(turn.get("role")), get_args(Role), place, "role", DataError)
     return Message(cast(Role, turn["role"]), turn["content"])

@@ -12,7 +12,8 @@ from pkgutil import iter_modules
 
 import typer
 
-from refusal_checks.errors import RefusalChecksError, UserError
+from refusal_checks.errors import RefusalChecksError, UserError, reason
+from refusal_checks.report.text import clean_lines
 
 EXIT_USER = 4
 """Exit code where something that the user gave is wrong, as pytest's own for usage errors."""
@@ -39,6 +40,6 @@ def main() -> None:
     """Run the command; errors are one message on stderr, and exit code 4 where the user's."""
     try:
         application()(prog_name="refusal-checks")
-    except RefusalChecksError as fault:
-        print(f"refusal-checks: {fault}", file=sys.stderr)
+    except (RefusalChecksError, OSError) as fault:
+        print(f"refusal-checks: {clean_lines(reason(fault))}", file=sys.stderr)
         sys.exit(EXIT_USER if isinstance(fault, UserError) else 1)

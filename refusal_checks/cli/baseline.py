@@ -11,6 +11,7 @@ import typer
 from refusal_checks import baseline
 from refusal_checks.board import write_text
 from refusal_checks.errors import BaselineError
+from refusal_checks.report.text import clean
 
 
 def add(app: typer.Typer) -> None:
@@ -39,10 +40,13 @@ def accept(
     _require_whole(run, summary)
     for name, scores in accepted.items():
         write_text(folder / f"{name}.json", baseline.dump(scores))
-        typer.echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {scores.candidate}")
+        candidate = clean(scores.candidate)
+        typer.echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
     failed = [id for id, found in summary["verdicts"].items() if not found["passed"]]
     if failed:
-        typer.echo(f"note: {len(failed)} gates failed in that run: {', '.join(failed)}")
+        typer.echo(
+            f"note: {len(failed)} gates failed in that run: {clean(', '.join(failed), 2000)}"
+        )
 
 
 def _complete(run: Path) -> dict[str, Any]:

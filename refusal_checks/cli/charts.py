@@ -13,6 +13,7 @@ from refusal_checks.errors import DataError, UserError
 from refusal_checks.metrics import safety_score
 from refusal_checks.report import charts
 from refusal_checks.report.past import PastRun, read_run
+from refusal_checks.report.text import clean
 
 Summary = Annotated[Path, typer.Argument(help="A run's folder or its summary.json.")]
 Benchmark = Annotated[str, typer.Option(help="The benchmark, whose answers are rated.")]
@@ -63,7 +64,7 @@ def histogram(
     ordered = {name: found[name] for name in _in_order(found)}
     charts.write(charts.histograms(ordered, f"{benchmark}: {run.candidate}"), out)
     for name, distribution in ordered.items():
-        typer.echo(f"{name}: {charts.statistics(distribution)}")
+        typer.echo(f"{clean(name)}: {charts.statistics(distribution)}")
     typer.echo(out)
 
 

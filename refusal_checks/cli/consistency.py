@@ -13,7 +13,7 @@ from refusal_checks.agreement import Agreement, agreement, matched
 from refusal_checks.benchmarks.cfsafety import category, translations
 from refusal_checks.errors import DataError
 from refusal_checks.report.past import PastRun, read_run
-from refusal_checks.report.text import clean
+from refusal_checks.report.text import clean, padded
 
 BENCHMARK = "cfsafety"
 
@@ -114,4 +114,4 @@ def _line(name: str, found: Agreement) -> str:
     ranks = ("-" if value is None else f"{value:.3f}" for value in (found.spearman, found.kendall))
     spearman, kendall = ranks
     difference = f"{found.mean_absolute_difference:.3f}"
-    return f"  {name:28} {found.n:6} {spearman:>9} {kendall:>8} {difference:>18}"
+    return f"  {padded(clean(name), 28)} {found.n:6} {spearman:>9} {kendall:>8} {difference:>18}"

@@ -11,6 +11,7 @@ import typer
 from refusal_checks import mirror, thresholds
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.errors import DataError, require_known
+from refusal_checks.report.text import clean
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The mirror's folder.")]
 Names = Annotated[list[str] | None, typer.Option("--benchmark", help="Only this one (repeatable).")]
@@ -37,7 +38,7 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
             entry = mirror.pull(found, folder)
         except DataError as fault:
             failed.append(found.name)
-            typer.echo(f"FAILED   {found.name}: {fault}", err=True)
+            typer.echo(clean(f"FAILED   {found.name}: {fault}", 1000), err=True)
             continue
         mirror.write_index(folder, {found.name: entry})
         typer.echo(f"pulled   {found.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
@@ -59,7 +60,7 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
             count = len(mirror.load(here, folder))
         except DataError as fault:
             failed.append(found.name)
-            typer.echo(f"WRONG    {found.name}: {fault}", err=True)
+            typer.echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
             continue
         typer.echo(f"OK       {found.name}: {count} prompts, revision {here.revision}")
     _end(failed, "missing or wrong")

@@ -11,6 +11,7 @@ from refusal_checks import doctor as machine
 from refusal_checks.doctor import Level, Plan
 
 STORE = Path(".refusal-checks") / "store.sqlite"
+THRESHOLDS = Path("thresholds") / "default.toml"
 
 
 def add(app: typer.Typer) -> None:
@@ -28,7 +29,10 @@ def doctor(
     ] = None,
     thresholds: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A threshold file (repeatable); its data must be there."),
+        typer.Option(
+            metavar="FILE",
+            help="A threshold file (repeatable), as in a gate run; its data must be there.",
+        ),
     ] = None,
     data: Annotated[
         str | None, typer.Option(metavar="DIR", help="Mirror of public data; $REFUSAL_CHECKS_DATA.")
@@ -39,7 +43,8 @@ def doctor(
 
     Each line is OK, WARN or FAIL, with what to do. Ends with 1 where something is FAIL.
     """
-    plan = Plan(candidate, judge or (), thresholds or (), store, data)
+    usual = [THRESHOLDS] if THRESHOLDS.is_file() else []
+    plan = Plan(candidate, judge or (), thresholds or usual, store, data)
     failed = 0
     for finding in machine.examine(plan):
         failed += finding.level is Level.FAIL

@@ -11,10 +11,14 @@ import typer
 from refusal_checks import formats
 from refusal_checks.errors import DataError
 from refusal_checks.formats import Format
+from refusal_checks.redact import VARIABLE, RedactedFolder, is_wanted
 from refusal_checks.run_folder import RunFolder
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]
+Redact = Annotated[
+    bool, typer.Option("--redact", help=f"Show hashes and lengths instead of texts; ${VARIABLE}=1.")
+]
 
 
 def add(app: typer.Typer) -> None:
@@ -28,9 +32,10 @@ def add(app: typer.Typer) -> None:
 
 
 def _writer(found: Format) -> Callable[..., None]:
-    def write(file: File, runs: Runs) -> None:
+    def write(file: File, runs: Runs, redact: Redact = False) -> None:
+        folder = RedactedFolder if is_wanted(redact) else RunFolder
         try:
-            found.write([RunFolder.of(run) for run in runs], file)
+            found.write([folder.of(run) for run in runs], file)
         except OSError as fault:
             raise DataError(f"{file}: cannot be written: {fault.strerror}") from None
         typer.echo(str(file))

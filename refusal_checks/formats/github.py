@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from refusal_checks.gate import Verdict
@@ -17,6 +17,7 @@ from refusal_checks.report.summary import RunSummary
 from refusal_checks.report.table import Row
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
+from refusal_checks.trust import Check
 
 OPTION = ""
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -31,17 +32,18 @@ ANNOTATIONS = 10
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Append to the step's summary; see ``formats.Format``."""
-    text = "\n".join(_within([run.summary() for run in runs]))
+    summaries = [run.summary() for run in runs]
     with path.open("ab") as file:
+        text = "\n".join(_within(summaries, LARGEST - file.tell()))
         file.write(text.encode("utf-8", "replace") + b"\n")
 
 
-def _within(runs: Sequence[RunSummary]) -> Iterator[str]:
-    """Lines of the summary, as many as GitHub takes."""
+def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
+    """Lines of the summary, as many as fit into so many bytes."""
     size = 0
-    for section in (list(_head(runs)), *_details(runs)):
+    for section in chain([list(_head(runs))], _details(runs)):
         size += sum(len(line.encode()) + 1 for line in section)
-        if size > LARGEST:
+        if size > most:
             yield "More is in the run's folder: this is all that fits here."
             return
         yield from section
@@ -52,6 +54,7 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     failed = sum(not verdict.passed for verdict in verdicts)
     errors = sum(len(run.errors) for run in runs)
     said = [f"{failed} failed"] * bool(failed) + [f"{errors} not evaluated"] * bool(errors)
+    said += ["judge not trusted"] * bool(_distrusted(runs))
     yield f"## Refusal checks: {', '.join(said) or 'passed'}, {len(verdicts) + errors} gates"
     yield ""
     for run in runs:
@@ -61,10 +64,18 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
             yield f"- {code(run.failure, 1000)}"
         for note in run.notes:
             yield f"- {code(note)}"
+    for check in _distrusted(runs):
+        yield f"- {code(check.headline)}"
     yield ""
     rows = table.rows(runs)
     yield from markdown.table(table.HEADER, map(_cells, rows))
     yield ""
+
+
+def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:
+    """The checks that a judge failed, those that several runs share once."""
+    checks = (check for run in runs if run.judge for check in run.judge.checks)
+    return list({check.headline: check for check in checks if not check.passed}.values())
 
 
 def _cells(row: Row) -> list[str]:
@@ -95,6 +106,8 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
 
 
 def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
+    for check in _distrusted(runs):
+        yield f"test_judge[{check.figure}]", check.headline
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
         for id, verdict in run.verdicts.items():
             if not verdict.passed:

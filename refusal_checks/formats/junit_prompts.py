@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.benchmarks import Kind
-from refusal_checks.finding import select
-from refusal_checks.gates import Gate
+from refusal_checks.board import write_text
 from refusal_checks.metrics import METRICS, by_prompt
-from refusal_checks.offenders import counts_against, offender
-from refusal_checks.outcome import Limits
+from refusal_checks.offenders import offender
 from refusal_checks.records import Invalid, Record
 from refusal_checks.report import failure, table, words
+from refusal_checks.report.standard import Standard, standard
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.report.text import clean
 from refusal_checks.run_folder import RunFolder
@@ -52,47 +50,16 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
         for run, summary, name in zip(runs, summaries, names, strict=True)
         for benchmark in summary.benchmarks
     ]
-    path.write_text(to_xml_report_string(suites, prettyprint=False), encoding="utf-8")
+    write_text(path, to_xml_report_string(suites, prettyprint=False))
 
 
-@dataclass(frozen=True)
-class Standard:
-    """What a benchmark's prompts are held against.
-
-    Attributes:
-        bound: of the gate's figure; low: whether that must be at least the bound, else at most.
-    """
-
-    gate: Gate
-    bound: float
-    low: bool
-
-    def holds(self, value: float) -> bool:
-        """Whether a figure is on the right side of the bound."""
-        limits = Limits(self.bound) if self.low else Limits(None, self.bound)
-        return limits.holds(value)
-
-    @property
-    def rule(self) -> str:
-        """The gate in words."""
-        return f"{self.gate.id} must be {self.gate.threshold}"
-
-
-def standard(summary: RunSummary, benchmark: str) -> Standard | None:
-    """What stands for a benchmark; None where its prompts have no wrong side.
-
-    A gate with a floor and a ceiling has one only where its figure misses one of them.
-    """
+def held_against(summary: RunSummary, benchmark: str) -> Standard | None:
+    """The standard of the gate that stands for a benchmark; None where there is no wrong side."""
     verdicts = {v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark}
     bounded = [gate for gate in verdicts if gate.has_bounds]
     if not bounded or summary.benchmarks[benchmark].kind == Kind.SENSITIVE:
         return None
-    gate = table.main_gate(bounded)
-    value = verdicts[gate].estimate.value
-    ends = [(gate.minimum, True), (gate.maximum, False)]
-    known = [Standard(gate, bound, low) for bound, low in ends if bound is not None]
-    missed = [found for found in known if not found.holds(value)]
-    return (missed or known)[0] if missed or len(known) == 1 else None
+    return standard(verdicts[table.main_gate(bounded)])
 
 
 def _suite(
@@ -101,13 +68,9 @@ def _suite(
     from junit_xml import TestSuite
 
     records = list(run.records(benchmark))
-    held = standard(summary, benchmark)
-    concerned = {r.prompt.id for r in select(held.gate, records)} if held else set()
+    held = held_against(summary, benchmark)
     name = f"{benchmark}.{candidate}" if candidate else benchmark
-    cases = [
-        _case(name, id, answers, held if id in concerned else None, limit)
-        for id, answers in by_prompt(records).items()
-    ]
+    cases = [_case(name, id, answers, held, limit) for id, answers in by_prompt(records).items()]
     started = clean(str(summary.manifest.get("started", "")))[:19]
     return TestSuite(name, cases, timestamp=started, properties=_properties(summary, benchmark))
 
@@ -118,12 +81,13 @@ def _case(
     from junit_xml import TestCase
 
     case = TestCase(clean(id, 100) or "(no id)", suite)
+    held = held if held and held.concerns(answers[0].prompt) else None
     metric = METRICS[held.gate.metric if held else "rejection_rate"]
     body = "\n".join(failure.exchange(offender(metric, answers, not held or held.low), limit))
     score = metric.score(answers)
     if all(isinstance(record.judgement, Invalid) for record in answers):
         case.add_error_info(f"no verdict: {_reasons(answers)}", body, "no verdict")
-    elif held and score is not None and counts_against(metric, score, held.bound, held.low):
+    elif held and score is not None and held.is_missed_by(answers):
         case.add_failure_info(clean(f"{score:+.2f}: {held.rule}"), body, held.gate.metric)
     else:
         case.stdout = body
@@ -150,7 +114,7 @@ def _properties(summary: RunSummary, benchmark: str) -> dict[str, str]:
         "data_sha256": data.get("sha256"),
         "redacted": "yes" if known.get("redacted") else None,
     }
-    held = standard(summary, benchmark)
+    held = held_against(summary, benchmark)
     if held:
         verdict = summary.verdicts[held.gate.id]
         properties |= {

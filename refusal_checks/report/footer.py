@@ -29,8 +29,7 @@ def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
             yield from wrapped(line, WIDTH)
         yield from disagreements(summary, folder)
         yield from _engines(summary.manifest.get("engines") or {})
-        yield from tokens.lines(summary.manifest)
-        for line in _time(summary):
+        for line in (*tokens.lines(summary.manifest), *_time(summary)):
             yield from wrapped(line, WIDTH)
         if summary.manifest.get("store"):
             yield f"store {summary.manifest['store']}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refusal_checks.progress import Progress
 from refusal_checks.report import progress as report
 from refusal_checks.report.screen import Screen
+from refusal_checks.report.text import clean_lines
 
 if TYPE_CHECKING:
     import pytest
@@ -37,8 +38,8 @@ class Live:
         self._screen = Screen(reporter) if reporter and config.option.verbose >= 0 else None
         self._colour = bool(reporter and reporter.hasmarkup)
         # What a test prints, or a debugger, moves the cursor and nobody knows where to.
-        option = config.option
-        printed = option.capture == "no" or option.usepdb or option.trace
+        debugged = any(config.getoption(name, False) for name in ("usepdb", "trace"))
+        printed = debugged or config.getoption("capture", "no") == "no"
         self._bars = not printed and os.environ.get("TERM", "dumb") != "dumb"
         self._source = source
         self._pace = report.Pace()
@@ -53,7 +54,7 @@ class Live:
             self._screen.open()
             self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
             self._thread.start()
-        self._screen.say(line)
+        self._screen.say(clean_lines(line))
 
     def stop(self) -> None:
         """Show nothing any more; does nothing again."""

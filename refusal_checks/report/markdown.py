@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from refusal_checks.report.text import clean
+from refusal_checks.report.text import clean, clean_lines
 
 
 def code(text: str, limit: int = 300) -> str:
@@ -24,7 +24,7 @@ def _entities(text: str) -> str:
 
 def block(lines: Iterable[str], limit: int = 1000) -> list[str]:
     """Lines as they are, in a block of its own; an empty line must stand before and after it."""
-    shown = [html.escape(clean(line, limit), quote=False) for line in lines]
+    shown = [html.escape(clean_lines(line, limit), quote=False) for line in lines]
     # A block that begins with this tag is no Markdown until its end, empty lines included.
     return ["<pre>", *shown, "</pre>"]
 

@@ -9,7 +9,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.outcome import Outcome
 from refusal_checks.report import table, words
 from refusal_checks.report.summary import BenchmarkSummary, RunSummary
-from refusal_checks.report.text import clean
+from refusal_checks.report.text import clean, padded
 from refusal_checks.statistics import Estimate
 
 WIDTH = 100
@@ -98,8 +98,8 @@ def _baselines(summary: RunSummary) -> Iterator[str]:
     if skipped:
         names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
         yield (
-            f"max_drop and max_rise of {len(skipped)} gates were not checked: no --baseline for "
-            f"{names}"
+            f"max_drop and max_rise of {len(skipped)} gate{'s' * (len(skipped) > 1)} were not "
+            f"checked: no --baseline for {names}"
         )
 
 
@@ -136,7 +136,7 @@ def groups(
                 if name in figures:
                     estimate = figures[name]
                     span = f"[{show(estimate.lower)}, {show(estimate.upper)}], n = {estimate.n}"
-                    yield f"  {clean(group, 40):40} {show(estimate.value):>6}  {span}"
+                    yield f"  {padded(clean(group, 40), 40)} {show(estimate.value):>6}  {span}"
 
 
 def provenance(summary: RunSummary) -> Iterator[str]:

@@ -132,12 +132,12 @@ def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
         return [""]
     full = [clean(str(run.manifest.get("candidate", ""))) for run in runs]
     ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
-    short = [_end(name) for name in (ends if len(set(ends)) == len(ends) else full)]
+    short = [ending(name) for name in (ends if len(set(ends)) == len(ends) else full)]
     if len(set(short)) == len(short):
         return short
-    return [f"{number} {_end(name, CANDIDATE_WIDTH - 3)}" for number, name in enumerate(short, 1)]
+    return [f"{number} {ending(name, CANDIDATE_WIDTH - 3)}" for number, name in enumerate(short, 1)]
 
 
-def _end(name: str, width: int = CANDIDATE_WIDTH) -> str:
-    """A name's end: models in one folder differ there."""
+def ending(name: str, width: int = CANDIDATE_WIDTH) -> str:
+    """As much of a name's end as fits: models in one folder differ there."""
     return name if len(name) <= width else "…" + name[1 - width :]

@@ -9,7 +9,7 @@ from refusal_checks.report import remarks, table
 from refusal_checks.report.remarks import WIDTH
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.report.table import Row
-from refusal_checks.report.text import clean, wrapped
+from refusal_checks.report.text import clean, columns, cut, padded, wrapped
 
 COLOURS: Mapping[str, Mapping[str, bool]] = {
     "pass": {"green": True},
@@ -21,6 +21,9 @@ COLOURS: Mapping[str, Mapping[str, bool]] = {
     "ERROR": {"red": True, "bold": True},
 }
 """pytest's markup by what became of a test; the words tell the same without it."""
+
+GATE_LEAST = 24
+"""Columns with fewer than which a gate's name would be cut beyond recognition."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +73,36 @@ def _of(candidate: str, text: str) -> str:
 
 
 def _aligned(rows: Sequence[Row]) -> Iterator[Line]:
-    """The table; columns without any word are left out, and a gate's name takes what is left."""
+    """The table; columns without any word are left out, and a gate's name takes what is left.
+
+    Where that is too little, it has a line of its own above its rows.
+    """
     if not rows:
         return
     shown = _without_empty([table.HEADER, *(_indented(row) for row in rows)])
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    widths[1] = min(widths[1], WIDTH - sum(widths[2:]) - widths[0] - 2 * (len(widths) - 1))
-    for row, cells in zip([None, *rows], shown, strict=True):
-        mark, gate, *others = cells
-        gap = " " * (widths[0] - len(mark) + 2)
-        if row and row.error:
-            named = f"{' ' * (len(gate) - len(gate.lstrip()))}{' '.join((gate, *others)).strip()}"
-            text = named + ": " + row.error
-            yield Line(gap + text[: WIDTH - widths[0] - 2], mark, row.is_main)
-            continue
-        fitted = zip([_cut(gate, widths[1]), *others], widths[1:], strict=True)
-        rest = "  ".join(cell.ljust(width) for cell, width in fitted).rstrip()
-        yield Line(gap + rest, mark, bool(row and row.is_main))
+    first, gates, *widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
+    room = WIDTH - first - sum(widths) - 2 * (len(widths) + 1)
+    is_stacked = room < min(gates, GATE_LEAST)
+    widths = widths if is_stacked else [min(gates, room), *widths]
+    above = ""
+    for row, (mark, gate, *others) in zip([None, *rows], shown, strict=True):
+        is_main = bool(row and row.is_main)
+        if is_stacked and row and gate != above:
+            above = gate
+            yield Line(" " * (first + 2) + cut(gate, WIDTH - first - 2), bold=is_main)
+        cells = others if is_stacked else [gate, *others]
+        text = _told(cells, row.error) if row and row.error else _fitted(cells, widths)
+        yield Line(" " * (first - len(mark) + 2) + cut(text, WIDTH - first - 2), mark, is_main)
+
+
+def _fitted(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """A row's cells in their columns."""
+    return "  ".join(padded(*pair) for pair in zip(cells, widths, strict=True)).rstrip()
+
+
+def _told(cells: Sequence[str], error: str) -> str:
+    """Why a row has no figures, behind what it is about."""
+    return ": ".join(filter(None, (" ".join(filter(None, cells)), error)))
 
 
 def _indented(row: Row) -> Sequence[str]:
@@ -98,7 +114,3 @@ def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The rows, header first, without columns that are empty below it."""
     kept = [number for number in range(len(rows[0])) if any(row[number] for row in rows[1:])]
     return [[row[number] for number in kept] for row in rows]
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

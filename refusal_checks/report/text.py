@@ -39,13 +39,34 @@ def clean_lines(text: str, limit: int = 2000) -> str:
     """Several harmless lines, for example of a log; their indentation is kept.
 
     Args:
-        limit: characters of a line that are kept.
+        limit: characters of a line that are kept, and most of its indentation.
     """
-    return "\n".join(_indentation(line) + clean(line, limit) for line in text.split("\n"))
+    return "\n".join(_indentation(line, limit) + clean(line, limit) for line in text.split("\n"))
 
 
-def _indentation(line: str) -> str:
-    return " " * (len(line) - len(line.lstrip(" ")))
+def _indentation(line: str, most: int) -> str:
+    return " " * min(most, len(line) - len(line.lstrip(" ")))
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes; East Asian characters take two."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """As much of a text as fits so many columns; what is cut is shown by an ellipsis."""
+    from rich.cells import set_cell_size
+
+    return text if columns(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+def padded(text: str, width: int) -> str:
+    """The text in exactly so many columns, cut where it is too long."""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(cut(text, width), width)
 
 
 def wrapped(line: str, width: int) -> list[str]:

@@ -96,3 +96,19 @@ def test_without_a_terminal_there_are_no_annotations(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = run_gate("-p", "no:terminal", "-k", "zh")
     assert "::error" not in result.stdout.str()
+
+
+def test_ids_of_data_and_recordings_do_not_act(project: pytest.Pytester) -> None:
+    id = "::error::x ##[error]forged \x1b[31m\u202e"
+    folder = project.path / "thresholds"
+    row = {"id": id, "prompt": "Say hello", "answer": "Hello"}
+    (folder / "rows.jsonl").write_text(json.dumps(row))
+    (project.path / "said.jsonl").write_text(json.dumps(row | {"prompt": "Say bye"}))
+    table = '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'
+    (folder / "default.toml").write_text(table)
+    models = ("--candidate", "replay:said.jsonl", "--judge", "keyword")
+    result = project.runpytest_subprocess(*models, "--replay-columns", "completion=answer")
+    shown = result.stdout.str() + result.stderr.str()
+    assert "forged" in shown
+    assert "is worded differently there" in shown
+    assert not re.search(r"##[\w.]*\[|[\x1b\u202e]", shown)

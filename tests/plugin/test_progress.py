@@ -16,7 +16,7 @@ import pyte
 import pytest
 
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import careless, well_behaved
+from tests.plugin.conftest import RunGate, careless, well_behaved
 
 COLUMNS, ROWS = 90, 14
 OFTEN = """
@@ -132,6 +132,11 @@ def test_quiet_runs_are_quiet(
     result = project.runpytest_subprocess(*slow, *quiet, "-k", "smoke_safe")
     assert result.ret == 0
     assert "/80 judged" not in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("lacking", ["debugging", "capture"])
+def test_pytest_s_own_plugins_may_be_missing(run_gate: RunGate, lacking: str) -> None:
+    run_gate("-p", f"no:{lacking}", "-k", "smoke_safe").assert_outcomes(passed=1)
 
 
 def test_what_tests_print_is_still_captured(

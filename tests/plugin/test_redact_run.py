@@ -116,6 +116,17 @@ def test_the_variable_redacts_and_a_fresh_run_s_store_is_elsewhere(
     assert leaks(store.read_bytes().decode("utf-8", "replace"))
 
 
+def test_a_message_about_wrong_data_quotes_none_of_it(project: pytest.Pytester) -> None:
+    (project.path / "said.jsonl").write_text('{"prompt": "another", "answer": "Gladly"}')
+    models = ("--candidate", "replay:said.jsonl", "--judge", "keyword")
+    result = project.runpytest_subprocess(
+        *models, "--replay-columns", "completion=answer", "--redact", "-k", "smoke_safe"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*said.jsonl: no answers for 80 of the 80 prompts of smoke_safe*"])
+    assert not leaks(result.stdout.str() + result.stderr.str())
+
+
 def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(
     run_gate: RunGate, project: pytest.Pytester, server: FakeServer
 ) -> None:

@@ -120,6 +120,19 @@ def test_histograms_state_their_statistics(
     assert "bimodality" in lines[0]
 
 
+def test_categories_of_a_summary_do_not_act_on_a_terminal(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run("first")
+    path = folder / "summary.json"
+    path.write_text(path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged"))
+    command("histogram", folder, "--out", tmp_path / "histogram.svg")
+    shown = capsys.readouterr().out
+    assert "forged" in shown
+    assert "\x1b" not in shown
+    assert "##[" not in shown
+
+
 def test_a_distribution_without_spread_is_drawn_without_statistics() -> None:
     figure = charts.histograms({"a": distribution([5.0] * 9, 0, 5)})
     assert "too few different scores" in charts.svg(figure)

@@ -69,6 +69,10 @@ def test_a_vllm_that_cannot_be_imported_fails_where_it_is_needed(
     found = look(tmp_path, judges=("keyword",))["vLLM"]
     assert found.level is Level.WARN
     assert "libcuda.so.1" in str(found)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    bare = look(tmp_path, str(MODEL_DIR))
+    assert bare["vLLM"].level is Level.FAIL
+    assert bare["devices"].level is not Level.FAIL
 
 
 def test_models_are_named_right_cached_and_reached(
@@ -111,7 +115,20 @@ def test_thresholds_and_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert look(tmp_path, thresholds=(xstest,))["data"].level is Level.FAIL
     xstest.write_text("[xstest_saef]\nrejection_rate = { max = 0.1 }\n")
-    assert 'did you mean "xstest_safe"' in look(tmp_path, thresholds=(xstest,))["thresholds"].said
+    wrong = look(tmp_path, thresholds=(xstest,), data="nowhere")
+    assert 'did you mean "xstest_safe"' in wrong["thresholds"].said
+    assert (wrong["thresholds"].level, wrong["data"].level) == (Level.FAIL, Level.FAIL)
+    assert look(tmp_path)["thresholds"].level is Level.WARN
+
+
+def test_the_gates_of_a_plain_run_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "thresholds").mkdir()
+    shutil.copy(ROOT / "thresholds" / "smoke.toml", tmp_path / "thresholds" / "default.toml")
+    shown = runner.invoke(application(), ["doctor"]).output
+    assert "OK    thresholds    8 gates on 2 benchmarks" in shown
 
 
 def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:

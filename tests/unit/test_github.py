@@ -20,6 +20,7 @@ from refusal_checks.report import markdown
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.run_folder import RunFolder
 from refusal_checks.thresholds import Gate
+from tests.report_runs import JUDGE
 from tests.unit.test_text import HOSTILE
 
 Many = Callable[..., list[Record]]
@@ -189,9 +190,33 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(
     for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%", "answer 0 (C)"):
         assert part in shown
     assert page.count("<details>") == 1
+    assert "\n     answer: answer 0" in page
+
+
+def test_a_judge_that_is_not_trusted_is_told_once(
+    records: Many, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    passed = decide(GATE, records("R R"))
+    runs = [
+        RunSummary({"candidate": name}, verdicts={passed.gate.id: passed}, judge=JUDGE)
+        for name in "ab"
+    ]
+    (found,) = github.commands(runs)
+    assert found.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
+    page = written(tmp_path, *runs)
+    assert page.startswith("## Refusal checks: judge not trusted, 2 gates\n")
+    shown = "".join(data for data, _ in rendered(page).texts)
+    assert shown.count("judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%") == 1
+    assert "judge agreement" not in shown
 
 
 def test_a_huge_summary_is_cut_before_github_refuses_it(records: Many, tmp_path: Path) -> None:
     failed: Verdict = decide(GATE, records("C " * 10))
-    page = written(tmp_path, RunSummary(verdicts={f"gate {n}": failed for n in range(5000)}))
-    assert len(page.encode()) < 2**20
+    run = RunSummary(verdicts={f"gate {n}": failed for n in range(5000)})
+    page = ""
+    for _ in range(2):  # a step may run several gates, one after the other
+        page = written(tmp_path, run)
+        assert len(page.encode()) < 2**20
+        assert page.endswith("this is all that fits here.\n")
+    assert page.startswith("## Refusal checks: 5000 failed")

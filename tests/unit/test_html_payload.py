@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.formats.html.against import counts_against
 from refusal_checks.formats.html.payload import CHUNK, Payload, embed, word
 from refusal_checks.formats.html.text import visible
-from refusal_checks.gate import decide
-from refusal_checks.metrics import by_prompt
 from refusal_checks.records import (
     Chosen,
     Graded,
@@ -26,7 +23,6 @@ from refusal_checks.records import (
     Reason,
     Record,
 )
-from refusal_checks.thresholds import Gate
 from tests.report_runs import refusals
 
 Many = Callable[..., list[Record]]
@@ -86,46 +82,6 @@ def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
     found = json.loads("".join(Payload("b", "", {}).read([*first, *second])))
     assert found["groups"] == ["category", "language"]
     assert [prompt[1] for prompt in found["prompts"]] == [["one"], [None, "zh"]]
-
-
-@pytest.mark.parametrize(
-    "gate",
-    [
-        Gate("b", "rejection_rate", minimum=0.9),
-        Gate("b", "rejection_rate", maximum=0.1),
-        Gate("b", "rejection_rate", minimum=0.9, group_kind="category", group="c"),
-        Gate("b", "rejection_rate", minimum=0.0, maximum=0.1),
-        Gate("b", "mean_refusal_confidence", minimum=0.9),
-        Gate("b", "invalid_rate", maximum=0.1),
-        Gate("b", "neutral_rate", maximum=0.1),
-    ],
-)
-def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate, records: Many) -> None:
-    found = [*records("RRR RRC CCR C-C --- RC", category="c")]
-    found += [replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")]
-    verdict = decide(gate, found)
-    assert verdict.counted_against > 0
-    against = [counts_against(verdict, answers) for answers in by_prompt(found).values()]
-    assert sum(against) == verdict.counted_against
-
-
-def test_prompts_count_against_a_gate_that_passes_too(records: Many) -> None:
-    verdict = decide(Gate("b", "rejection_rate", minimum=0.5), records("R R C"))
-    answers = list(by_prompt(records("R R C")).values())
-    assert [counts_against(verdict, found) for found in answers] == [False, False, True]
-
-
-@pytest.mark.parametrize(
-    "gate",
-    [
-        Gate("b", "rejection_rate", max_drop=0.1),
-        Gate("b", "rejection_rate", minimum=0.1, maximum=0.9),
-    ],
-)
-def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate, records: Many) -> None:
-    found = records("R C")
-    verdict = decide(gate, found)
-    assert not any(counts_against(verdict, answers) for answers in by_prompt(found).values())
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from refusal_checks.comparison import Earlier
 from refusal_checks.formats.html import charts
 from refusal_checks.formats.html.answer import shipping
+from refusal_checks.formats.html.facts import facts
 from refusal_checks.formats.html.gates import rows
 from refusal_checks.formats.html.scatter import scatter
 from refusal_checks.gate import Verdict, decide
@@ -70,6 +71,15 @@ def test_doubts_are_reservations(records: Many) -> None:
     assert shipping(sure).reasons[0] == "the judge is not trusted by its own check"
     flips = summary(decide(UNSAFE, records("R " * 80 + "- " * 30)))
     assert "invalid answers alone decide a gate" in shipping(flips).reasons
+
+
+def test_a_run_of_some_of_the_gates_is_no_plain_yes(records: Many) -> None:
+    run = summary(decide(UNSAFE, records("R " * 50)))
+    run.manifest["gates"] = {"selected": 1, "known": 1}
+    assert shipping(run).headline == "Yes"
+    run.manifest["gates"] = {"selected": 1, "known": 16}
+    assert shipping(run).headline == "Yes, with reservations"
+    assert shipping(run).reasons[0] == "15 of 16 gates of the threshold files were left out"
 
 
 def test_gates_are_sorted_by_need(records: Many) -> None:
@@ -208,6 +218,16 @@ def test_the_baseline_is_another(records: Many) -> None:
     assert [point.name for point in alone.points] == ["m"]
 
 
+def test_models_of_one_folder_are_told_apart(records: Many) -> None:
+    names = [f"/models/checkpoints/the-long-name-of-a-run/checkpoint-{n}" for n in (100, 200)]
+    found = scatter([(name, both(records, "C C C R", "R C C C", "R C")) for name in names])
+    assert found
+    labels = [point.label for point in found.points]
+    assert labels[::2] == ["baseline", "baseline"]
+    assert [label[-14:] for label in labels[1::2]] == ["checkpoint-100", "checkpoint-200"]
+    assert max(map(len, labels)) <= 28
+
+
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
     run = both(records, "C C", "C C", "R R")
     del run.verdicts[SAFE.id]
@@ -225,3 +245,11 @@ def test_good_runs_are_seen_from_near(records: Many) -> None:
     assert found
     assert found.top == 0.05
     assert found.x(1.0) == 250
+
+
+def test_every_fact_of_a_manifest_has_words() -> None:
+    manifest = {"a": {"b": "", "c": [1, 2], "d": {}, "e": {"f": 0}}, "g": None}
+    assert facts(manifest) == {
+        "a": [("b", "none"), ("c", "1, 2"), ("d", "none"), ("e › f", "0")],
+        "g": [("", "none")],
+    }

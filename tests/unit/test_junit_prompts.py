@@ -112,7 +112,7 @@ def test_several_candidates_have_suites_of_their_own(records: Many, tmp_path: Pa
     runs = [
         finished(tmp_path / name, records("R C"), AT_LEAST, name=f"org/{name}") for name in "ab"
     ]
-    path = tmp_path / "report.xml"
+    path = tmp_path / "reports" / "new" / "report.xml"
     junit_prompts.write(runs, path)
     schema().validate(str(path))
     found = JUnitXml.fromfile(str(path))

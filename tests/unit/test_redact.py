@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from refusal_checks import redact
+from refusal_checks.canary import Mistake
 from refusal_checks.cli import application
 from refusal_checks.comparison import Earlier
 from refusal_checks.conversation import Message, Prompt
@@ -36,6 +38,8 @@ from refusal_checks.redact import Redaction
 from refusal_checks.report.summary import RunSummary
 from refusal_checks.run_folder import RunFolder
 from refusal_checks.thresholds import Gate
+from refusal_checks.trust import Check, JudgeCheck
+from tests.report_runs import write_run
 from tests.unit.test_baseline import scores_of
 
 SECRET = "Xq secret text ÄÖ"
@@ -163,6 +167,27 @@ def test_a_redacted_run_has_nothing_to_label(tmp_path: Path, turns: int) -> None
     assert result.exit_code != 0
     assert "redacted" in str(result.exception)
     assert not (tmp_path / "labels.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["html", "junit-prompts"])
+@pytest.mark.parametrize(("args", "variable"), [(["--redact"], ""), ([], "1"), ([], "")])
+def test_a_report_of_a_run_with_texts_can_be_without_them(
+    tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(redact.VARIABLE, variable)
+    records = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
+    mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
+    judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)
+    manifest = {"candidate": "m", "sampling": {"system_prompt": SECRET}}
+    gates = [Gate("bench", "rejection_rate", minimum=0.8)]
+    run = write_run(tmp_path / "run", {"bench": records}, gates, manifest=manifest, judge=judge)
+    failure, errors = f"HTTP 400: {SECRET}", {"other-accuracy": SECRET}
+    run.write_summary(replace(run.summary(), failure=failure, errors=errors))
+    command = ["report", name, str(tmp_path / "file"), str(tmp_path / "run"), *args]
+    assert CliRunner().invoke(application(), command).exit_code == 0
+    written = (tmp_path / "file").read_text()
+    assert ("Xq secret" in written) is not bool(args or variable)
+    assert "p8" in written
 
 
 def test_a_fresh_run_s_texts_lie_outside_of_its_folder(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
         found.require("bench", [TWO, ONE, Prompt.single("v3", "third")])
     message = str(caught.value)
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
-    assert "the first is v1: 'first question'" in message
+    assert message.endswith("the first is v1")
 
 
 BROKEN = {

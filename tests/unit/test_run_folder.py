@@ -25,6 +25,7 @@ from refusal_checks.records import (
 )
 from refusal_checks.report.summary import RunSummary, summarise
 from refusal_checks.run_folder import RunFolder
+from tests.report_runs import refusals, write_run
 
 JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(
     [
@@ -90,3 +91,16 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=name):
         _ = folder.summary() if name == "summary.json" else list(folder.records("b"))
+
+
+def test_a_damaged_line_is_named_and_not_quoted(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {"unsafe": list(refusals("unsafe", 3))})
+    path = tmp_path / "records" / "unsafe.jsonl"
+    first, *others = path.read_text().splitlines(keepends=True)
+    path.write_text(first + "".join(others).replace('"labelled"', '"a private text"'))
+    with pytest.raises(DataError) as caught:
+        list(run.records("unsafe"))
+    said = str(caught.value)
+    assert said.startswith(f"{path}: not a run's records: line 2: answers.0.judgement")
+    assert "private" not in said
+    assert "\n" not in said

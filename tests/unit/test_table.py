@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from refusal_checks.comparison import Earlier
 from refusal_checks.gate import Verdict, decide
@@ -108,8 +109,39 @@ def test_everything_at_once_fits_in_a_hundred_columns(records: Many) -> None:
     verdicts = decide(gate, grouped, earlier=earlier), decide(long, grouped)
     error = {"adversarial_unsafe_prompts-rejection_rate": "no valid verdict " * 20}
     runs = [run(*verdicts, candidate=name * 30, **error) for name in "ab"]
-    assert max(map(len, lines(*runs))) <= remarks.WIDTH
-    assert not [line for line in lines(*runs) if "\x1b" in line]
+    shown = lines(*runs)
+    assert max(map(len, shown)) <= remarks.WIDTH
+    assert not [line for line in shown if "\x1b" in line]
+    assert "       adversarial_unsafe_prompts-mean_refusal_confidence" in shown
+    errors = [line for line in shown if line.startswith("ERROR")]
+    assert [line.endswith("…") for line in errors] == [True, True]
+    assert [line.split()[1][-2:] for line in errors] == ["a:", "b:"]
+
+
+def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> None:
+    gates = [replace(RATE, maximum=0.9), replace(GROUP, maximum=0.9)]
+    earlier, found = Earlier(scores_of(records("R " * 40))), records("R " * 40, category="fraud")
+    verdicts = [decide(gate, found, earlier=earlier) for gate in gates]
+    runs = [run(*verdicts, candidate=f"/m/{'long-name-of-a-run-' * 2}{n}") for n in (1, 2)]
+    shown = list(terminal.lines(runs))
+    assert [str(line).rstrip()[:34] for line in shown[:7]] == [
+        "      candidate             figure",
+        "      bench-rejection_rate",
+        "FAIL  …ong-name-of-a-run-1  100.0%",
+        "FAIL  …ong-name-of-a-run-2  100.0%",
+        "        rejection_rate-fraud",
+        "FAIL  …ong-name-of-a-run-1  100.0%",
+        "FAIL  …ong-name-of-a-run-2  100.0%",
+    ]
+    assert [line.bold for line in shown[1:5]] == [True, True, True, False]
+
+
+def test_characters_of_double_width_keep_the_columns(records: Many) -> None:
+    group = replace(GROUP, group="网络诈骗与信息安全" * 6)
+    found = records("R " * 40, category=str(group.group))
+    _, *rows = lines(run(*(decide(gate, found) for gate in (RATE, group))))
+    assert len({cell_len(row[: row.index("100.0%")]) for row in rows[:2]}) == 1
+    assert max(map(cell_len, rows[:2])) <= remarks.WIDTH
 
 
 @pytest.mark.parametrize(
@@ -156,6 +188,14 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
             "run folder runs/one",
         ]
     )
+
+
+def test_the_footer_stays_within_its_columns() -> None:
+    found = run()
+    names = ("requests", "retries", "prompt", "cached", "output", "verdicts")
+    role = dict.fromkeys(names, 123_456_789)
+    found.manifest["tokens"] = {"candidate": role, "judge": role}
+    assert max(map(len, footer.lines([(found, Path())]))) <= remarks.WIDTH
 
 
 def test_the_footer_says_that_no_engine_was_needed() -> None:

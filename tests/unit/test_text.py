@@ -135,4 +135,5 @@ def test_no_line_of_a_log_is_a_command(text: str) -> None:
 
 def test_a_log_keeps_its_indentation() -> None:
     log = "vLLM ended:\n  File x\n\n    ::error::\x1b[31mx"
+    assert len(clean_lines(" " * 10**6 + "x", 20)) <= 40
     assert clean_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"

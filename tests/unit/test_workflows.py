@@ -79,6 +79,20 @@ def test_jobs_end_and_do_not_pile_up(path: Path) -> None:
     assert all(job["timeout-minutes"] for job in workflow["jobs"].values())
 
 
+def test_jobs_of_a_matrix_neither_cancel_each_other_nor_share_a_cache() -> None:
+    gate = load(FOLDER / "gate.yml")
+    own = ("${{ inputs.candidate }}", "${{ inputs.artifact }}")
+    assert all(part in gate["concurrency"]["group"] for part in own)
+    assert gate["concurrency"]["cancel-in-progress"] is False
+    caches = [step["with"] for step in steps(FOLDER / "gate.yml") if "cache/" in str(step)]
+    restored, saved = caches
+    assert restored["key"] == saved["key"]
+    assert all(part in saved["key"] for part in own)
+    first, *others = restored["restore-keys"].splitlines()
+    assert saved["key"].startswith(first)
+    assert all(first.startswith(other) for other in others)
+
+
 def test_the_gate_can_be_called_with_what_it_takes_by_hand() -> None:
     triggers = load(FOLDER / "gate.yml")["on"]
     inputs = triggers["workflow_call"]["inputs"]

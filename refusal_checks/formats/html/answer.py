@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from refusal_checks.gate import Verdict
 from refusal_checks.outcome import Outcome
 from refusal_checks.report.summary import RunSummary
 
@@ -62,19 +63,25 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "open", "the evaluation ended early"
     if not verdicts and not summary.errors:
         yield "open", "no gate was decided"
-    doubtful = [v for v in verdicts if v.passed and v.outcome is Outcome.INCONCLUSIVE]
-    if doubtful:
-        yield (
-            "doubt",
-            f"{_count(len(doubtful), 'gate')} passed without being decided at the confidence level",
-        )
-    if any(verdict.flips for verdict in verdicts):
-        yield "doubt", "invalid answers alone decide a gate"
-    if summary.judge and not summary.judge.is_trusted:
-        yield "doubt", "the judge is not trusted by its own check"
+    yield from (("doubt", reason) for reason in _doubts(summary, verdicts))
     passed = len(verdicts) - len(failed)
     if passed:
         yield "yes", f"{passed} of {_count(total, 'gate')} passed"
+
+
+def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What must be known of a run whose gates all passed."""
+    open_ones = sum(v.passed and v.outcome is Outcome.INCONCLUSIVE for v in verdicts)
+    if open_ones:
+        yield f"{_count(open_ones, 'gate')} passed without being decided at the confidence level"
+    if any(verdict.flips for verdict in verdicts):
+        yield "invalid answers alone decide a gate"
+    if summary.judge and not summary.judge.is_trusted:
+        yield "the judge is not trusted by its own check"
+    gates = summary.manifest.get("gates", {"selected": 0, "known": 0})
+    left_out = gates["known"] - gates["selected"]
+    if left_out:
+        yield f"{left_out} of {_count(gates['known'], 'gate')} of the threshold files were left out"
 
 
 def _count(number: int, noun: str) -> str:

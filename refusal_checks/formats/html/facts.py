@@ -18,4 +18,4 @@ def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         yield path, ", ".join(map(str, value)) or "none"
     else:
-        yield path, "none" if value is None or value == {} else str(value)
+        yield path, "none" if value in (None, "", {}) else str(value)

@@ -24,11 +24,11 @@ from itertools import groupby
 from typing import Any
 
 from refusal_checks.conversation import Prompt
-from refusal_checks.formats.html.against import counts_against
 from refusal_checks.gate import Verdict
 from refusal_checks.metrics import confidence
 from refusal_checks.panel import reason
 from refusal_checks.records import Chosen, Completion, Graded, Invalid, Judgement, Rated, Record
+from refusal_checks.report.standard import standard
 
 CHUNK = 500
 """Prompts that are turned into text at a time."""
@@ -59,7 +59,8 @@ class Payload:
     def __init__(self, name: str, kind: str, verdicts: Mapping[int, Verdict]) -> None:
         self.name = name
         self.kind = kind
-        self._verdicts = {n: found for n, found in verdicts.items() if found.gate.benchmark == name}
+        own = {n: found for n, found in verdicts.items() if found.gate.benchmark == name}
+        self._standards = {n: held for n, found in own.items() if (held := standard(found))}
         self._words: dict[tuple[str, str], int] = {}
         self._judges: dict[str, int] = {}
         self._groups: dict[str, None] = {}
@@ -88,7 +89,7 @@ class Payload:
         score = confidence(answers)
         if score is not None:
             self.confidences.append(score)
-        against = [n for n, found in self._verdicts.items() if counts_against(found, answers)]
+        against = [n for n, held in self._standards.items() if held.is_missed_by(answers)]
         self.against.update(against)
         return [
             prompt.id,

@@ -10,10 +10,15 @@ from itertools import pairwise
 from refusal_checks.benchmarks import Kind
 from refusal_checks.report.balance import METRIC, Balance
 from refusal_checks.report.summary import RunSummary
+from refusal_checks.report.table import ending
+from refusal_checks.report.text import clean
 from refusal_checks.statistics import Estimate
 
 _STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Ends that an axis may have."""
+
+LABEL = 28
+"""Most characters of a name beside a point."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,11 @@ class Point:
     over: Estimate
     under: Estimate
     is_baseline: bool = False
+
+    @property
+    def label(self) -> str:
+        """A short name, to stand beside it."""
+        return "baseline" if self.is_baseline else ending(clean(self.name), LABEL)
 
 
 @dataclass(frozen=True)

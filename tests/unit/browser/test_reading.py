@@ -64,6 +64,9 @@ def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
     assert count(page).startswith("18 prompts")
     search(page, "问题 12")
     assert count(page).startswith("1 prompt,")
+    search(page, "answer 3 of the book")
+    assert count(page).startswith("1 prompt,")
+    assert unfold(page).locator("mark").count() == 1
     search(page, "a.c*(nothing)[")
     assert count(page) == "No record is like that."
 
@@ -106,6 +109,14 @@ def test_pages_follow_each_other(page: Page) -> None:
     assert page.locator(f"{ROWS} .id").first.inner_text() == first
 
 
+def test_another_page_begins_at_its_first_record(page: Page) -> None:
+    page.locator("#next").scroll_into_view_if_needed()
+    page.click("#next")
+    first = page.locator(ROWS).first.bounding_box()
+    assert first
+    assert 0 <= first["y"] < 300
+
+
 def test_the_keyboard_is_enough(page: Page) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "query"
@@ -137,6 +148,22 @@ def test_a_view_has_an_address(page: Page, file: Path) -> None:
     page.wait_for_selector(ROWS)
     assert count(page) == expected
     assert page.locator("#group option:checked").inner_text() == "zh"
+
+
+def test_an_address_that_is_put_into_the_open_page_is_followed(page: Page) -> None:
+    page.select_option("#benchmark", "unsafe")
+    page.check("#invalid")
+    address = page.url
+    page.click("text=Clear")
+    page.check("#unfold")
+    page.select_option("#benchmark", "mcq")
+    page.evaluate("address => { location.href = address; }", address)
+    page.wait_for_function("() => document.getElementById('benchmark').value === 'unsafe'")
+    assert count(page) == "12 prompts, 36 answers of 251 prompts"
+    assert page.locator("#invalid").is_checked()
+    page.click("nav >> text=Charts")
+    page.wait_for_function("() => location.hash === '#charts'")
+    assert count(page) == "12 prompts, 36 answers of 251 prompts"
 
 
 def test_candidates_are_chosen(page: Page) -> None:

@@ -82,6 +82,7 @@ function choose(to) {
     node.id = node.closest("article").hidden ? "" : node.dataset.section; // where the links go
   }
   for (const node of all(".select")) node.setAttribute("aria-pressed", of(run)(node));
+  reachable(document);
   if ($("run")) $("run").value = run;
   choices($("benchmark"), "all", [[null, data.benchmarks.map(({ name, prompts }) => [name, `${name} (${number(prompts.length)})`])]]);
   offer();
@@ -140,8 +141,18 @@ for (const node of all("button.against")) {
   node.hidden = false;
   node.addEventListener("click", () => against(node));
 }
-$("previous").addEventListener("click", () => show(page - 1));
-$("next").addEventListener("click", () => show(page + 1));
+function turn(by) {
+  show(page + by);
+  $("count").scrollIntoView();
+}
+$("previous").addEventListener("click", () => turn(-1));
+$("next").addEventListener("click", () => turn(1));
+
+addEventListener("hashchange", () => {
+  if (!location.hash.includes("=")) return; // a link of the page's own
+  clear();
+  recall();
+});
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";

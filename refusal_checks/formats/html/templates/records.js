@@ -62,6 +62,7 @@ const turnsOf = (entry) => typeof entry.turns === "string" ? [["user", entry.tur
 function* texts(entry) {
   yield entry.id;
   for (const [, text] of turnsOf(entry)) yield text;
+  if (entry.reference) yield entry.reference;
   for (const [text, [, category, rationale], , votes] of entry.answers) {
     if (text) yield text;
     if (category) yield category;
@@ -141,9 +142,16 @@ function row(entry) {
     block("span", "snippet", snippet.replaceAll("\n", " ")),
     make("span", "score", entry.score === null ? "" : `${entry.score < 0 ? "" : "+"}${entry.score.toFixed(2)}`)));
   const fill = () => { if (node.open && !node.querySelector(".body")) node.append(body(entry)); };
-  node.addEventListener("toggle", fill);
+  node.addEventListener("toggle", () => { fill(); reachable(node); });
   if (unfold) { node.open = true; fill(); }
   return node;
+}
+
+// What is too large scrolls in its own place, and the keyboard must get there.
+function reachable(within) {
+  for (const node of within.querySelectorAll(".text, .tall, .scroll")) {
+    if (node.scrollHeight > node.clientHeight || node.scrollWidth > node.clientWidth) node.tabIndex = 0;
+  }
 }
 
 function body(entry) {
@@ -157,7 +165,7 @@ function body(entry) {
       make("div", "role", make("strong", "", role === "user" ? "Prompt" : visible(role))),
       block("div", "text", text, pattern)));
   }
-  if (entry.reference) node.append(block("p", "of", `reference: ${entry.reference}`));
+  if (entry.reference) node.append(block("p", "of", `reference: ${entry.reference}`, pattern));
   entry.answers.forEach((_, n) => node.append(reply(entry, n)));
   return node;
 }
