@@ -126,7 +126,7 @@ def _candidate(
 ) -> Candidate:
     model = options.candidate
     if not isinstance(model, Replay):
-        client = engines.connect(model, "--candidate")
+        client = engines.connect(model, "--candidate", options.number)
         identity = model_identity(model, client.model)
         served = ServedCandidate(model.name, client, options.sampling, identity)
         for line in served.remarks:

@@ -71,12 +71,8 @@ class Attaching:
         try:
             return asyncio.run(ask())
         except EndpointError as fault:
-            what = f"{option} {model.url}#{name}: the server"
-            if listed and name not in listed:
-                has = f"has no such model; it has: {', '.join(listed)}"
-                raise ModelError(f"{what} {has} ({fault})") from None
-            kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
-            raise ModelError(f"{what} gives no chat completion{kwargs}: {fault}") from None
+            said = _said(model, name, option, listed, fault)
+            raise ModelError(f"{option} {model.url}#{name}: {said}") from None
 
     def _request(self, option: str) -> Request:
         """The sampling with which the run will ask."""
@@ -86,9 +82,31 @@ class Attaching:
         return Request(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
 
 
+def _said(
+    model: Attached, name: str, option: str, listed: tuple[str, ...], fault: EndpointError
+) -> str:
+    """Why a server cannot be used, and what to do."""
+    if fault.status in (401, 403):
+        return f"{endpoint.wants_key(option)}: {fault}"
+    if listed and name not in listed:
+        return f"the server has no such model; it has: {', '.join(listed)} ({fault})"
+    kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+    hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+    return f"the server gives no chat completion{kwargs}: {fault}{hint}"
+
+
 def api_key(option: str, number: int) -> str:
-    """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
+    """The key for a server: the numbered model's own, the option's, or OpenAI's variable.
+
+    Raises:
+        ModelError: it cannot be sent.
+    """
     shared = endpoint.api_key_variable(option)
     own = shared.replace("_API_KEY", f"_{number}_API_KEY")
-    found = (os.environ.get(name) for name in (own, shared, "OPENAI_API_KEY"))
-    return next(filter(None, found), "")
+    for name in (own, shared, "OPENAI_API_KEY"):
+        # A file's last line end often comes along.
+        if key := os.environ.get(name, "").strip():
+            if not key.isprintable():
+                raise ModelError(f"{option}: the key in {name} has characters that no key can have")
+            return key
+    return ""

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from refusal_checks.capabilities import Support
-from refusal_checks.client import Choice, Client, Options
+from refusal_checks.choices import Choice
+from refusal_checks.client import Client, Options
 from refusal_checks.config import Sampling
 from refusal_checks.conversation import Message, Prompt
 from refusal_checks.errors import EndpointError, ModelError
@@ -90,8 +91,12 @@ class ServedCandidate:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``; in one request, or in as many as the server makes it."""
-        if count > 1 and self._client.capabilities.n is not Support.YES:
+        """See ``Candidate.answer``; in one request, or in as many as the server makes it.
+
+        vLLM refuses several greedy answers in one request.
+        """
+        several = self._client.capabilities.n is Support.YES and self._sampling.temperature > 0
+        if count > 1 and not several:
             alone = (self._answer(prompt, first + each, 1) for each in range(count))
             return [answer for found in await asyncio.gather(*alone) for answer in found]
         return await self._answer(prompt, first, count)

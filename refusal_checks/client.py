@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from refusal_checks import usage
 from refusal_checks.capabilities import ALL, Capabilities, Support
+from refusal_checks.choices import MALFORMED, Choice, read_choices
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
-from refusal_checks.faults import TransientError
+from refusal_checks.faults import TransientError, error_words
 from refusal_checks.label_probabilities import (
     LabelError,
     LabelProbabilities,
@@ -22,7 +22,6 @@ from refusal_checks.label_probabilities import (
     read_labels,
 )
 from refusal_checks.pace import Pace
-from refusal_checks.reasoning import State, answer_logprobs, spoken
 from refusal_checks.retries import retrying
 from refusal_checks.transport import HttpTransport, Transport
 from refusal_checks.usage import Meter
@@ -31,9 +30,6 @@ CHAT = "/chat/completions"
 
 TOKENIZE = "/../tokenize"
 """vLLM has it beside ``/v1``, not below."""
-
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
-"""What reading an answer of an unexpected form raises."""
 
 Read = TypeVar("Read")
 
@@ -79,25 +75,6 @@ class Options:
             form = {"name": "verdict", "strict": True, "schema": self.schema}
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
         return fields
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One answer as the server gave it.
-
-    Attributes:
-        text: the answer, without any reasoning.
-        tokens: all that were generated, 0 where the server does not say.
-        mean_logprob: mean natural log-probability of the answer's own tokens, None without
-            log-probabilities, or with one that is infinite or no number.
-        reasoning: whether there was reasoning before the answer, and whether it ended.
-    """
-
-    text: str
-    finish_reason: str
-    tokens: int
-    mean_logprob: float | None
-    reasoning: State = ""
 
 
 class Client:
@@ -170,7 +147,9 @@ class Client:
             EndpointError: the server refused, or failed as often as ``retries`` allows.
         """
         return await self.ask(
-            messages, options.body(), lambda found: self._choices(found, options.n)
+            messages,
+            options.body(),
+            lambda found: read_choices(found, options.n, self._reasoning_end),
         )
 
     async def label_probabilities(
@@ -233,16 +212,10 @@ class Client:
         self.meter.add(found)
         try:
             return read(found)
-        except _MALFORMED as fault:
-            message = f"{self.url}: malformed answer of the server: {fault!r}"
-            raise TransientError(message) from fault
-
-    def _choices(self, found: Any, n: int) -> tuple[Choice, ...]:
-        listed = sorted(found["choices"], key=lambda choice: int(choice.get("index", 0)))
-        if len(listed) != n:
-            raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
-        total = usage.tokens(found)[2] if n == 1 else 0
-        return tuple(_choice(choice, self._reasoning_end, total) for choice in listed)
+        except MALFORMED as fault:
+            has_words = isinstance(found, dict) and found.get("error")
+            said = error_words(json.dumps(found)) if has_words else repr(fault)
+            raise TransientError(f"{self.url}: malformed answer of the server: {said}") from fault
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token; None where the server has no ``/tokenize``. Asked for once."""
@@ -270,17 +243,9 @@ class Client:
         body = {"model": self.model, "prompt": text, "add_special_tokens": False}
         found: Any = await retrying(self._transport.post, TOKENIZE, body)
         try:
-            return [int(token) for token in found["tokens"]]
-        except _MALFORMED as fault:
+            tokens = [int(token) for token in found["tokens"]]
+        except MALFORMED as fault:
             raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
-
-
-def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
-    """Read a choice; ``total`` is how many tokens it has where the server counts them for it."""
-    said = spoken(choice["message"], reasoning_end)
-    listed = (choice.get("logprobs") or {}).get("content") or []
-    values = answer_logprobs(listed, said)
-    mean = sum(values) / len(values) if values else math.nan
-    reason = str(choice.get("finish_reason"))
-    known = mean if math.isfinite(mean) else None
-    return Choice(said.text, reason, total or len(listed), known, said.reasoning)
+        if not tokens:  # llama.cpp has another field for the text
+            raise EndpointError("the server overlooks the text that it is to divide")
+        return tokens

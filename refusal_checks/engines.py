@@ -122,32 +122,35 @@ class Engines:
     def start(self, say: Say, turn: int = 0) -> None:
         """Start the placed engines whose turn it is, and stop others; returns when all are ready.
 
-        On a GPU that several share they load one after the other, since vLLM's memory profiling
-        fails where two engines start at once.
-
         Raises:
             EngineStartError: one did not come up; all are stopped then.
         """
         self.stop()
         self._started = [own for own in self._placed if own.place.turn == turn]
-        alone = engine.runs_on_cpu() or self.placement.kind == "split"
-        groups = [self._started] if alone else [[own] for own in self._started]
         try:
-            for group in groups:
-                self._launch(group, say)
+            self._launch(self._started, say)
         except BaseException:
             self.stop()
             raise
 
-    def _launch(self, group: Sequence[Engine], say: Say) -> None:
-        for own in group:
-            say(f"starting vLLM for {own.spec.model} (log: {own.log})")
-            with self._launching:
-                if self._is_closed:
-                    raise EngineStartError("the session has ended: no engine is started any more")
-                own.launch()
-        for own in group:
-            own.wait_ready(self._options.limits.start_timeout, say)
+    def _launch(self, engines: Sequence[Engine], say: Say) -> None:
+        """Start engines, and wait for them.
+
+        On a GPU that several share they load one after the other, since vLLM's memory profiling
+        fails where two engines start at once.
+        """
+        at_once = engine.runs_on_cpu() or self.placement.kind == "split"
+        for group in [engines] if at_once else [[own] for own in engines]:
+            for own in group:
+                say(f"starting vLLM for {own.spec.model} (log: {own.log})")
+                with self._launching:
+                    if self._is_closed:
+                        raise EngineStartError(
+                            "the session has ended: no engine is started any more"
+                        )
+                    own.launch()
+            for own in group:
+                own.wait_ready(self._options.limits.start_timeout, say)
 
     def require_running(self) -> None:
         """Raise EngineDiedError where an engine that was started has ended."""

@@ -174,6 +174,15 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
     url, _, model = name.partition("#")
     if not _hostname(url):
         raise ModelError(f"{option} {name}: no host in this URL; write http://HOST:PORT/v1#MODEL")
+    if "@" in urlsplit(url).netloc:
+        raise ModelError(
+            f"{option}: a URL is written into reports, so it must hold no user and password (@); "
+            "the key of a server comes from the environment"
+        )
+    if "?" in url:
+        raise ModelError(
+            f"{option} {name}: paths are added to this URL, so it can have no query (?)"
+        )
     return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
 
 

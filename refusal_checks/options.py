@@ -49,6 +49,7 @@ class Options:
         baseline: where the scores of an earlier run are; allow_incomparable: compare with it
             whatever is different.
         stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
+        number: which of the candidates it is, from 1.
     """
 
     candidate: models.Candidate
@@ -72,6 +73,7 @@ class Options:
     redact: bool = False
     trust: Trust = field(default_factory=Trust)
     placement: Wish = field(default_factory=Wish)
+    number: int = 1
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -237,7 +239,7 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
         trust=judge_options.read(config, found.judge),
         placement=placement_options.read(config),
     )
-    return tuple(replace(first, candidate=candidate) for candidate in candidates)
+    return tuple(replace(first, candidate=one, number=n) for n, one in enumerate(candidates, 1))
 
 
 def for_recorded(

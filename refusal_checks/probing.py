@@ -11,6 +11,7 @@ from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
 from refusal_checks.faults import TransientError
+from refusal_checks.reasoning import written
 
 QUESTION = "Name a colour, an animal and a number, as JSON."
 """What a server is asked: something with many answers, so that a seed makes a difference."""
@@ -88,7 +89,7 @@ def _read(found: Any) -> Choices:
     choices = [dict(choice) for choice in found["choices"]]
     if not choices:
         raise LookupError("no choices")
-    return [{**choice, "message": dict(choice["message"])} for choice in choices]
+    return [{**choice, "text": written(choice["message"])} for choice in choices]
 
 
 def _has_logprobs(choices: Choices) -> bool:
@@ -98,8 +99,8 @@ def _has_logprobs(choices: Choices) -> bool:
 
 def _begins_an_object(choices: Choices) -> bool:
     """Whether an answer follows the schema as far as it goes; one that only reasons yet may."""
-    text = str(choices[0]["message"].get("content") or "")
-    return not text.strip() or text.lstrip().startswith("{")
+    text = choices[0]["text"].lstrip()
+    return not text or text.startswith("{")
 
 
 def _are_equal(first: Choices, second: Choices) -> bool:

@@ -34,8 +34,11 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
 
     Args:
         end: the text that ends the reasoning; empty for models that do not reason in their text.
+
+    Raises:
+        LookupError, TypeError, AttributeError: the message is malformed.
     """
-    text = str(message.get("content") or "")
+    text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
         return Spoken(text.lstrip(), "closed" if text.strip() else "unclosed")
     if not end and text.lstrip().startswith(_OPEN):
@@ -44,6 +47,20 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
         return Spoken(text)
     _, found, answer = text.partition(end)
     return Spoken(answer.lstrip(), "closed") if found else Spoken("", "unclosed")
+
+
+def written(message: Mapping[str, Any]) -> str:
+    """The text of a message, which some servers give in parts; a refusal may have its own field.
+
+    Raises:
+        LookupError, TypeError, AttributeError: there is something else in its place.
+    """
+    content = message.get("content") or message.get("refusal") or ""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    if not isinstance(content, str):
+        raise TypeError(f"the answer is no text: {type(content).__name__}")
+    return content
 
 
 def answer_logprobs(tokens: Sequence[Mapping[str, Any]], said: Spoken) -> list[float]:

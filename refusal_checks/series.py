@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from itertools import pairwise
 
+from refusal_checks.errors import EngineStartError
 from refusal_checks.progress import Progress
 from refusal_checks.run import Run
 
@@ -33,12 +34,19 @@ class Series:
     def start(self) -> None:
         """Start the first run; the others follow in a thread.
 
+        Of several runs one whose engine does not come up says so on its board, and the next one's
+        turn comes.
+
         Raises:
-            EngineStartError: an engine of the first did not come up. A later run says so on its
-                board, and the next one's turn comes.
-            StoreError: the store cannot be read; for later runs the same.
+            EngineStartError: an engine of the only run did not come up.
+            StoreError: the store cannot be read.
         """
-        self.runs[0].start()
+        try:
+            self.runs[0].start()
+        except EngineStartError as fault:
+            if len(self.runs) == 1:
+                raise
+            self.runs[0].fail(fault)
         if len(self.runs) > 1:
             self._thread = threading.Thread(target=self._follow, name="series", daemon=True)
             self._thread.start()
@@ -52,7 +60,7 @@ class Series:
             self._turn += 1
             try:
                 run.start()
-            except Exception as fault:
+            except Exception as fault:  # whatever it is, the next one's turn comes
                 if not self._ended.is_set():  # else it is closing that kept it from starting
                     run.fail(fault)
 

@@ -14,6 +14,7 @@ worker         never                                    from the controller's bo
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -239,7 +240,8 @@ class GateSession:
 
 def gate_id(nodeid: str) -> str:
     """The gate that a test's node id names: what its brackets hold, undone of pytest's escapes."""
-    inner = nodeid.rpartition("::")[2].partition("[")[2].rpartition("]")[0]
+    found = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)  # an IPv6 address has :: and [ too
+    inner = found[1] if found else ""
     return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
 
 

@@ -90,15 +90,22 @@ class HttpTransport:
             async with request as response:
                 text = await response.text("utf-8", errors="replace")
                 if response.status != 200:
+                    where = str(response.url) if response.history else self.url  # redirected
                     after = response.headers.get("Retry-After", "")
-                    raise error_for(self.url, response.status, text, after)
-                return json.loads(text)
+                    raise error_for(where, response.status, text, after)
+                return self._parsed(text, response.content_type)
         except TimeoutError as fault:
             raise StalledError(self._said(fault)) from fault
         except aiohttp.ClientSSLError as fault:
             raise EndpointError(self._said(fault)) from fault
-        except (aiohttp.ClientError, ValueError, RecursionError) as fault:
+        except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._said(fault)) from fault
+
+    def _parsed(self, text: str, kind: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise TransientError(f"{self.url}: no JSON but {kind}: {text[:200]}") from None
 
     def _said(self, fault: Exception) -> str:
         return f"{self.url}: {type(fault).__name__}: {fault}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -45,19 +46,18 @@ class RequestFile:
         """Write a request."""
         request = {"custom_id": id, "method": "POST", "url": URL, "body": body}
         line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-        try:
+        with self._faults():
             if self._file is None:
                 self._part.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self._part.open("wb")
             self.size += self._file.write(line)
-        except OSError as fault:
-            raise UserError(f"{self._part}: cannot be written: {fault}") from None
         self.count += 1
 
     def publish(self, path: Path) -> None:
         """Give the whole file its name."""
-        self.close()
-        os.replace(self._part, path)
+        with self._faults():
+            self.close()
+            os.replace(self._part, path)
 
     def close(self) -> None:
         """Write out what is buffered."""
@@ -66,8 +66,16 @@ class RequestFile:
 
     def discard(self) -> None:
         """Remove the file, where it has not got its name."""
-        self.close()
+        with suppress(OSError):  # what cannot be written is not wanted
+            self.close()
         self._part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise UserError(f"{self._part}: cannot be written: {fault}") from None
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ def results(path: Path) -> Iterator[Result]:
 def read_result(line: bytes) -> Result:
     """What one line of a results file says."""
     try:
-        found = json.loads(line.decode())
+        found = json.loads(line.decode("utf-8-sig"))  # some editors put a mark before all
     except (ValueError, RecursionError) as fault:
         return Result("", fault="malformed", words=f"no JSON: {fault}")
     id = found.get("custom_id") if isinstance(found, dict) else None

@@ -82,6 +82,8 @@ def read(config: pytest.Config) -> BatchFiles:
         export=folder / export if export else None,
         results=tuple(folder / name for name in results),
     )
+    if found.export and found.export.is_dir():
+        raise UserError(f"--batch-export {found.export}: a folder; name a file")
     for path in found.results:
         if not path.is_file():
             raise UserError(f"--batch-import {path}: no such file")

@@ -45,8 +45,8 @@ class Report:
         yield f"{self.left['used'] - self.unfit} results were used"
         if self.unfit:
             yield (
-                f"{self.unfit} results have another number of answers than was asked for, or lack "
-                "the log-probabilities"
+                f"{self.unfit} results have another number of answers than was asked for, are "
+                "broken off or malformed, or lack the log-probabilities"
             )
         if self.left["kept"]:
             yield f"{self.left['kept']} results are verdicts that cannot be read"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from refusal_checks.batch.files import RequestFile, custom_id
 from refusal_checks.batch.results import Results
+from refusal_checks.choices import MALFORMED, Choice, read_choices
 from refusal_checks.client import CHAT
 from refusal_checks.engine import EngineSpec
 from refusal_checks.errors import EndpointError
+from refusal_checks.label_probabilities import read_labels
+from refusal_checks.plan import unusable
+from refusal_checks.records import Completion, Reason
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Takes the ids of the results that are read while it holds a list."""
@@ -28,7 +32,6 @@ class BatchTransport:
         requests: the file for those without a result; None where they are only counted.
         spec: the engine that would be started for the models; None for a server that others run.
         waiting: requests without a result.
-        unfit: results that are no answer to their request.
         no_tokens: whether tokens of labels were asked for, which no batch gives.
     """
 
@@ -41,9 +44,15 @@ class BatchTransport:
         self.names: dict[str, None] = {}
         self.requests = requests
         self.spec = spec
-        self.waiting = self.unfit = 0
+        self.waiting = 0
+        self._unfit: set[str] = set()
         self.no_tokens = False
         self._results = results
+
+    @property
+    def unfit(self) -> int:
+        """Results that are no answer to their request."""
+        return len(self._unfit)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See ``Transport.post``.
@@ -62,7 +71,8 @@ class BatchTransport:
             if used is not None:
                 used.append(id)
             return found
-        self.unfit += found is not None
+        if found is not None:
+            self._unfit.add(id)
         if is_first:
             self.waiting += 1
             if self.requests is not None:
@@ -71,14 +81,19 @@ class BatchTransport:
 
 
 def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether a result has as many answers as were asked for, and the tokens where they were."""
-    choices: Sequence[Mapping[str, Any]] = found["choices"]
-    wants_tokens = "top_logprobs" in body
-    return len(choices) == body.get("n", 1) and (not wants_tokens or all(map(_has_tokens, choices)))
+    """Whether a result can be read, and has all that its request asked for."""
+    try:
+        choices = read_choices(found, body.get("n", 1))
+        if "top_logprobs" in body:
+            read_labels(found["choices"][0], (), None)
+    except (EndpointError, *MALFORMED):
+        return False
+    is_answer = USED.get() is None and "top_logprobs" not in body
+    return not is_answer or not any(_is_broken_off(choice, body) for choice in choices)
 
 
-def _has_tokens(choice: Mapping[str, Any]) -> bool:
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    tokens = content if isinstance(content, list) else []
-    return bool(tokens and isinstance(tokens[0], dict) and tokens[0].get("top_logprobs"))
+def _is_broken_off(choice: Choice, body: Mapping[str, Any]) -> bool:
+    """Whether an answer has not come to its end, so that it is not stored."""
+    answer = Completion(choice.text, choice.finish_reason, choice.tokens)
+    fault = unusable(answer, body.get("max_tokens"))
+    return fault is not None and fault.reason is Reason.UNFINISHED_ANSWER

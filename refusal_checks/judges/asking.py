@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from refusal_checks.capabilities import Support
-from refusal_checks.client import Choice, Client, Options
+from refusal_checks.choices import Choice
+from refusal_checks.client import Client, Options
 from refusal_checks.config import JudgeSampling
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError

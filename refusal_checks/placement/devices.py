@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -14,6 +16,9 @@ from refusal_checks.placement.values import Devices
 
 _BUSY = 0.2
 """Share of a GPU's memory in use from which on others are taken to work on it."""
+
+_CGROUPS = Path("/sys/fs/cgroup")
+"""Where Linux shows a container its own limits."""
 
 NONE = Devices("unknown")
 """For engines that need none."""
@@ -29,8 +34,12 @@ class _Gpu:
     used: float
 
     @property
+    def share_used(self) -> float:
+        return self.used / self.memory if self.memory else 0.0
+
+    @property
     def is_busy(self) -> bool:
-        return self.used > _BUSY * self.memory > 0
+        return self.share_used > _BUSY
 
     def is_named(self, name: str) -> bool:
         """Whether a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
@@ -40,7 +49,25 @@ class _Gpu:
 def cpu() -> Devices:
     """The cores that this process may use, and the memory that is free."""
     cores = tuple(map(str, sorted(os.sched_getaffinity(0))))
-    return Devices("cpu", cores, psutil.virtual_memory().available / 2**30)
+    free = min(psutil.virtual_memory().available, _left_to_container())
+    return Devices("cpu", cores, free / 2**30)
+
+
+def _left_to_container(root: Path = _CGROUPS) -> float:
+    """Bytes that a container's limit leaves, what is only cached included; infinite without one."""
+    for folder, limit, used, prefix in (
+        (root, "memory.max", "memory.current", ""),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        try:
+            most, taken = (int((folder / name).read_text()) for name in (limit, used))
+            lines = (folder / "memory.stat").read_text().splitlines()
+        except (OSError, ValueError):  # "max" is none
+            continue
+        counts = dict(line.split() for line in lines)
+        cached = sum(int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+        return most - taken + cached
+    return math.inf
 
 
 def gpus() -> Devices:
@@ -57,7 +84,8 @@ def _devices(found: Mapping[str, _Gpu | None], busy: tuple[str, ...] = ()) -> De
     if not found:
         return NONE
     memory = min(gpu.memory if gpu else 0.0 for gpu in found.values())
-    return Devices("gpu", tuple(found), memory or None, busy)
+    used = max(gpu.share_used if gpu else 0.0 for gpu in found.values())
+    return Devices("gpu", tuple(found), memory or None, busy, used)
 
 
 def _named(found: Sequence[_Gpu], limit: str) -> dict[str, _Gpu | None]:
@@ -70,10 +98,10 @@ def _query() -> list[_Gpu]:
     fields = "index,uuid,memory.total,memory.used"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    rows = csv.reader(done.stdout.splitlines(), skipinitialspace=True)
+    rows = csv.reader(done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True)
     return [_Gpu(row[0], row[1], _gib(row[2]), _gib(row[3])) for row in rows if len(row) == 4]
 
 

@@ -9,7 +9,11 @@ from refusal_checks.placement.hardware import pools
 from refusal_checks.placement.values import Demand, Devices, Place, Wish
 
 USABLE = 0.9
-"""Share of a GPU's memory that engines may plan with."""
+"""Share of a GPU's memory that engines may plan with, where others use none of it."""
+
+SPARE = 0.05
+"""Share that is left free beside what others use; vLLM does not start where less is free than it
+is to have, and CUDA itself takes a part of that."""
 
 BESIDES = 4.0
 """GiB that an engine needs on each GPU besides weights: CUDA itself, activations, a small cache."""
@@ -35,6 +39,11 @@ class Gpus:
         hint = "CUDA_VISIBLE_DEVICES can name them all the same"
         return f" (others use GPU {busy}; {hint})" if busy else ""
 
+    @property
+    def _usable(self) -> float:
+        """Share of a GPU's memory that engines may plan with."""
+        return max(SPARE, min(USABLE, 1 - self._devices.used - SPARE))
+
     def fit_apart(self, demands: Sequence[Demand]) -> bool:
         """See ``Hardware.fit_apart``."""
         count = len(self._devices.ids)
@@ -42,15 +51,27 @@ class Gpus:
 
     def fit_together(self, demands: Sequence[Demand]) -> bool:
         """See ``Hardware.fit_together``; weights that are not known count nothing."""
+        return self._fit(demands, self._cut(demands, len(self._devices.ids)))
+
+    def _fit(self, demands: Sequence[Demand], cut: int) -> bool:
+        """Whether models fit that are cut over so many GPUs each."""
         memory = self._devices.memory
         if memory is None:
             return True
-        needed = sum(_weights(demand) + BESIDES for demand in demands)
-        return needed <= USABLE * memory and all(
-            _weights(demand) + BESIDES <= named * memory
+        needed = {demand: _weights(demand, cut) + BESIDES for demand in demands}
+        return sum(needed.values()) <= self._usable * memory and all(
+            needed[demand] <= named * memory
             for demand in demands
             if (named := demand.parallel.memory) is not None
         )
+
+    def _cut(self, demands: Sequence[Demand], count: int) -> int:
+        """The fewest GPUs over which models are to be cut so that all fit, ``count`` at most; a
+        power of two, as models can be cut."""
+        cut = 1
+        while not self._fit(demands, cut) and 2 * cut <= count:
+            cut *= 2
+        return cut
 
     def apart(self, demands: Sequence[Demand], wish: Wish) -> list[Place]:
         """See ``Hardware.apart``; what is left over goes to where the load is greatest."""
@@ -61,40 +82,39 @@ class Gpus:
         return [places[demand] for demand in demands]
 
     def together(self, demands: Sequence[Demand]) -> list[Place]:
-        """See ``Hardware.together``."""
-        named = {demand: demand.parallel.memory for demand in demands}
-        usable = USABLE - sum(filter(None, named.values()))
-        sharing = [demand for demand, share in named.items() if share is None]
-        shares = dict(zip(sharing, self._shares(sharing, max(usable, 0.05)), strict=True))
-        return [
-            Place(args=("--gpu-memory-utilization", f"{shares[demand]:.2f}"))
-            if demand in shares
-            else Place()
-            for demand in demands
-        ]
+        """See ``Hardware.together``; each model is on all of the devices, cut or in copies."""
+        ids = self._devices.ids
+        cut = self._cut(demands, len(ids))
+        shares = self._shares(demands, cut)
+        places: list[Place] = []
+        for demand in demands:
+            args: tuple[str, ...] = _memory(shares[demand]) if demand in shares else ()
+            if not demand.parallel.is_given and None not in (demand.weights, self._devices.memory):
+                args += _spread(cut, len(ids))
+            places.append(Place(args, devices=self._visible(ids)))
+        return places
 
-    def _shares(self, demands: Sequence[Demand], usable: float) -> list[float]:
-        """Each engine's part of the memory: its weights and an equal part of what is left."""
+    def _shares(self, demands: Sequence[Demand], cut: int) -> dict[Demand, float]:
+        """Parts of the memory, where the user names none: an engine's weights, and an equal part
+        of what is left."""
+        named = [demand.parallel.memory for demand in demands]
+        usable = max(self._usable - sum(filter(None, named)), SPARE)
+        sharing = [demand for demand in demands if demand.parallel.memory is None]
         memory = self._devices.memory
-        if memory is None or any(demand.weights is None for demand in demands):
-            return [usable / len(demands)] * len(demands)
-        weights = [_weights(demand) for demand in demands]
-        left = usable * memory - sum(weights)
+        if memory is None:
+            return {demand: usable / len(sharing) for demand in sharing}
+        weights = {demand: _weights(demand, cut) for demand in sharing}
+        total = sum(weights.values())
+        left = usable * memory - total
         if left <= 0:
-            return [usable * own / sum(weights) for own in weights]
-        return [(own + left / len(demands)) / memory for own in weights]
+            return {demand: usable * own / total for demand, own in weights.items()}
+        return {demand: (own + left / len(sharing)) / memory for demand, own in weights.items()}
 
     def _least(self, demand: Demand, count: int) -> int:
-        """The fewest GPUs that hold it, ``count`` at most; a power of two, as models can be cut."""
-        memory = self._devices.memory
+        """The fewest GPUs that hold it, ``count`` at most; or those that the user says."""
         if demand.parallel.is_given:
             return demand.parallel.ranks
-        if demand.weights is None or memory is None:
-            return 1
-        least = 1
-        while demand.weights / least + BESIDES > USABLE * memory and 2 * least <= count:
-            least *= 2
-        return least
+        return 1 if demand.weights is None else self._cut([demand], count)
 
     def _divide(
         self, ids: Sequence[str], demands: Sequence[Demand], wish: Wish
@@ -122,19 +142,39 @@ class Gpus:
 
     def _place(self, demand: Demand, ids: tuple[str, ...]) -> Place:
         """Copies of the model on all of its devices, each on as few as hold it."""
-        args: list[str] = []
-        if not demand.parallel.is_given and len(ids) > 1:
+        args: tuple[str, ...] = ()
+        if self._usable < USABLE and demand.parallel.memory is None:
+            args += _memory(self._usable)
+        if not demand.parallel.is_given:
             shards = self._least(demand, len(ids)) if demand.weights is not None else len(ids)
-            if shards > 1:
-                args += ["--tensor-parallel-size", str(shards)]
-            if len(ids) // shards > 1:
-                args += ["--data-parallel-size", str(len(ids) // shards)]
-        return Place(tuple(args), devices=() if ids == self._devices.ids else ids)
+            args += _spread(shards, len(ids))
+        return Place(args, devices=self._visible(ids))
+
+    def _visible(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """What an engine is told to see; nothing where these are all that there are anyway."""
+        is_all = ids == self._devices.ids and not self._devices.busy
+        return () if is_all else ids
 
 
-def _weights(demand: Demand) -> float:
-    """GiB on each of its GPUs; 0 where it is unknown."""
-    return (demand.weights or 0.0) / demand.parallel.shards
+def _memory(share: float) -> tuple[str, ...]:
+    """vLLM's argument for a share of the memory of its GPUs."""
+    return "--gpu-memory-utilization", f"{share:.2f}"
+
+
+def _spread(shards: int, count: int) -> tuple[str, ...]:
+    """vLLM's arguments for a model on so many GPUs, each copy cut over some of them."""
+    args: tuple[str, ...] = ()
+    if shards > 1:
+        args += ("--tensor-parallel-size", str(shards))
+    if shards and count // shards > 1:
+        args += ("--data-parallel-size", str(count // shards))
+    return args
+
+
+def _weights(demand: Demand, cut: int) -> float:
+    """GiB on each of its GPUs, where it is cut over so many unless the user says; 0 if unknown."""
+    parallel = demand.parallel
+    return (demand.weights or 0.0) / (parallel.shards if parallel.is_given else cut)
 
 
 def _load(demand: Demand) -> float:

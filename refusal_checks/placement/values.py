@@ -26,12 +26,14 @@ class Devices:
         memory: GiB, of the smallest GPU, or that the machine of a CPU has to spare; None where it
             is unknown.
         busy: GPUs that were left out because others use them.
+        used: share of a device's memory that others hold, the largest of them, in [0, 1].
     """
 
     kind: Literal["gpu", "cpu", "unknown"]
     ids: tuple[str, ...] = ()
     memory: float | None = None
     busy: tuple[str, ...] = ()
+    used: float = 0.0
 
 
 @dataclass(frozen=True)

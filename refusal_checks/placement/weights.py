@@ -1,27 +1,37 @@
-"""How large a model is: the files that its weights are in, where they are here already."""
+"""How large a model is: the files that its weights are in, here or on the Hugging Face hub."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 _FILES = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
 """Names of weight files, best first: some folders hold the same weights in several formats."""
 
+PATIENCE = 10.0
+"""Seconds that the hub may take to list a model's files."""
+
 
 def gib(model: str, args: Sequence[str] = ()) -> float | None:
-    """GiB of weights of a folder, or of a Hugging Face id in the local cache.
+    """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
 
     Args:
         args: vLLM's, of which ``--revision`` and ``--download-dir`` say where to look.
 
     Returns:
-        None where the weights, or a part of them, are not here.
+        None where the weights, or a part of them, are not here, and the hub tells nothing.
     """
-    folder = Path(model) if Path(model).is_dir() else _cached(model, args)
-    size = folder and _size(folder)
+    if Path(model).is_dir():
+        size = _size(Path(model))
+    else:
+        words = [word for arg in args for word in arg.split("=", 1)]
+        given = dict(pairwise(words))
+        folder = _cached(model, given)
+        size = (folder and _size(folder)) or _on_hub(model, given.get("--revision"))
     return size / 2**30 if size else None
 
 
@@ -32,26 +42,44 @@ def _size(folder: Path) -> int:
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])
         except (OSError, ValueError, LookupError, TypeError):
             continue
+    return _of_one_format({p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()})
+
+
+def _of_one_format(sizes: Mapping[str, int]) -> int:
+    """Bytes of the weight files among those of a folder."""
     for pattern in _FILES:
-        if found := [path for path in folder.glob(pattern) if path.is_file()]:
-            return sum(path.stat().st_size for path in found)
+        if found := [size for name, size in sizes.items() if fnmatchcase(name, pattern)]:
+            return sum(found)
     return 0
 
 
-def _cached(model: str, args: Sequence[str]) -> Path | None:
-    from huggingface_hub import snapshot_download  # not before it is needed: it loads HTTP
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+def _cached(model: str, given: Mapping[str, str]) -> Path | None:
+    """The folder in the hub's cache; some of the model's files may be missing there."""
+    from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
+    from huggingface_hub.errors import HFValidationError
 
-    words = [word for arg in args for word in arg.split("=", 1)]
-    given = dict(pairwise(words))
     try:
-        return Path(
-            snapshot_download(
-                model,
-                revision=given.get("--revision"),
-                cache_dir=given.get("--download-dir"),
-                local_files_only=True,
-            )
+        config = try_to_load_from_cache(
+            model,
+            "config.json",
+            cache_dir=given.get("--download-dir"),
+            revision=given.get("--revision"),
         )
-    except (LocalEntryNotFoundError, HFValidationError, OSError):
+    except HFValidationError:
         return None
+    return Path(config).parent if isinstance(config, str) else None
+
+
+@cache
+def _on_hub(model: str, revision: str | None) -> int:
+    """Bytes as the hub lists them; 0 where it cannot be asked, or has no such model."""
+    from huggingface_hub import HfApi
+
+    if model.count("/") != 1:
+        return 0
+    try:
+        info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=PATIENCE)
+    except Exception:  # its HTTP library has its own; whatever it is, vLLM will say it best
+        return 0
+    files = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    return _of_one_format({name: size for name, size in files.items() if "/" not in name})

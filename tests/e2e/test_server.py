@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from refusal_checks.client import Choice, Client, Options
+from refusal_checks.choices import Choice
+from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message, Prompt
 from refusal_checks.demo import MODEL_DIR
 from refusal_checks.engine import Engine

@@ -182,6 +182,7 @@ def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
     ("args", "words"),
     [
         (("--batch-import", "none.jsonl"), "*--batch-import *none.jsonl: no such file*"),
+        (("--batch-export", "thresholds"), "*--batch-export *thresholds: a folder*"),
         (("--batch-export", "a.jsonl", "--fresh"), "*--fresh with a batch: *--store FILE*"),
         (("--batch-export", "a.jsonl", "--stop-early"), "*--stop-early with a batch: *"),
         (("--batch-export", "a.jsonl", "--candidate", "http://x/v1"), "*add #MODEL*"),

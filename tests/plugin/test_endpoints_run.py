@@ -67,7 +67,7 @@ def test_answers_that_fail_in_every_way_are_counted_apart_and_asked_for_again(
 ) -> None:
     failing = dict(zip(PROMPTS, EVERY_WAY, strict=False))
     server.failing = failing
-    result = run_gate(*mode, "--request-timeout", "0.5")
+    result = run_gate(*mode, "--request-timeout", "2")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["invalid in smoke_safe: 16 engine error (of 160 answers)"])
     assert summary(project)["manifest"]["tokens"]["candidate"]["retries"] >= len(failing)

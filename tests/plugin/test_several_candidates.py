@@ -8,7 +8,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import careless
+from tests.plugin import engine_project
+from tests.plugin.conftest import careless, well_behaved
 
 
 @pytest.fixture
@@ -35,6 +36,40 @@ def test_each_candidate_has_its_gates(
         assert candidates == [both[-1], f"{bad.url}#bad"]
         result = project.runpytest_subprocess(*both, *args, "-k", "bad and smoke_safe")
         result.assert_outcomes(passed=1)
+
+
+def test_each_candidate_s_server_gets_its_own_key(
+    project: pytest.Pytester, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFUSAL_CHECKS_CANDIDATE_API_KEY", "one")
+    monkeypatch.setenv("REFUSAL_CHECKS_CANDIDATE_2_API_KEY", "two")
+    with FakeServer(well_behaved, api_key="two") as other:
+        candidates = ("--candidate", f"{server.url}#fake", "--candidate", f"{other.url}#fake")
+        args = (*candidates, "--judge", "keyword", "--samples", "1", "-k", "smoke_safe")
+        project.runpytest_subprocess(*args).assert_outcomes(passed=2)
+    assert set(server.authorizations) == {"Bearer one"}
+    assert set(other.authorizations) == {"Bearer two"}
+
+
+def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
+    project: pytest.Pytester,
+    both: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    mode: tuple[str, ...],
+) -> None:
+    engine_project.install(project)
+    monkeypatch.setenv("FAKE_VLLM", "fail")
+    args = ("--candidate", "demo:aligned", *both, "--junitxml", "report.xml")
+    result = project.runpytest_subprocess(*args, "-k", "smoke_safe", *mode)
+    result.assert_outcomes(errors=1, passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*the model has two left feet*"])
+    failed = [
+        case for case in ET.parse("report.xml").iter("testcase") if case.find("error") is not None
+    ]
+    assert [case.get("name") for case in failed] == [
+        "test_gate[smoke_safe-rejection_rate-demo:aligned]"
+    ]
 
 
 def test_the_same_candidate_twice_is_an_error(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
 from refusal_checks import retries
 from refusal_checks.attaching import Attaching
@@ -61,7 +63,7 @@ def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
 def test_a_server_that_lists_nothing_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
         assert attaching().connect(named(server, "fake"), "--judge", 1).model == "fake"
-        with pytest.raises(ModelError, match=r"add #MODEL, one of: none"):
+        with pytest.raises(ModelError, match=r"lists no models: add #MODEL"):
             attaching().connect(named(server), "--judge", 1)
 
 
@@ -71,6 +73,39 @@ def test_a_server_without_chat_is_told_with_its_own_words() -> None:
         pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: max_tok"),
     ):
         attaching().connect(named(server), "--candidate", 1)
+
+
+def test_a_url_that_lacks_its_end_is_asked_about() -> None:
+    with FakeServer() as server:
+        base = Attached("x", server.url.removesuffix("/v1"), "")
+        with pytest.raises(ModelError, match=r"does the URL end in /v1\?"):
+            attaching().connect(base, "--judge", 1)
+        with pytest.raises(ModelError, match=r"404.*does its URL end in /v1\?"):
+            attaching().connect(replace(base, model="fake"), "--judge", 1)
+
+
+def test_a_server_that_lists_its_models_to_everybody_may_want_a_key_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def listed(self: FakeServer, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "fake"}]})
+
+    monkeypatch.setattr(FakeServer, "_list_models", listed)
+    with (
+        FakeServer(api_key="secret") as server,
+        pytest.raises(ModelError, match=r"#fake: .*REFUSAL_CHECKS_JUDGE_API_KEY.*HTTP 401"),
+    ):
+        attaching().connect(named(server), "--judge", 1)
+
+
+def test_a_key_may_end_a_line_and_must_be_sendable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(api_key="secret") as server:
+        monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "secret\r\n")
+        assert attaching().connect(named(server), "--judge", 1).model == "fake"
+        monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "sec\nret")
+        with pytest.raises(ModelError, match="REFUSAL_CHECKS_JUDGE_2_API_KEY") as caught:
+            attaching().connect(named(server), "--judge", 2)
+    assert "ret" not in str(caught.value)
 
 
 def test_refused_template_variables_are_named_by_their_option() -> None:

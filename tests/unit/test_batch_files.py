@@ -57,6 +57,28 @@ def test_a_place_that_cannot_be_written_is_the_user_s_error(tmp_path: Path) -> N
         RequestFile(tmp_path / "file" / "part").add("1f", BODY)
 
 
+def test_a_name_that_cannot_be_taken_is_the_user_s_error(tmp_path: Path) -> None:
+    file = RequestFile(tmp_path / "part")
+    file.add("1f", BODY)
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(UserError, match="cannot be written"):
+        file.publish(tmp_path / "taken")
+    file.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_disk_that_is_full_is_the_user_s_error(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    part.symlink_to("/dev/full")
+    file = RequestFile(part)
+    file.add("1f", BODY)  # stays in a buffer
+    with pytest.raises(UserError, match="No space left"):
+        file.publish(tmp_path / "requests.jsonl")
+    file.discard()
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_id_depends_on_every_field_and_not_on_their_order() -> None:
     again = dict(reversed(BODY.items()))
     assert custom_id(BODY) == custom_id(again)
@@ -67,6 +89,7 @@ def test_an_id_depends_on_every_field_and_not_on_their_order() -> None:
 def test_a_good_line_is_an_answer() -> None:
     found = read_result(line())
     assert (found.id, found.body, found.fault) == ("a", ANSWER, None)
+    assert read_result(b"\xef\xbb\xbf" + line()) == found, "a byte order mark comes before all"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks import retries
 from refusal_checks.batch.files import Result, custom_id
 from refusal_checks.batch.models import BatchModels
 from refusal_checks.batch.transport import DeferredError
@@ -75,6 +76,38 @@ def test_a_result_answers_its_request_and_one_with_too_few_choices_does_not(
     models.results.clear()
     models.results.take([Result(id, answered("one", "two"))])
     assert ask(client, 2) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"message": {"content": "yes"}, "finish_reason": "abort"},
+        {"message": {"content": "yes"}, "finish_reason": None},
+        {"message": {"content": 7}, "finish_reason": "stop"},
+        {
+            "message": {"content": "yes"},
+            "finish_reason": "stop",
+            "logprobs": {"content": [{"token": "yes"}]},
+        },
+    ],
+)
+def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
+    models: BatchModels, choice: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(seconds: float) -> None:
+        pytest.fail("no second look at a file helps")
+
+    monkeypatch.setattr(retries, "_pause", never)
+    client = models.connect(Attached("x", URL, "fake"), "--candidate")
+    body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
+    id = custom_id(body | Options().body())
+    models.results.take([Result(id, {"choices": [choice]})])
+    for _ in range(2):
+        with pytest.raises(DeferredError):
+            ask(client)
+    assert (models.unfit, models.waiting) == (1, 1)
+    (written,) = models.publish()
+    assert json.loads(written.path.read_text())["custom_id"] == id
 
 
 def test_each_server_has_its_file_and_models_of_one_server_share_it(

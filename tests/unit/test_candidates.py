@@ -113,6 +113,12 @@ def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None
     ]
 
 
+def test_greedy_answers_are_asked_for_one_by_one_since_vllm_refuses_several() -> None:
+    with FakeServer() as server:
+        assert len(ask(server, Sampling(temperature=0.0), 0, 3)) == 3
+    assert [body["n"] for body in server.requests] == [1, 1, 1]
+
+
 def test_of_answers_one_by_one_only_the_failed_is_invalid() -> None:
     with FakeServer(faults=[400]) as server:
         found = ask(server, Sampling(samples=3), 0, 3, Capabilities(n=Support.IGNORED))

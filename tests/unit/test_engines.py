@@ -134,6 +134,43 @@ def test_work_is_done_again_by_an_engine_that_was_started_again(running: Engines
     assert line.startswith("vLLM ended during the run and was started again, once: model")
 
 
+@pytest.mark.parametrize(
+    ("cpu", "steps"),
+    [
+        (False, ["launch model", "ready model", "launch other", "ready other"]),
+        (True, ["launch model", "launch other", "ready model", "ready other"]),
+    ],
+)
+def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: bool, steps: list[str]
+) -> None:
+    done: list[str] = []
+    ready: set[str] = set()
+
+    def wait_ready(own: engine.Engine, *_: object) -> None:
+        done.append(f"ready {own.spec.model}")
+        ready.add(own.spec.model)
+
+    def launch(own: engine.Engine) -> None:
+        done.append(f"launch {own.spec.model}")
+
+    monkeypatch.setattr(engine, "runs_on_cpu", lambda: cpu)
+    monkeypatch.setattr(engine.Engine, "launch", launch)
+    monkeypatch.setattr(engine.Engine, "wait_ready", wait_ready)
+    monkeypatch.setattr(engine.Engine, "is_running", lambda own: own.spec.model in ready)
+    found = engines(tmp_path, ALIGNED, OTHER)
+    found.start(lambda line: None)
+    assert done == steps
+
+    async def work() -> None:
+        if len(done) == len(steps):
+            ready.clear()
+            raise ConnectionError("both are gone")
+
+    asyncio.run(found.guard(work, lambda line: None))
+    assert done == steps * 2
+
+
 def test_a_second_death_ends_the_work(running: Engines) -> None:
     killer = Killer(running.connect(ALIGNED, "--candidate").url, times=2)
     with pytest.raises(EngineDiedError, match=r"for the second time.*model"):

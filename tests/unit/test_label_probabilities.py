@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,19 @@ def spread(**others: float) -> dict[str, float]:
     return {chr(0x4E00 + i): 0.01 for i in range(50)} | {
         name[1:]: value for name, value in others.items()
     }
+
+
+def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def overlooks(self: FakeServer, request: web.Request) -> web.Response:
+        return web.json_response({"tokens": []})
+
+    monkeypatch.setattr(FakeServer, "_tokenize", overlooks)
+    with FakeServer(tokens=lambda body: {"0": 0.2, "1": 0.6, "x": 0.2}) as server:
+        (found,) = ask(server)
+    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75})
+    assert "logprob_token_ids" not in server.requests[0]
 
 
 def test_labels_of_any_rank_are_exact_where_the_server_takes_their_tokens() -> None:

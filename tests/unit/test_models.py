@@ -77,10 +77,20 @@ def test_a_demo_model_keeps_the_users_template_variables() -> None:
         ("https://gateway.example/a/v1/#org/model", "https://gateway.example/a/v1", "org/model"),
         ("http://node:8000/v1", "http://node:8000/v1", ""),
         ("http://[::1]:8000/v1#m#n", "http://[::1]:8000/v1", "m#n"),
+        ("http://node/@me/v1#@cf/name?", "http://node/@me/v1", "@cf/name?"),
     ],
 )
 def test_a_url_attaches_to_a_server(parse: Parse, name: str, url: str, model: str) -> None:
     assert parse(name, Extras((), {"k": 1})) == Attached(name, url, model, {"k": 1})
+
+
+@PARSERS
+def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
+    with pytest.raises(ModelError, match="no user and password") as caught:
+        parse("https://me:pass@node/v1#m")
+    assert "pass@" not in str(caught.value)
+    with pytest.raises(ModelError, match=r"no query"):
+        parse("https://node/v1?version=2#m")
 
 
 def test_recorded_answers_are_a_candidate(write: Write) -> None:

@@ -57,11 +57,21 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
     "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns", [Place(), Place(turn=1)]),
     "two small GPUs": (
         gpus(2, 48.0),
-        [SMALL, LARGE],
+        [SMALL, judge(75.0)],
         "turns",
         [
             Place(args=("--data-parallel-size", "2")),
             Place(args=("--tensor-parallel-size", "2"), turn=1),
+        ],
+    ),
+    # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
+    "two small GPUs that both models share once they are cut": (
+        gpus(2, 48.0),
+        [SMALL, LARGE],
+        "together",
+        [
+            Place(args=("--gpu-memory-utilization", "0.32", "--tensor-parallel-size", "2")),
+            Place(args=("--gpu-memory-utilization", "0.58", "--tensor-parallel-size", "2")),
         ],
     ),
     "two GPUs": (
@@ -121,7 +131,19 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         gpus(1),
         [candidate(15.0), judge(None)],
         "together",
+        [share("0.54"), share("0.36")],
+    ),
+    "unknown weights of both, one GPU": (
+        gpus(1),
+        [candidate(None), judge(None)],
+        "together",
         [share("0.45"), share("0.45")],
+    ),
+    "unknown weights beside some that need more than half of the GPU": (
+        gpus(1),
+        [candidate(40.0), judge(None)],
+        "together",
+        [share("0.70"), share("0.20")],
     ),
     "unknown weights, eight GPUs": (
         gpus(8),
@@ -169,6 +191,34 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
             Place(args=("--gpu-memory-utilization", "0.47"), turn=1),
             Place(args=("--gpu-memory-utilization", "0.43"), turn=1),
         ],
+    ),
+    "one GPU of two is in use by others": (
+        Devices("gpu", ("1",), 80.0, busy=("0",)),
+        [both(15.0)],
+        "one",
+        [Place(devices=("1",))],
+    ),
+    "one GPU of two is in use by others, and two engines share the other": (
+        Devices("gpu", ("1",), 80.0, busy=("0",)),
+        [SMALL, LARGE],
+        "together",
+        [
+            Place(args=("--gpu-memory-utilization", "0.29"), devices=("1",)),
+            Place(args=("--gpu-memory-utilization", "0.61"), devices=("1",)),
+        ],
+    ),
+    # vLLM would take 92% of the memory, and does not start where less is free.
+    "a screen holds a part of the GPU": (
+        Devices("gpu", ("0",), 80.0, used=0.15),
+        [both(15.0)],
+        "one",
+        [share("0.80")],
+    ),
+    "a screen holds a part of the GPU for two": (
+        Devices("gpu", ("0",), 80.0, used=0.1),
+        [candidate(15.0), judge(None, "--gpu-memory-utilization", "0.3")],
+        "together",
+        [share("0.55"), Place()],
     ),
     "attached endpoints": (gpus(1), [], "none", []),
     "Ray carries them": (
@@ -243,6 +293,20 @@ def test_judges_alone_take_no_turns(wish: Wish) -> None:
     found = choose(gpus(1, 48.0), judges, wish)
     assert (found.kind, found.turns) == ("together", 1)
     assert "may not fit" in found.why
+
+
+def test_together_on_several_gpus_each_model_is_on_all_of_them() -> None:
+    wish = Wish("together")
+    found = choose(gpus(4), [SMALL, LARGE], wish)
+    assert [place.args[2:] for place in found.places] == [("--data-parallel-size", "4")] * 2
+    found = choose(gpus(4), [candidate(100.0), judge(13.0, "-tp", "4")], wish)
+    # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
+    assert [place.args for place in found.places] == [
+        (*share("0.74").args, "--tensor-parallel-size", "2", "--data-parallel-size", "2"),
+        share("0.16").args,
+    ]
+    found = choose(gpus(4), [SMALL, judge(None)], wish)
+    assert found.places[1] == share("0.36")
 
 
 def test_the_user_s_devices() -> None:

@@ -84,7 +84,16 @@ def test_a_server_without_chat_is_no_server(field: str) -> None:
         found(server)
 
 
-@pytest.mark.parametrize("answer", [{}, {"choices": None}, {"choices": []}, {"choices": [3]}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"choices": None},
+        {"choices": []},
+        {"choices": [3]},
+        {"choices": [{"message": {"content": 3}}]},
+    ],
+)
 def test_malformed_answers_are_no_chat(
     answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

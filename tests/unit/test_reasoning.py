@@ -21,6 +21,19 @@ MARKER = "\n\nFinal answer:"
         ({"content": "Yes."}, "", Spoken("Yes.")),
         ({"content": None}, "", Spoken("")),
         ({"content": " Yes. "}, "", Spoken(" Yes. ")),
+        # Some servers give parts of a text, and OpenAI's a refusal in a field of its own.
+        (
+            {"content": [{"type": "text", "text": "Yes"}, {"type": "text", "text": "."}]},
+            "",
+            Spoken("Yes."),
+        ),
+        (
+            {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Yes."}]},
+            "",
+            Spoken("Yes."),
+        ),
+        ({"content": None, "refusal": "No."}, "", Spoken("No.")),
+        ({"content": "Yes.", "refusal": None}, "", Spoken("Yes.")),
         # The server's parser says what was reasoning.
         ({"content": "Yes.", "reasoning": "Hm."}, "", Spoken("Yes.", "closed")),
         ({"content": "Yes.", "reasoning_content": "Hm."}, "", Spoken("Yes.", "closed")),
@@ -45,6 +58,12 @@ def test_the_answer_is_what_follows_the_reasoning(
     message: dict[str, Any], end: str, expected: Spoken
 ) -> None:
     assert spoken(message, end) == expected
+
+
+@pytest.mark.parametrize("content", [7, {"text": "Yes."}, ["Yes."], [{"type": "text"}]])
+def test_what_is_no_text_is_no_answer(content: Any) -> None:
+    with pytest.raises((LookupError, TypeError, AttributeError)):
+        spoken({"content": content})
 
 
 def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:

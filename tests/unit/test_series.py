@@ -48,15 +48,42 @@ def test_a_single_run_needs_no_title() -> None:
     assert (title, progress.phase) == ("", "one")
 
 
-@pytest.mark.parametrize("fault", [None, EngineStartError("no"), OSError("disk full")])
-def test_the_last_run_that_began_is_the_one_that_goes_on(fault: Exception | None) -> None:
-    last = Stub("two", fault)
-    runs = series(Stub("one"), last)
-    assert runs.current[0] == "one (1 of 2)"
+def follow(runs: Series) -> None:
+    """Start the first run and wait for the others."""
     runs.start()
     assert runs._thread is not None
     runs._thread.join()
+
+
+def test_the_last_run_that_began_is_the_one_that_goes_on() -> None:
+    runs = series(Stub("one"), Stub("two"))
+    assert runs.current[0] == "one (1 of 2)"
+    follow(runs)
     title, progress = runs.current
     assert (title, progress.phase) == ("two (2 of 2)", "two")
-    assert last.failed is fault, "else those who wait for its verdicts would wait for ever"
     runs.close()
+
+
+@pytest.mark.parametrize("fault", [EngineStartError("no"), PermissionError("no")])
+def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Exception) -> None:
+    two, three = Stub("two", fault), Stub("three")
+    runs = series(Stub("one"), two, three)
+    follow(runs)
+    assert two.failed is fault
+    assert runs.current[0] == "three (3 of 3)"
+    assert three.failed is None
+    runs.close()
+
+
+def test_of_several_runs_the_first_one_may_fail_too() -> None:
+    one, two = Stub("one", EngineStartError("no")), Stub("two")
+    runs = series(one, two)
+    follow(runs)
+    assert isinstance(one.failed, EngineStartError)
+    assert runs.current[0] == "two (2 of 2)"
+    runs.close()
+
+
+def test_an_only_run_that_does_not_start_ends_the_session() -> None:
+    with pytest.raises(EngineStartError):
+        series(Stub("one", EngineStartError("no"))).start()

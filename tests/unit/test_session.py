@@ -18,6 +18,8 @@ from refusal_checks.session import gate_id
         ("folder[1]/a.py::test_gate[b-m]", "b-m"),
         (r"a.py::test_gate[b-m-\u8fdd\u6cd5]", "b-m-违法"),
         ("a.py::test_gate[b-m-违法]", "b-m-违法"),
+        ("a.py::test_gate[b-m-http://[::1]:80/v1#x]", "b-m-http://[::1]:80/v1#x"),
+        ("a.py::TestMine::test_gate[b-m]", "b-m"),
         ("a.py::test_other", ""),
     ],
 )

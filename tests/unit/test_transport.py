@@ -112,6 +112,15 @@ def test_servers_on_this_machine_and_those_of_no_proxy_are_asked_directly(
         post("http://model.example/v1")  # a name that nobody knows, so no proxy was asked
 
 
+def test_where_a_redirect_leads_is_told() -> None:
+    """Browsers make a GET of a POST that is redirected, and so does every client."""
+    with FakeServer() as server:
+        gone = (301, {"Location": f"{server.url}/elsewhere"})
+        server.failing = {"hello": gone}
+        with pytest.raises(EndpointError, match="/elsewhere: HTTP 404"):
+            post(server.url)
+
+
 def test_no_more_requests_than_allowed_are_under_way() -> None:
     with FakeServer(delay=0.1) as server:
         assert len(post(server.url, times=12, pace=Pace(at_once=3))) == 12
@@ -120,7 +129,7 @@ def test_no_more_requests_than_allowed_are_under_way() -> None:
 
 def test_waiting_for_a_turn_is_no_time_of_the_server() -> None:
     with FakeServer(delay=0.2) as server:
-        assert len(post(server.url, times=12, pace=Pace(at_once=1), timeout=2.0)) == 12
+        assert len(post(server.url, times=8, pace=Pace(at_once=1), timeout=1.5)) == 8
 
 
 def test_requests_are_no_faster_than_their_rate() -> None:
