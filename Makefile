@@ -29,8 +29,9 @@ lint: engine
 	$(bin)/ruff format --check .
 	$(bin)/mypy
 
+# Three workers on two cores: tests that wait for processes and servers leave theirs idle.
 unit: engine
-	$(bin)/pytest tests/unit tests/plugin -n 2 $(ARGS)
+	$(bin)/pytest tests/unit tests/plugin -n 3 $(ARGS)
 
 e2e: engine
 	$(bin)/pytest tests/e2e $(ARGS)
