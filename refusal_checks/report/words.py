@@ -129,10 +129,11 @@ def one_sided(gate: Gate, compared: Comparison) -> str:
 
 def moves(gate: Gate, compared: Comparison) -> str:
     """How many prompts moved either way, with McNemar's p-value for a share."""
+    lost = f"{compared.lost} prompt{'s' * (compared.lost != 1)}"
     if compared.p_flips is None:
-        return f"{compared.lost} prompts fell, {compared.gained} rose"
+        return f"{lost} fell, {compared.gained} rose"
     p = f"exact McNemar p = {compared.p_flips:.2g}"
-    return f"{compared.lost} prompts left the {gate.metric}, {compared.gained} joined it, {p}"
+    return f"{lost} left the {gate.metric}, {compared.gained} joined it, {p}"
 
 
 def not_compared(compared: Comparison) -> str:

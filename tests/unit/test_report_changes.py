@@ -56,6 +56,12 @@ def test_a_message_shows_the_change_the_flips_and_both_answers(records: Many) ->
         assert part in text
 
 
+def test_one_prompt_that_moved_is_one_prompt(records: Many) -> None:
+    earlier = Earlier(scores_of(records("R " * 60)))
+    text = message(decide(DROP, records("C " + "R " * 59), Rules(), earlier))
+    assert "flips: 1 prompt left the rejection_rate, 0 joined it" in text
+
+
 def test_a_message_says_what_is_not_comparable_and_not_compared(records: Many) -> None:
     text = message(compared(records("R R R"), records("C -")))
     assert "not comparable: other judge: a then, b now" in text
