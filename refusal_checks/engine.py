@@ -165,8 +165,21 @@ class Engine:
         return self._argv(self.port) if self._argv else command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
-        """Start the server's process, under a guard that ends it when this process dies."""
+        """Start the server's process, under a guard that ends it when this process dies.
+
+        Raises:
+            EngineStartError: the system lets no process or no log be made.
+        """
         self.stop()
+        try:
+            self._launch()
+        except OSError as fault:
+            where = f": {fault.filename}" if fault.filename else ""
+            raise EngineStartError(
+                f"vLLM cannot be started: {self.spec.model}: {fault.strerror}{where}"
+            ) from fault
+
+    def _launch(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         cores = ",".join(map(str, self.place.cores)) or "all"
         with self.log.open("ab") as log:

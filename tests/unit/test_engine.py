@@ -113,6 +113,14 @@ def test_a_start_that_fails_names_command_status_log_and_last_lines(
     assert "line 10" not in message
 
 
+def test_a_start_that_the_system_refuses_is_an_error_with_its_words(
+    make: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "engine.log").mkdir()
+    with pytest.raises(EngineStartError, match=r"some/model.* Is a directory: .*engine\.log"):
+        make().launch()
+
+
 def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
     server = make(lambda port: argv)
