@@ -56,7 +56,7 @@ class GateSession:
         self._config = config
         self._series: Series | None = None
         self.batch: Report | None = None
-        self._orphans: set[str] = set()
+        self._waited_again: set[str] = set()
         self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
 
     @cached_property
@@ -155,9 +155,9 @@ class GateSession:
         if not self._selected({gate_id(nodeid)}) and not self._checks_judge(nodeid):
             return
         report.when = "setup"  # what fails there is an error
-        if nodeid in self._orphans or self._config.getoption("dist") == "each":
+        if nodeid in self._waited_again or self._config.getoption("dist") == "each":
             return
-        self._orphans.add(nodeid)
+        self._waited_again.add(nodeid)
         with suppress(NotImplementedError):  # by xdist's other schedulers, which do it unasked
             scheduler.mark_test_pending(nodeid)
         report.outcome = "skipped"
