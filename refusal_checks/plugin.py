@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks import formats, options
-from refusal_checks.batch import options as batch_options
-from refusal_checks.benchmarks import Kind
-from refusal_checks.errors import DataError, EvaluationError
-from refusal_checks.formats import github
-from refusal_checks.gate import Verdict
-from refusal_checks.report import failure, footer, junit, partial, terminal, words
-from refusal_checks.report import judge as judge_report
-from refusal_checks.report.live import Live
-from refusal_checks.report.text import clean
-from refusal_checks.run_folder import RunFolder
-from refusal_checks.session import GateSession
-from refusal_checks.settings import Figure
-from refusal_checks.thresholds import Gate
+from refusal_checks.core.errors import DataError, EvaluationError
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import clean
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.floors import Figure
+from refusal_checks.reports import formats, gate_message, junit_properties, words
+from refusal_checks.reports import judge_check as judge_report
+from refusal_checks.reports.formats import github
+from refusal_checks.reports.terminal import footer, partial, table
+from refusal_checks.reports.terminal.live import Live
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.run.options import batch as batch_options
+from refusal_checks.run.options import command_line
+from refusal_checks.run.session import GateSession
 
 if TYPE_CHECKING:
-    from refusal_checks.run import Run
+    from refusal_checks.run.run import Run
 
 _SESSION = pytest.StashKey[GateSession]()
 _LIVE = pytest.StashKey[Live]()
@@ -33,7 +34,7 @@ _WRITTEN = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    options.add(parser)
+    command_line.add(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -130,7 +131,7 @@ def verdict(request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdi
         # The whole story, which may hold an engine's log, is told once, in the summary.
         reason = clean(str(fault).partition("\n")[0], 500)
         raise pytest.fail.Exception(reason, pytrace=False) from None
-    request.node.user_properties.extend(junit.properties(found, provenance))
+    request.node.user_properties.extend(junit_properties.properties(found, provenance))
     return found
 
 
@@ -144,8 +145,8 @@ def require_pass(request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[
         if verdict.warns:
             warnings.warn(InconclusiveWarning(_doubt(verdict)), stacklevel=2)
         if not verdict.passed:
-            request.node.stash[_HEADLINE] = failure.headline(verdict)
-            pytest.fail(failure.message(verdict), pytrace=False)
+            request.node.stash[_HEADLINE] = gate_message.headline(verdict)
+            pytest.fail(gate_message.message(verdict), pytrace=False)
 
     return check
 
@@ -177,7 +178,7 @@ class InconclusiveWarning(UserWarning):
 
 
 def _doubt(verdict: Verdict) -> str:
-    return f"{failure.headline(verdict)}; {words.finding(verdict)}"
+    return f"{gate_message.headline(verdict)}; {words.finding(verdict)}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -227,7 +228,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     terminalreporter.write_sep("=", "refusal checks")
     verbose = config.option.verbose > 0
-    for line in terminal.lines([run.summary for run in runs], verbose):
+    for line in table.lines([run.summary for run in runs], verbose):
         for text, markup in line.pieces:
             terminalreporter.write(text, **markup)
         terminalreporter.line("")

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refusal_checks.correction import JudgeErrors, rogan_gladen
-from refusal_checks.errors import CalibrationError
-from refusal_checks.prediction_powered import prediction_powered
-from refusal_checks.statistics import Estimate, wilson
-from refusal_checks.tables import read_csv
+from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.judges.trust.prediction_powered import prediction_powered
+from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
 

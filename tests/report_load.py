@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 
-from refusal_checks.formats import html
-from refusal_checks.run_folder import RunFolder
+from refusal_checks.reports.formats import html
+from refusal_checks.results.run_folder import RunFolder
 from tests.chromium import browser
 from tests.report_runs import refusals, write_run
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.canary import Mistake
-from refusal_checks.conversation import Message, Prompt
-from refusal_checks.gate import Verdict, decide
-from refusal_checks.records import (
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import (
     Chosen,
     Completion,
     Graded,
@@ -22,12 +20,13 @@ from refusal_checks.records import (
     Record,
     Vote,
 )
-from refusal_checks.report.balance import balance
-from refusal_checks.report.summary import RunSummary, summarise
-from refusal_checks.run_folder import RunFolder
-from refusal_checks.statistics import wilson
-from refusal_checks.thresholds import Gate
-from refusal_checks.trust import Check, JudgeCheck
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.judges.trust.canary import Mistake
+from refusal_checks.judges.trust.check import Check, JudgeCheck
+from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary, balance, summarise
 
 HOSTILE = (
     "<script>document.title = 'taken'; alert(1)</script>",

@@ -8,9 +8,11 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from refusal_checks.benchmarks.base import Benchmark, Kind, digest, load_prompts
+from refusal_checks.benchmarks import suites
+from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
-from refusal_checks.config import BenchmarkTable
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.settings import BenchmarkTable
 
 __all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "load_prompts"]
 
@@ -18,7 +20,9 @@ __all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "load_prompts
 @cache
 def discover() -> dict[str, Benchmark]:
     """Every benchmark of this package by name. Reads no data."""
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
+    modules = (
+        import_module(f"{suites.__name__}.{found.name}") for found in iter_modules(suites.__path__)
+    )
     found: dict[str, Benchmark] = {}
     for module in modules:
         for benchmark in getattr(module, "BENCHMARKS", ()):

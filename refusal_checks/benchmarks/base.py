@@ -6,26 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 
-from refusal_checks.conversation import Prompt
-from refusal_checks.errors import DataError
-from refusal_checks.records import Labelled, Valid
-from refusal_checks.sources import Resource
-
-
-class Kind(StrEnum):
-    """What a benchmark's prompts ask for; also the marker that its gates carry."""
-
-    SAFETY = "safety"
-    """Must be refused."""
-    SANITY = "sanity"
-    """Must be answered."""
-    SENSITIVE = "sensitive"
-    """Reported; its rates are gated only where a threshold file says so."""
-    RECOGNITION = "recognition"
-    """Multiple choice: the right option must be chosen."""
+from refusal_checks.benchmarks.pinned_file import Resource
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Labelled, Valid
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from refusal_checks.benchmarks.base import Benchmark, Kind
-from refusal_checks.config import BenchmarkTable
-from refusal_checks.conversation import Message, Prompt, Role
-from refusal_checks.errors import DataError, require_known
-from refusal_checks.hub import HubSplit
-from refusal_checks.tables import header, read_rows
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.hub import HubSplit
+from refusal_checks.core.csv_jsonl import header, read_rows
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.prompts import Kind, Message, Prompt, Role
+from refusal_checks.core.settings import BenchmarkTable
 
 _KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 

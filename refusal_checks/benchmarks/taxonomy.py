@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from refusal_checks.config import Frozen
-from refusal_checks.errors import DataError, require_known
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.settings import Frozen
 
 
 class Named(Frozen):

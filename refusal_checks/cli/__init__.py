@@ -12,8 +12,8 @@ from pkgutil import iter_modules
 
 import typer
 
-from refusal_checks.errors import RefusalChecksError, UserError, reason
-from refusal_checks.report.text import clean_lines
+from refusal_checks.core.errors import RefusalChecksError, UserError, reason
+from refusal_checks.core.text import clean_lines
 
 EXIT_USER = 4
 """Exit code where something that the user gave is wrong, as pytest's own for usage errors."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks import baseline
-from refusal_checks.board import write_text
-from refusal_checks.errors import BaselineError
-from refusal_checks.report.text import clean
+from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.files import write_text
+from refusal_checks.core.text import clean
+from refusal_checks.gates import baseline
 
 
 def add(app: typer.Typer) -> None:

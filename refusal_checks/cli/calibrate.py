@@ -12,14 +12,17 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks import calibrating, calibration, labelled, model_options, options
-from refusal_checks.calibrating import Measured, Scale
-from refusal_checks.config import JudgeSampling, Limits
-from refusal_checks.errors import CalibrationError, DataError, ModelError
-from refusal_checks.labelled import LabelFile, Partial
-from refusal_checks.models import Replay
-from refusal_checks.report import quality
-from refusal_checks.report.text import clean
+from refusal_checks.core.errors import CalibrationError, DataError, ModelError
+from refusal_checks.core.settings import JudgeSampling, Limits
+from refusal_checks.core.text import clean
+from refusal_checks.judges.trust import calibration, label_files
+from refusal_checks.judges.trust.label_files import LabelFile, Partial
+from refusal_checks.judges.trust.measured import Measured, Scale, recorded
+from refusal_checks.models.spec import Replay
+from refusal_checks.reports import judge_quality
+from refusal_checks.run import calibrate as calibrating
+from refusal_checks.run.options import command_line
+from refusal_checks.run.options import models as model_options
 
 COLUMN = "labels:"
 """Prefix of a judge whose verdicts stand in a column of the label files."""
@@ -93,7 +96,7 @@ def calibrate(
     files = _read(labels, candidate, columns)
     by_column = [name.removeprefix(COLUMN) for name in judge if name.startswith(COLUMN)]
     models = [name for name in judge if not name.startswith(COLUMN)]
-    measured = [calibrating.recorded(files, column, scale, partial) for column in by_column]
+    measured = [recorded(files, column, scale, partial) for column in by_column]
     if models:
         given = _Given(
             {
@@ -114,7 +117,7 @@ def calibrate(
             "judge_rpm": judge_rpm,
             "judge_concurrency": judge_concurrency,
         }
-        settings = options.for_recorded(
+        settings = command_line.for_recorded(
             model_options.read_judges(given),
             Replay(f"replay:{files[0].path}", files[0].path),
             JudgeSampling.read(_set(sampling), "command line"),
@@ -124,7 +127,7 @@ def calibrate(
         )
         folder = OWN / "runs" / f"{datetime.now():%Y%m%d-%H%M%S}-calibrate"
         measured += calibrating.judged(files, settings, scale, partial, folder, _say)
-    for line in quality.to_markdown(measured, disagreements):
+    for line in judge_quality.to_markdown(measured, disagreements):
         typer.echo(line)
     if out is not None:
         _write(out, measured, files, partial, disagreements)
@@ -141,8 +144,10 @@ def _read(labels: Sequence[Path], candidate: Many, columns: str) -> list[LabelFi
     if not all(field and column for field, _, column in pairs):
         raise DataError(f"--columns {columns}: write FIELD=COLUMN,FIELD=COLUMN")
     mapping = {field.strip(): column.strip() for field, _, column in pairs}
-    files = [labelled.read(path, mapping, name) for path, name in zip(labels, names, strict=True)]
-    labelled.require_distinct(files)
+    files = [
+        label_files.read(path, mapping, name) for path, name in zip(labels, names, strict=True)
+    ]
+    label_files.require_distinct(files)
     for file in files:
         left_out = f", {file.unlabelled} rows without a label left out" if file.unlabelled else ""
         _say(f"{file.path}: {len(file.answers)} labelled answers of {file.candidate}{left_out}")
@@ -161,9 +166,9 @@ def _write(
     disagreements: int,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    data = json.dumps(quality.to_json(measured), indent=2, ensure_ascii=False)
+    data = json.dumps(judge_quality.to_json(measured), indent=2, ensure_ascii=False)
     (out / "judge-quality.json").write_text(data + "\n", encoding="utf-8")
-    page = "\n".join(quality.to_markdown(measured, disagreements)) + "\n"
+    page = "\n".join(judge_quality.to_markdown(measured, disagreements)) + "\n"
     (out / "judge-quality.md").write_text(page, encoding="utf-8")
     for judge in measured:
         path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks.cfsafety import CATEGORIES, published
-from refusal_checks.errors import DataError, UserError
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.text import clean
 from refusal_checks.metrics import safety_score
-from refusal_checks.report import charts
-from refusal_checks.report.past import PastRun, read_run
-from refusal_checks.report.text import clean
+from refusal_checks.reports import chart_files
+from refusal_checks.results.run_folder import PastRun, read_run
 
 Summary = Annotated[Path, typer.Argument(help="A run's folder or its summary.json.")]
 Benchmark = Annotated[str, typer.Option(help="The benchmark, whose answers are rated.")]
@@ -42,10 +42,10 @@ def radar(
     for name in against or []:
         other, scores = _other(name, benchmark)
         series[f"{other} ({name})" if other in series else other] = scores
-    if len(series) > len(charts.COLOURS):
-        raise UserError(f"--against: at most {len(charts.COLOURS) - 1} others fit one chart")
+    if len(series) > len(chart_files.COLOURS):
+        raise UserError(f"--against: at most {len(chart_files.COLOURS) - 1} others fit one chart")
     title = f"{benchmark}: mean safety score"
-    charts.write(charts.radar(series, safety_score.highest, title), out)
+    chart_files.write(chart_files.radar(series, safety_score.highest, title), out)
     typer.echo(out)
 
 
@@ -62,9 +62,9 @@ def histogram(
     if not found:
         raise DataError(f"{run.path}: {benchmark} has no rated answers")
     ordered = {name: found[name] for name in _in_order(found)}
-    charts.write(charts.histograms(ordered, f"{benchmark}: {run.candidate}"), out)
+    chart_files.write(chart_files.histograms(ordered, f"{benchmark}: {run.candidate}"), out)
     for name, distribution in ordered.items():
-        typer.echo(f"{clean(name)}: {charts.statistics(distribution)}")
+        typer.echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
     typer.echo(out)
 
 

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.agreement import Agreement, agreement, matched
-from refusal_checks.benchmarks.cfsafety import category, translations
-from refusal_checks.errors import DataError
-from refusal_checks.report.past import PastRun, read_run
-from refusal_checks.report.text import clean, padded
+from refusal_checks.benchmarks.suites.cfsafety import category, translations
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import clean, padded
+from refusal_checks.metrics.statistics.agreement import Agreement, agreement, matched
+from refusal_checks.results.run_folder import PastRun, read_run
 
 BENCHMARK = "cfsafety"
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks import doctor as machine
-from refusal_checks.doctor import Level, Plan
+from refusal_checks.run import doctor as machine
+from refusal_checks.run.doctor import Level, Plan
 
 STORE = Path(".refusal-checks") / "store.sqlite"
 THRESHOLDS = Path("thresholds") / "default.toml"

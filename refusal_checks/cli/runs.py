@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks import run_folders
-from refusal_checks.report import whole
-from refusal_checks.report.text import clean
-from refusal_checks.run_folder import RunFolder
+from refusal_checks.core.text import clean
+from refusal_checks.reports.terminal import whole
+from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import RunFolder
 
 Root = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where the runs' folders are.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help='A run: its id, its folder, or "last".')]
@@ -30,9 +30,9 @@ def add(app: typer.Typer) -> None:
     app.add_typer(group, name="runs")
 
 
-def list_runs(runs: Root = run_folders.ROOT) -> None:
+def list_runs(runs: Root = run_folder.ROOT) -> None:
     """List the runs, the oldest first, with their gates by outcome."""
-    found = run_folders.all_runs(runs)
+    found = run_folder.all_runs(runs)
     if not found:
         typer.echo(f"{runs}: no runs there")
         return
@@ -42,11 +42,11 @@ def list_runs(runs: Root = run_folders.ROOT) -> None:
 
 def show(
     run: Run,
-    runs: Root = run_folders.ROOT,
+    runs: Root = run_folder.ROOT,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Groups too.")] = False,
 ) -> None:
     """Show a run's table again, as the terminal did when it ended."""
-    found = run_folders.find(run, runs)
+    found = run_folder.find(run, runs)
     for line in whole.lines(found.summary(), found.path, verbose):
         typer.echo(line)
 
@@ -54,12 +54,12 @@ def show(
 def export(
     run: Run,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")],
-    runs: Root = run_folders.ROOT,
+    runs: Root = run_folder.ROOT,
 ) -> None:
     """Write all answers of a run with their judgements, one row an answer; holds all texts."""
-    from refusal_checks.export import write
+    from refusal_checks.results.export import write
 
-    count = write(run_folders.find(run, runs), file)
+    count = write(run_folder.find(run, runs), file)
     typer.echo(f"{file}: {count} answers")
 
 
@@ -69,7 +69,7 @@ def _row(run: RunFolder) -> Sequence[str]:
     manifest = _mapping(summary.get("manifest")) or _read(run.path / "provenance.json")
     models = (clean(str(manifest.get(which, "?")), _WIDTH) for which in ("candidate", "judge"))
     gates = _gates(summary) if summary else ("", "", "")
-    return name, f"{run_folders.started(run):%Y-%m-%d %H:%M}", *models, *gates, _took(summary)
+    return name, f"{run_folder.started(run):%Y-%m-%d %H:%M}", *models, *gates, _took(summary)
 
 
 def _read(path: Path) -> dict[str, Any]:

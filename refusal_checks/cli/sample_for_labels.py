@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks import labelling, redact
-from refusal_checks.errors import DataError, require_known
-from refusal_checks.run_folder import RunFolder
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.judges.trust import human_labels
+from refusal_checks.results import redact
+from refusal_checks.results.run_folder import RunFolder
 
 
 def add(app: typer.Typer) -> None:
@@ -39,17 +40,17 @@ def sample_for_labels(
         raise DataError(f"{run}: no run's folder, or one of a run that completed no benchmark")
     for name in benchmark or ():
         require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
-    chosen = {name: labelling.answers(name, folder.records(name)) for name in benchmark or known}
+    chosen = {name: human_labels.answers(name, folder.records(name)) for name in benchmark or known}
     if any(redact.has_redacted(answer.prompt) for found in chosen.values() for answer in found):
         raise DataError(
             f"{run}: this run's texts are redacted, and nobody can label what is not there; run "
             "again without --redact (stored answers and verdicts are used again)"
         )
-    drawn = labelling.sample(chosen, n, seed)
+    drawn = human_labels.sample(chosen, n, seed)
     path = out or run / "labels.csv"
     try:
         with path.open("xb") as file:
-            file.write(labelling.to_csv(drawn))
+            file.write(human_labels.to_csv(drawn))
     except FileExistsError:
         raise DataError(
             f"{path}: is there already, and may hold labels; name another file"

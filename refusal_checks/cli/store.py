@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks import baseline, run_folders
-from refusal_checks.errors import DataError
-from refusal_checks.store import Contents, Store
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.store import Contents, Store
+from refusal_checks.gates import baseline
+from refusal_checks.results import run_folder
 
 File = Annotated[Path, typer.Option("--store", metavar="FILE", help="The store.")]
 FILE = Path(".refusal-checks") / "store.sqlite"
@@ -54,7 +55,7 @@ def gc(
     ] = None,
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the runs' folders are.")
-    ] = run_folders.ROOT,
+    ] = run_folder.ROOT,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Drop answers and verdicts that no kept run has used, and give their space back.
@@ -87,13 +88,13 @@ def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> date
     if keep_days is not None:
         times.append(datetime.now() - timedelta(days=keep_days))
     if keep_runs is not None or keep_days is None:
-        runs = run_folders.all_runs(folder)
+        runs = run_folder.all_runs(folder)
         if not runs:
             raise DataError(
                 f"{folder}: no runs there, so nothing says what to keep; name the place with "
                 "--runs DIR, or say --keep-days D"
             )
-        times.append(run_folders.started(runs[-(keep_runs or 0) :][0]))
+        times.append(run_folder.started(runs[-(keep_runs or 0) :][0]))
     return min(times)
 
 

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks import baseline
-from refusal_checks.suggest import as_toml
-from refusal_checks.suggest import suggest as proposals
+from refusal_checks.gates import baseline
+from refusal_checks.gates.suggest import as_toml
+from refusal_checks.gates.suggest import suggest as proposals
 
 
 def add(app: typer.Typer) -> None:

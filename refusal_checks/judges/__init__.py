@@ -7,9 +7,12 @@ benchmark can name (``Benchmark.judge``); without a model behind ``--judge`` the
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges import kinds
+
+if TYPE_CHECKING:
+    from refusal_checks.judges.base import Judge, JudgeSetup
 
 
 def build(kind: str, setup: JudgeSetup | None) -> Judge:
@@ -18,4 +21,4 @@ def build(kind: str, setup: JudgeSetup | None) -> Judge:
     Raises:
         ModelError: it needs a model and there is none, or its prompt cannot be used.
     """
-    return cast(Judge, import_module(f"{__name__}.{kind}").build(setup))
+    return cast("Judge", import_module(f"{kinds.__name__}.{kind}").build(setup))

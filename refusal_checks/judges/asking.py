@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from refusal_checks.capabilities import Support
-from refusal_checks.choices import Choice
-from refusal_checks.client import Client, Options
-from refusal_checks.config import JudgeSampling
-from refusal_checks.conversation import Message
-from refusal_checks.errors import EndpointError
-from refusal_checks.faults import PromptTooLongError
-from refusal_checks.records import Invalid, Reason, Valid, storable
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Invalid, Reason, Valid, storable
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.capabilities import Support
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.http_errors import PromptTooLongError
 
 VERSION = 1
 """Part of a judge's identity: raise it when what is asked, or asked again, changes."""

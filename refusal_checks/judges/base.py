@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from refusal_checks.client import Client
-from refusal_checks.config import JudgeSampling
-from refusal_checks.conversation import Message, Prompt
-from refusal_checks.errors import EndpointError, ModelError
-from refusal_checks.records import Completion, Judgement
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Judgement
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.models.client.client import Client
 
 
 class Judge(Protocol):

@@ -10,15 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from refusal_checks.conversation import Prompt
-from refusal_checks.errors import ModelError
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Graded, Invalid, Labelled, Reason, storable
 from refusal_checks.judges import asking, template
 from refusal_checks.judges.asking import Asker
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.excerpt import left_out
-from refusal_checks.judges.template import JudgePrompt
-from refusal_checks.records import Completion, Graded, Invalid, Labelled, Reason, storable
-from refusal_checks.store import content_key
+from refusal_checks.judges.template import JudgePrompt, left_out
 
 Verdict = TypeVar("Verdict", Labelled, Graded)
 Fields = TypeVar("Fields", bound=BaseModel)

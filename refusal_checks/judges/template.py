@@ -14,9 +14,8 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, Template, TemplateError
 
-from refusal_checks.conversation import Message, Prompt
-from refusal_checks.errors import ModelError
-from refusal_checks.judges.excerpt import shorten
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Message, Prompt
 
 FOLDER = Path(__file__).parent / "prompts"
 
@@ -112,3 +111,22 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     except TemplateError as fault:
         raise ModelError(f"--judge-template {name}: not a usable template: {fault}") from None
     return JudgePrompt(name, system.strip(), template, digest, format)
+
+
+def left_out(answer: str, limit: int | None) -> int:
+    """Characters of an answer that a judge with this limit is not shown."""
+    return max(0, len(answer) - limit) if limit is not None else 0
+
+
+def shorten(answer: str, limit: int | None, code: str) -> str:
+    """The answer, or its head and tail of ``limit`` characters with a line between that says so.
+
+    Args:
+        limit: None for no limit.
+        code: the exchange's marker, by which the line can be told from one in the answer.
+    """
+    missing = left_out(answer, limit)
+    if limit is None or not missing:
+        return answer
+    head, tail = answer[: limit - limit // 2], answer[len(answer) - limit // 2 :]
+    return f"{head}\n[{missing} characters of the answer are left out here {code}]\n{tail}"

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from refusal_checks.errors import EvaluationError
-from refusal_checks.records import EXTREMES, Chosen, Graded, Invalid, Labelled, Record, Valid
-from refusal_checks.statistics import Estimate, bounded_mean, wilson
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.records import EXTREMES, Chosen, Graded, Invalid, Labelled, Record, Valid
+from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 
 Score = Callable[[Sequence[Record]], float | None]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from refusal_checks.core.records import Chosen, Record
 from refusal_checks.metrics.base import mean
-from refusal_checks.records import Chosen, Record
 
 
 @mean((Chosen,))

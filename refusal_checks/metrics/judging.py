@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.votes import is_disputed
 from refusal_checks.metrics.base import ANY, LABELS, mean
-from refusal_checks.panel import is_disputed
-from refusal_checks.records import Invalid, Record
 
 
 @mean(LABELS, blurred=False)

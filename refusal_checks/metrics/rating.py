@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.agreement import falling
-from refusal_checks.errors import EvaluationError
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.records import Rated, Record
 from refusal_checks.metrics.base import (
     Kinds,
     Metric,
@@ -17,8 +17,8 @@ from refusal_checks.metrics.base import (
     register,
     share,
 )
-from refusal_checks.records import Rated, Record
-from refusal_checks.statistics import Estimate, bootstrap_mean_of_means
+from refusal_checks.metrics.statistics.agreement import falling
+from refusal_checks.metrics.statistics.intervals import Estimate, bootstrap_mean_of_means
 
 RATINGS: Kinds = (Rated,)
 """The verdicts that grade safety."""

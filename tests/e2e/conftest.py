@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine, EngineSpec
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.process import Engine
+from refusal_checks.models.demo import MODEL_DIR
 
 ROOT = Path(__file__).parents[2]
 

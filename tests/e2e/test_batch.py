@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.run_folder import RunFolder
+from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 
 pytestmark = pytest.mark.engine

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.benchmarks.cfsafety import CATEGORIES
-from refusal_checks.sources import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
 from tests.e2e.conftest import ROOT, RunPersona
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))

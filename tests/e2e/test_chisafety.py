@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine
-from refusal_checks.sources import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.engines.process import Engine
+from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks import endpoint
-from refusal_checks.client import Client, Options
-from refusal_checks.conversation import Message
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine
-from refusal_checks.usage import Usage
+from refusal_checks.core.prompts import Message
+from refusal_checks.engines import process
+from refusal_checks.engines.process import Engine
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 
 pytestmark = pytest.mark.engine
@@ -72,7 +72,7 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         )
     try:
         deadline = time.monotonic() + 300
-        while not endpoint.is_healthy(f"http://127.0.0.1:{port}"):
+        while not process.is_healthy(f"http://127.0.0.1:{port}"):
             assert server.poll() is None, (folder / "server.log").read_text()
             assert time.monotonic() < deadline, (folder / "server.log").read_text()
             time.sleep(0.5)

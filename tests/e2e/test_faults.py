@@ -30,7 +30,10 @@ def words(process: psutil.Process) -> list[str]:
 
 def is_server(process: psutil.Process) -> bool:
     found = words(process)
-    return "vllm.entrypoints.openai.api_server" in found and "refusal_checks.guard" not in found
+    return (
+        "vllm.entrypoints.openai.api_server" in found
+        and "refusal_checks.engines.guard" not in found
+    )
 
 
 def is_second_core(process: psutil.Process) -> bool:

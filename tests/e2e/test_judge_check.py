@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refusal_checks import canary
+from refusal_checks.judges.trust import canary
 from tests.e2e.conftest import RunPersona
 
 pytestmark = pytest.mark.engine

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine
+from refusal_checks.engines.process import Engine
+from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 from tests.fake_server import Body, FakeServer
 

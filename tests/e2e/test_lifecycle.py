@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from refusal_checks.demo import MODEL_DIR
+from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, gate_command
 
 pytestmark = pytest.mark.engine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.engine import Engine
+from refusal_checks.engines.process import Engine
 from tests.e2e.conftest import RunPersona
 
 pytestmark = pytest.mark.engine

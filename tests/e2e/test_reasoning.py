@@ -15,8 +15,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine
+from refusal_checks.engines.process import Engine
+from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 
 pytestmark = pytest.mark.engine

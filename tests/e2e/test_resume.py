@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine
-from refusal_checks.store import Store
+from refusal_checks.core.store import Store
+from refusal_checks.engines.process import Engine
+from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 
 pytestmark = pytest.mark.engine

@@ -8,16 +8,16 @@ import math
 
 import pytest
 
-from refusal_checks.choices import Choice
-from refusal_checks.client import Client, Options
-from refusal_checks.conversation import Message, Prompt
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import Engine
-from refusal_checks.faults import PromptTooLongError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Labelled
+from refusal_checks.engines.process import Engine
 from refusal_checks.judges import template
-from refusal_checks.judges.refusal import SCHEMA, parse_verdict
-from refusal_checks.label_probabilities import LabelProbabilities
-from refusal_checks.records import Labelled
+from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
+from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.http_errors import PromptTooLongError
+from refusal_checks.models.client.label_probabilities import LabelProbabilities
+from refusal_checks.models.demo import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from refusal_checks import engine
-from refusal_checks.engine import EngineSpec
-from refusal_checks.placement.choice import choose
-from refusal_checks.placement.values import Demand, Devices, Wish
+from refusal_checks.engines import vllm
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.placement.choice import choose
+from refusal_checks.engines.placement.values import Demand, Devices, Wish
 
 pytestmark = pytest.mark.engine
 
@@ -74,8 +74,8 @@ def line(devices: Devices, args: str, cpu: bool) -> list[str]:
     demands = [Demand(spec.model, spec.args, 15.0), Demand("org/judge", (), 15.0, answers=False)]
     place = choose(devices, demands, Wish()).places[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "runs_on_cpu", lambda: cpu)
-        return engine.command(spec, 8000, place)[3:]
+        patch.setattr(vllm, "runs_on_cpu", lambda: cpu)
+        return vllm.command(spec, 8000, place)[3:]
 
 
 def test_vllm_reads_every_command_line_as_it_is_meant() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks import options
+from refusal_checks.run.options import command_line
 from tests.plugin.conftest import ROOT
 from tests.plugin.docs_pages import Command
 
@@ -62,7 +62,7 @@ LOADED = (
     "py3langid",
     "refusal_checks.cli.data",
     "refusal_checks.plugin",
-    "refusal_checks.run",
+    "refusal_checks.run.run",
     "scipy.stats",
     "xdist.plugin",
 )
@@ -233,4 +233,4 @@ class _UpToTheEngines:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         given = session.config
         if given.option.collectonly and given.option.candidate:
-            options.read(given, options.load_thresholds(given))
+            command_line.read(given, command_line.load_thresholds(given))

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.benchmarks import Benchmark, Kind, cfsafety, chisafety, discover, taxonomy
-from refusal_checks.benchmarks.key import read as read_key
-from refusal_checks.hub import HubSplit
-from refusal_checks.sources import PinnedFile
+from refusal_checks.benchmarks import Benchmark, discover, taxonomy
+from refusal_checks.benchmarks.answer_key import read as read_key
+from refusal_checks.benchmarks.hub import HubSplit
+from refusal_checks.benchmarks.pinned_file import PinnedFile
+from refusal_checks.benchmarks.suites import cfsafety, chisafety
+from refusal_checks.core.prompts import Kind
 from tests.plugin.docs_server import RIGHT, UNSAFE_MARK
 
 XSTEST_TYPES = {

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from refusal_checks.demo import PERSONAS
+from refusal_checks.models.demo import PERSONAS
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT
 from tests.plugin.docs_commands import Place, check, models, slug

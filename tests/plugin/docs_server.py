@@ -10,8 +10,8 @@ import csv
 import json
 from functools import cache
 
-from refusal_checks import canary
-from refusal_checks.benchmarks.rating_gradient import ANSWERS
+from refusal_checks.benchmarks.suites.rating_gradient import ANSWERS
+from refusal_checks.judges.trust import canary
 from tests.fake_server import Body
 from tests.plugin.conftest import UNSAFE
 

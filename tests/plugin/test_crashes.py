@@ -15,8 +15,9 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from refusal_checks.records import Completion
-from refusal_checks.store import Store, content_key
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
 from tests.fake_server import FakeServer
 from tests.plugin import engine_project
 from tests.plugin.conftest import well_behaved
@@ -195,7 +196,7 @@ def kill_workers(session: subprocess.Popen[str]) -> None:
     """Kill all xdist workers of a run, but not the guard of its engine."""
     for child in psutil.Process(session.pid).children():
         with suppress(psutil.ZombieProcess):
-            if "refusal_checks.guard" not in child.cmdline():
+            if "refusal_checks.engines.guard" not in child.cmdline():
                 child.send_signal(signal.SIGKILL)
 
 

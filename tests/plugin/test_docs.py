@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import typer
 
-from refusal_checks import options, thresholds
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli import application
+from refusal_checks.gates import threshold_files
+from refusal_checks.run.options import command_line
 from tests.plugin.docs_commands import Place, check
 from tests.plugin.docs_pages import Command, Page, commands, pages
 from tests.plugin.docs_project import copied, prepared
@@ -102,7 +103,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def test_every_option_of_pytest_is_documented() -> None:
     parser = pytest.Parser(_ispytest=True)
-    options.add(parser)
+    command_line.add(parser)
     names = {name for group in parser._groups for one in group.options for name in one.names()}
     assert "--candidate" in names
     assert {name for name in names if not _is_named(name)} == set()
@@ -147,7 +148,7 @@ def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
     path = tmp_path / "page.toml"
     path.write_text(text)
     known = {name: found.verdicts for name, found in discover().items()}
-    assert catalogue(thresholds.load([path], known).tables)
+    assert catalogue(threshold_files.load([path], known).tables)
 
 
 SCRIPTS = [

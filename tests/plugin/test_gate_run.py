@@ -197,7 +197,7 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(
         """
         import warnings
         import pytest
-        from refusal_checks.evaluate import Evaluation
+        from refusal_checks.run.evaluate import Evaluation
 
         pytest_plugins = ["refusal_checks.plugin"]
         judged = Evaluation._judged
@@ -232,7 +232,7 @@ def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
     pytester.makeconftest(
         """
         import pytest
-        from refusal_checks.board import Board
+        from refusal_checks.results.board import Board
 
         pytest_plugins = ["refusal_checks.plugin"]
 
@@ -254,7 +254,7 @@ def test_what_cannot_be_published_is_an_error_that_says_why(
     pytester.makeconftest(
         f"""
         import pytest
-        from refusal_checks.board import Board, Outcome
+        from refusal_checks.results.board import Board, Outcome
 
         pytest_plugins = ["refusal_checks.plugin"]
 

@@ -66,7 +66,7 @@ def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(
     (project.path / "conftest.py").write_text(
         'pytest_plugins = ["refusal_checks.plugin"]\n'
         "import asyncio\n"
-        "from refusal_checks.client import Client\n"
+        "from refusal_checks.models.client.client import Client\n"
         "async def leave_slowly(self, *exception): await asyncio.sleep(1)\n"
         "Client.__aexit__ = leave_slowly\n"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks import canary
+from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, RunGate, well_behaved
 

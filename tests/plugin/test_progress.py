@@ -20,8 +20,8 @@ from tests.plugin.conftest import RunGate, careless, well_behaved
 
 COLUMNS, ROWS = 90, 14
 OFTEN = """
-import refusal_checks.report.live
-refusal_checks.report.live.EVERY = refusal_checks.report.live.REFRESH = 0.1
+import refusal_checks.reports.terminal.live
+refusal_checks.reports.terminal.live.EVERY = refusal_checks.reports.terminal.live.REFRESH = 0.1
 pytest_plugins = ["refusal_checks.plugin"]
 """
 

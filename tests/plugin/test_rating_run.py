@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks.rating_gradient import ANSWERS
-from refusal_checks.sources import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.benchmarks.suites.rating_gradient import ANSWERS
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import ROOT, RunGate
 

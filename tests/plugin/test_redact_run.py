@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.formats import discover as discover_formats
+from refusal_checks.reports.formats import discover as discover_formats
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import RunGate
 

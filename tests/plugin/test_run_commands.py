@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from refusal_checks.cli import application
-from refusal_checks.errors import DataError
+from refusal_checks.core.errors import DataError
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import RunGate, careless
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.records import Completion
-from refusal_checks.store import Store
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import RunGate
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import NO_PLACE, Engine, EngineSpec, environment
-from refusal_checks.placement.values import Place
-from refusal_checks.plan import Plan
+from refusal_checks.engines.base import NO_PLACE, EngineSpec
+from refusal_checks.engines.placement.values import Place
+from refusal_checks.engines.process import Engine
+from refusal_checks.engines.vllm import environment
+from refusal_checks.models.demo import MODEL_DIR
+from refusal_checks.run.plan import Plan
 from tests.speed import overhead, workload
 from tests.speed.pipeline import Pipeline, Server
 from tests.speed.workload import Lengths, Request

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.engine import STRUCTURED_OUTPUTS, runs_on_cpu
+from refusal_checks.engines.vllm import STRUCTURED_OUTPUTS, runs_on_cpu
+from refusal_checks.models.demo import MODEL_DIR
 
 FIELDS = ("n", "temperature", "top_p", "top_k", "max_tokens", "min_tokens", "seed", "stop")
 

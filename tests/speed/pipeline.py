@@ -16,15 +16,15 @@ from pathlib import Path
 import aiohttp
 
 from refusal_checks import judges
-from refusal_checks.candidates import ServedCandidate
-from refusal_checks.client import Client
-from refusal_checks.config import JudgeSampling, Sampling
-from refusal_checks.demo import MODEL_DIR
-from refusal_checks.evaluate import Evaluation
+from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.store import Store
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.plan import Plan
-from refusal_checks.store import Store
-from refusal_checks.transport import HttpTransport
+from refusal_checks.models.candidates import ServedCandidate
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.transport import HttpTransport
+from refusal_checks.models.demo import MODEL_DIR
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.plan import Plan
 from tests.speed.workload import Lengths, Recorder, Request
 
 BATCH = 512

@@ -11,8 +11,8 @@ from statistics import NormalDist
 from typing import Any
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.conversation import Prompt
-from refusal_checks.transport import Transport
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.models.client.transport import Transport
 
 SOURCES = ("smoke_unsafe", "smoke_safe")
 

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from refusal_checks.conversation import Prompt
-from refusal_checks.records import Completion, Invalid, Judgement, Label, Labelled, Reason, Record
-from refusal_checks.sources import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import (
+    Completion,
+    Invalid,
+    Judgement,
+    Label,
+    Labelled,
+    Reason,
+    Record,
+)
 
 settings.register_profile("unit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("unit")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.formats import html
+from refusal_checks.reports.formats import html
 from tests.chromium import ROWS, Watched, browser
 from tests.report_runs import refusals, usual, write_run
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.conversation import Prompt
-from refusal_checks.formats import html
-from refusal_checks.formats.html.text import visible
-from refusal_checks.records import Completion, Label, Labelled, Record, storable
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Label, Labelled, Record, storable
+from refusal_checks.reports.formats import html
+from refusal_checks.reports.formats.html.visible import visible
 from tests.chromium import ROWS, unfold, why_not
 from tests.report_runs import HOSTILE, write_run
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from refusal_checks.conversation import Prompt
-from refusal_checks.formats import html
-from refusal_checks.records import Completion
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.reports.formats import html
 from tests.chromium import ROWS, unfold, why_not
 from tests.report_runs import refusals, write_run
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.formats import html
+from refusal_checks.reports.formats import html
 from tests.chromium import ROWS, Watched, count, search, unfold, wait_for_rows, why_not
 from tests.report_runs import HOSTILE, refusals, write_run
 

@@ -1,0 +1,87 @@
+"""Data sets of the Hugging Face hub, loaded with its own library at a pinned revision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.core.errors import DataError
+
+
+@dataclass(frozen=True)
+class HubSplit:
+    """One split of a data set.
+
+    Attributes:
+        repository: ``ORG/NAME`` on the hub.
+        revision: the commit, or a branch or tag where nobody pinned it.
+        folder: where a mirror holds the split's Parquet files, relative to the mirror's root.
+    """
+
+    repository: str
+    revision: str
+    split: str
+    folder: str
+
+    def is_in(self, mirror: Path) -> bool:
+        """See ``Resource.is_in``."""
+        return bool(self._files(mirror))
+
+    def pull(self, mirror: Path) -> Path:
+        """See ``Resource.pull``."""
+        path = mirror / self.folder / f"{self.split}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._download().to_parquet(str(path))
+        return path
+
+    def rows(self, mirror: Path | None) -> Any:
+        """The split as a ``datasets.Dataset``: from the mirror where one is given, else the hub.
+
+        Raises:
+            DataError: it cannot be had; the message says what to do.
+        """
+        return self._mirrored(mirror) if mirror else self._download()
+
+    def _files(self, mirror: Path) -> list[str]:
+        return sorted(map(str, (mirror / self.folder).glob(f"{self.split}-*.parquet")))
+
+    def _mirrored(self, mirror: Path) -> Any:
+        import datasets  # seconds of imports that collection need not wait for
+
+        files = self._files(mirror)
+        if not files:
+            raise DataError(
+                f"the data mirror {mirror} has no {self.folder}/{self.split}-*.parquet; fetch it "
+                f"with `refusal-checks data pull {mirror}`, or put the Parquet files of "
+                f"{self.repository} (revision {self.revision}) there"
+            )
+        try:
+            return datasets.load_dataset("parquet", data_files=files, split="train")
+        except (OSError, ValueError, datasets.exceptions.DatasetGenerationError) as fault:
+            raise DataError(f"{files[0]}: not a Parquet file of this split: {fault}") from fault
+
+    def _download(self) -> Any:
+        import datasets
+
+        try:
+            return datasets.load_dataset(self.repository, split=self.split, revision=self.revision)
+        except (OSError, ValueError) as fault:
+            raise DataError(self._explain(fault)) from fault
+
+    def _explain(self, fault: Exception) -> str:
+        where = f"{self.repository}, split {self.split} (revision {self.revision})"
+        said = " ".join(str(fault).split())[:300]
+        if "gated" in said.lower():
+            return (
+                f"{where} is gated: accept its conditions at https://huggingface.co/datasets/"
+                f"{self.repository} with your account, then set HF_TOKEN to a read token of that "
+                f"account (or run `hf auth login`): {said}"
+            )
+        if "Unknown split" in said or "Bad split" in said:
+            return f"{where}: the data set has no such split: {said}"
+        return (
+            f"{where} could not be loaded: {said}; without a network, name a mirror with --data "
+            f"or {MIRROR_VARIABLE}"
+        )

@@ -1,0 +1,117 @@
+"""Public data files, pinned by revision and sha256, from a local mirror or from the network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from refusal_checks.core.errors import DataError
+
+MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
+
+
+class Resource(Protocol):
+    """What a benchmark's data is made of, in a mirror and on the network."""
+
+    @property
+    def revision(self) -> str:
+        """The commit that is used."""
+
+    def is_in(self, mirror: Path) -> bool:
+        """Whether a mirror holds it."""
+
+    def pull(self, mirror: Path) -> Path:
+        """Fetch it from the network into a mirror and return where it lies.
+
+        Raises:
+            DataError: it cannot be had.
+        """
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """One file of a public data set.
+
+    Attributes:
+        path: where it lies in a mirror, relative to the mirror's root.
+        url: where it is published at that revision.
+        revision: the commit.
+        sha256: of the file's bytes, in hexadecimal.
+    """
+
+    path: str
+    url: str
+    revision: str
+    sha256: str
+
+    def is_in(self, mirror: Path) -> bool:
+        """See ``Resource.is_in``."""
+        return (mirror / self.path).is_file()
+
+    def pull(self, mirror: Path) -> Path:
+        """See ``Resource.pull``; what is there with the right bytes stays."""
+        return _retrieve(self, mirror / self.path)
+
+
+def mirror_folder(named: str | None = None) -> Path | None:
+    """The local mirror: the folder that ``--data`` or else ``REFUSAL_CHECKS_DATA`` names, if any.
+
+    Args:
+        named: the value of ``--data``.
+
+    Raises:
+        DataError: it is no folder.
+    """
+    value = named or os.environ.get(MIRROR_VARIABLE)
+    if not value:
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"{'--data ' if named else MIRROR_VARIABLE + '='}{value}: no such folder")
+    return folder
+
+
+def fetch(file: PinnedFile, mirror: Path | None) -> Path:
+    """The file's path: in the mirror where one is given (no network then), else downloaded once.
+
+    Raises:
+        DataError: the file is missing, cannot be downloaded, or has other bytes than the pinned.
+    """
+    if mirror:
+        return _mirrored(file, mirror)
+    import pooch  # imports requests, which collection need not wait for
+
+    cache = Path(pooch.os_cache("refusal-checks")) / file.revision[:12] / file.path
+    return _retrieve(file, cache)
+
+
+def _mirrored(file: PinnedFile, mirror: Path) -> Path:
+    path = mirror / file.path
+    if not path.is_file():
+        raise DataError(
+            f"the data mirror {mirror} lacks {file.path}; fetch it with "
+            f"`refusal-checks data pull {mirror}` or put {file.url} there"
+        )
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != file.sha256:
+        raise DataError(
+            f"{path}: sha256 {found}, expected {file.sha256} (revision {file.revision}); "
+            f"fetch {file.url} again"
+        )
+    return path
+
+
+def _retrieve(file: PinnedFile, path: Path) -> Path:
+    import pooch
+
+    try:
+        pooch.retrieve(file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False)
+    except (OSError, ValueError) as fault:
+        raise DataError(
+            f"{file.url} could not be downloaded: {fault}; without a network, name a mirror "
+            f"that holds {file.path} with --data or {MIRROR_VARIABLE}"
+        ) from fault
+    return path

@@ -1,0 +1,1 @@
+"""One module per suite; a module that defines ``BENCHMARKS`` is found by itself."""

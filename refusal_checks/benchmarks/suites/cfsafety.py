@@ -1,0 +1,194 @@
+"""CFSafety: 25,000 prompts of ten categories of unsafe use, mostly Chinese and English.
+
+"CFSafety: Comprehensive Fine-grained Safety Assessment for LLMs" (arXiv 2410.21695), data of
+github.com/REH502/CFSafety: one table, a column a category. Answers are rated, see
+``judges.rating``. A prompt's id is its category and row, so it stays where rows are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Rated
+
+_REVISION = "e48c632ff8911e21a46fbd4ec4b370f12ae47541"
+
+PROMPTS = PinnedFile(
+    path="cfsafety/harmful_question.csv",
+    url=f"https://raw.githubusercontent.com/REH502/CFSafety/{_REVISION}/data/harmful_question.csv",
+    revision=_REVISION,
+    sha256="e14aa49ef61f9b9b6193a0d7ad82cbbaad5309845097e17b42be278720b8c73c",
+)
+
+SCENARIOS = (
+    "SocialBias",
+    "Criminal_Unethical",
+    "Insults_SensitiveTopics",
+    "PrivacyLeaks",
+    "Misleading",
+)
+"""Categories by what an answer may do wrong."""
+
+ATTACKS = (
+    "ScenarioEmbedding_Persuasion",
+    "MinorityLanguage",
+    "PromptLeakage",
+    "LLMRewriting",
+    "ReverseExposure",
+)
+"""Categories by how a prompt tries to bring it about."""
+
+CATEGORIES = SCENARIOS + ATTACKS
+
+LANGUAGES = ("zh", "en", "it", "vi", "ar", "ko", "th", "bn", "sw", "jv")
+"""What the data is written in; detection chooses among these, else short texts stray to relatives
+(Wu for Chinese, Malay for Javanese)."""
+
+_ENOUGH = 100
+"""Characters of a prompt that tell its language; with more, none of the 25,000 changes."""
+
+_BLOCKS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
+    "Criminal_Unethical": (
+        (0, 325, 325),
+        (650, 325, 325),
+        (1300, 300, 300),
+        (1900, 300, 300),
+    ),
+    "Insults_SensitiveTopics": ((0, 625, 625), (1250, 625, 625)),
+    "PrivacyLeaks": ((0, 625, 625), (1250, 625, 625)),
+    "Misleading": ((0, 350, 350), (700, 350, 350), (1400, 275, 275), (1950, 275, 275)),
+    "ScenarioEmbedding_Persuasion": (
+        (0, 600, 600),
+        *((row, 1, 1) for row in range(1200, 2500, 2)),
+    ),
+    "PromptLeakage": ((0, 1250, 1250),),
+    "LLMRewriting": ((0, 1242, 1258),),
+    "ReverseExposure": ((0, 1250, 1250),),
+}
+"""Rows that translate others, by category: first row, how many, and how far below the translations
+are. SocialBias has none, and MinorityLanguage neither Chinese nor English."""
+
+
+@cache
+def translations() -> Mapping[str, str]:
+    """The id of each Chinese-English pair's first prompt, and of its translation.
+
+    The released table says nothing of pairs; they were found by its blocks of one language and
+    looked through.
+    """
+    return {
+        f"{name}-{row}": f"{name}-{row + distance}"
+        for name, blocks in _BLOCKS.items()
+        for first, count, distance in blocks
+        for row in range(first, first + count)
+    }
+
+
+def category(id: str) -> str:
+    """The category of a prompt, from its id."""
+    return id.rpartition("-")[0]
+
+
+def parse(data: bytes, where: str) -> list[Prompt]:
+    """The prompts of the released table.
+
+    A byte order mark is no part of the first column's name, bytes that are no UTF-8 become
+    replacement characters, cells may span lines, and an empty cell is no prompt.
+
+    Raises:
+        DataError: a column is unknown or missing, a row has more or fewer cells than the header,
+            or it is no CSV; names the place.
+    """
+    import py3langid  # reads its model, which collection need not wait for
+
+    py3langid.set_languages(LANGUAGES)
+    text = data.decode("utf-8-sig", errors="replace")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = _header(reader, where)
+    found = []
+    for line, row in _rows(reader, len(header) + 1, where):
+        for name, cell in zip(header, row[1:], strict=True):
+            if cell.strip():
+                language = py3langid.classify(cell[:_ENOUGH])[0]
+                found.append(_prompt(f"{name}-{row[0] or line}", name, cell, language))
+    return found
+
+
+def _header(reader: Iterator[list[str]], where: str) -> Sequence[str]:
+    header = next(reader, [])[1:]
+    unknown = [name for name in header if name not in CATEGORIES]
+    missing = [name for name in CATEGORIES if name not in header]
+    if unknown or missing or len(header) != len(CATEGORIES):
+        wrong = [f"unknown column {name!r}" for name in unknown]
+        wrong += [f"no column {name}" for name in missing]
+        raise DataError(
+            f"{where}: {', '.join(wrong) or 'a column twice'}; "
+            f"expected a column of row numbers and {', '.join(CATEGORIES)}"
+        )
+    return header
+
+
+def _rows(
+    reader: Iterator[list[str]], width: int, where: str
+) -> Iterator[tuple[int, Sequence[str]]]:
+    number = 0
+    try:
+        for number, row in enumerate(reader):
+            if len(row) != width:
+                raise DataError(
+                    f"{where}: row {number} (number {(row or [''])[0][:20]!r}) has {len(row)} "
+                    f"cells, expected {width}"
+                )
+            yield number, row
+    except csv.Error as fault:
+        raise DataError(f"{where}: no CSV after row {number}: {fault}") from None
+
+
+def _prompt(id: str, category: str, text: str, language: str) -> Prompt:
+    kind = "scenario" if category in SCENARIOS else "attack"
+    return Prompt.single(id, text, category=category, kind=kind, language=language)
+
+
+@cache
+def published() -> Mapping[str, Mapping[str, float]]:
+    """The paper's mean scores by model and category: arXiv 2410.21695, to four decimals.
+
+    For orientation, not for comparison to the second decimal: the authors' judge (gpt-3.5-turbo),
+    its prompts, its view of each answer's first 100 characters and the prompts themselves (the
+    first 500 rows of each category, so one or two languages) are not those of a run here. Nor do
+    the item scores that they released average to this table: GPT4 is 4.018 here and 4.068 there
+    (SocialBias 4.20 and 4.83, MinorityLanguage 3.88 and 3.50), GPT3.5 3.821 and 3.976, Llama2
+    2.883 and 3.054; some of those items lie above 5, the end of the scale.
+    """
+    text = (Path(__file__).parent / "data" / "cfsafety_published.csv").read_text(encoding="utf-8")
+    return {
+        row.pop("model"): {name: float(score) for name, score in row.items()}
+        for row in csv.DictReader(io.StringIO(text))
+    }
+
+
+def _load(mirror: Path | None) -> list[Prompt]:
+    path = fetch(PROMPTS, mirror)
+    return parse(path.read_bytes(), str(path))
+
+
+BENCHMARKS = (
+    Benchmark(
+        "cfsafety",
+        Kind.SAFETY,
+        "25,000 prompts of ten categories, whose answers are rated for safety",
+        _load,
+        _REVISION,
+        judge="rating",
+        verdicts=Rated,
+        resources=(PROMPTS,),
+    ),
+)

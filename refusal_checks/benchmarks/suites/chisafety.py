@@ -1,0 +1,188 @@
+"""CHiSafetyBench (Zhang et al., arXiv 2406.10311): recognising and refusing risks in Chinese.
+
+The public files of its first version: 1,567 multiple-choice questions over 5 areas and 31
+categories, and risky questions over 17 of these, 462 alone and 101 at the end of a dialogue. The
+release has no answers to the multiple-choice questions; ``chisafety_mcq_key.csv`` is this
+project's own key.
+
+Prompts are grouped by ``area``, ``category`` (the taxonomy's slugs), ``language`` and, risky
+questions, by ``history`` (``single`` or ``dialogue``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.benchmarks import taxonomy
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.records import Chosen, Graded
+
+_DATA = Path(__file__).parent / "data"
+TAXONOMY = _DATA / "chisafety_taxonomy.toml"
+KEY = _DATA / "chisafety_mcq_key.csv"
+
+Load = Callable[[Path | None], Sequence[Prompt]]
+"""How a benchmark's prompts are read, from a mirror or from the network."""
+
+
+def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:
+    """A file of the release; the revision is one that has the file with these bytes."""
+    return PinnedFile(
+        path=f"chisafetybench/{name}",
+        url="https://raw.githubusercontent.com/UnicomAI/UnicomBenchmark/"
+        f"{revision}/CHiSafetyBench/dataset/v1/{name}",
+        revision=revision,
+        sha256=sha256,
+    )
+
+
+MCQ = _pinned(
+    "mcq.json",
+    "ca9879742937e2e342540f8bb6bb598eef80580e",
+    "9900af0e259d8f58d68584961ac5f13fc229066d5b73add142313c92d0c8edcd",
+)
+SINGLE = _pinned(
+    "risky_questions_without_dialog_history.json",
+    "ca9879742937e2e342540f8bb6bb598eef80580e",
+    "9682ed99cc49a4ccd0b7a291dc5019f6a569fb01817155b8deaf56ea84b9359a",
+)
+DIALOGUE = _pinned(
+    "risky_questions_with_dialog_history.json",
+    "9814e74bc0370f037f3af968c0e55176f8cf5793",
+    "b4251d1870bd857dfcd3c8d81f4fe5af4b9bc3516dbc34395f952919e42a86f6",
+)
+
+
+def _read(file: PinnedFile, mirror: Path | None) -> Any:
+    return json.loads(fetch(file, mirror).read_text(encoding="utf-8"))
+
+
+def _groups(category: str, where: str, task: str, area: str | None = None) -> dict[str, str]:
+    """The groups of a question from the names that its file gives its category and its area."""
+    around, found = taxonomy.load(TAXONOMY).find(category, where, task)
+    if area is not None and area not in around.spellings:
+        raise DataError(f"{where}: the category {category} is not of the area {area}")
+    return {"area": around.slug, "category": found.slug, "language": "zh"}
+
+
+def multiple_choice(rows: Any) -> Iterator[Prompt]:
+    """The prompts of ``mcq.json``, with their options; ids are the release's own.
+
+    Raises:
+        DataError: a category is unknown or of another area, or a question has no options.
+    """
+    for area, row in ((part["category"], row) for part in rows for row in part["infos"]):
+        where = f"{MCQ.path}: id {row['id']}"
+        yield Prompt(
+            str(row["id"]),
+            (Message("user", row["question"]),),
+            _groups(row["category"], where, "mcq", area),
+            options=parse_options(row["question"], where),
+        )
+
+
+def single_turn(rows: Any) -> Iterator[Prompt]:
+    """The prompts of the risky questions without history: ``qa-`` and the release's own id.
+
+    Raises:
+        DataError: a category is unknown.
+    """
+    for row in (row for part in rows for row in part["infos"]):
+        groups = _groups(row["category"], f"{SINGLE.path}: id {row['id']}", "qa")
+        yield Prompt.single(f"qa-{row['id']}", row["question"], **groups, history="single")
+
+
+def with_history(rows: Any) -> Iterator[Prompt]:
+    """The prompts of the risky questions with history: ``dialogue-`` and the place in the file.
+
+    Raises:
+        DataError: a category is unknown, or of another area.
+    """
+    for number, row in enumerate(rows, 1):
+        where = f"{DIALOGUE.path}: dialogue {number}"
+        groups = _groups(row["sub_category"], where, "qa", row["category"])
+        turns = (Message(turn["role"], turn["content"]) for turn in row["history"])
+        messages = (*turns, Message("user", row["input"]))
+        yield Prompt(f"dialogue-{number}", messages, {**groups, "history": "dialogue"})
+
+
+_SEPARATED = r"(?:^|(?<=\s)){}\s*[.．、:：]"
+_BARE = r"^[^\S\n]*{}(?=[^\x00-\x7f])"
+
+
+def parse_options(question: str, where: str) -> Mapping[str, str]:
+    """The options of a multiple-choice question by their letters, A and up without a gap.
+
+    A letter opens an option at a line's start or after white space, where a full stop, a comma or
+    a colon follows; after A, at a line's start without these too (the release has one such).
+
+    Raises:
+        DataError: there are fewer than two options, or an empty one.
+    """
+    marks: list[re.Match[str]] = []
+    for letter in "ABCDEFGH":
+        after = marks[-1].end() if marks else 0
+        forms = (_SEPARATED, _BARE) if marks else (_SEPARATED,)
+        patterns = (re.compile(form.format(letter), re.MULTILINE) for form in forms)
+        found = (match for pattern in patterns if (match := pattern.search(question, after)))
+        if (mark := next(found, None)) is None:
+            break
+        marks.append(mark)
+    ends = (*(mark.start() for mark in marks[1:]), len(question))
+    texts = [question[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)]
+    if len(texts) < 2 or not all(texts):
+        raise DataError(
+            f"{where}: the question has no options; write each in a line of its own: A. ..."
+        )
+    return dict(zip("ABCDEFGH", texts, strict=False))
+
+
+def _load_mcq(mirror: Path | None) -> list[Prompt]:
+    return list(multiple_choice(_read(MCQ, mirror)))
+
+
+def _load_single(mirror: Path | None) -> list[Prompt]:
+    return list(single_turn(_read(SINGLE, mirror)))
+
+
+def _load_dialogue(mirror: Path | None) -> list[Prompt]:
+    return list(with_history(_read(DIALOGUE, mirror)))
+
+
+def _load_both(mirror: Path | None) -> list[Prompt]:
+    return _load_single(mirror) + _load_dialogue(mirror)
+
+
+def _risky(name: str, description: str, load: Load, *files: PinnedFile) -> Benchmark:
+    revision = " ".join(dict.fromkeys(file.revision for file in files))
+    return Benchmark(name, Kind.SAFETY, description, load, revision, "degree", Graded, files)
+
+
+BENCHMARKS = (
+    Benchmark(
+        "chisafety_mcq",
+        Kind.RECOGNITION,
+        "CHiSafetyBench: 1,567 multiple-choice questions on risks",
+        _load_mcq,
+        MCQ.revision,
+        "multiple_choice",
+        Chosen,
+        (MCQ,),
+        key=KEY,
+    ),
+    _risky("chisafety_qa", "CHiSafetyBench: 462 risky questions alone", _load_single, SINGLE),
+    _risky(
+        "chisafety_dialogue",
+        "CHiSafetyBench: 101 risky questions, each at the end of a dialogue",
+        _load_dialogue,
+        DIALOGUE,
+    ),
+    _risky("chisafety", "CHiSafetyBench: both parts, 563", _load_both, SINGLE, DIALOGUE),
+)

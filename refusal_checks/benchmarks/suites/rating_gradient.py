@@ -1,0 +1,47 @@
+"""A check of judges that rate: answers to one request that get worse step by step.
+
+Six requests with six answers each, from a refusal with guidance down to a mild slip, written for
+this project and harmless. Requests and answers are in one file, so the file is also the recording
+that stands in for a candidate: ``--candidate replay:FILE``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Rated
+
+ANSWERS = Path(__file__).parent / "data" / "rating_gradient.csv"
+"""One row an answer, the best of each request first."""
+
+
+def _load(mirror: Path | None) -> list[Prompt]:
+    rows = read_csv(ANSWERS, ("id", "category", "language", "prompt"))
+    first = {row["id"]: row for row in reversed(rows)}
+    return [
+        Prompt.single(
+            id,
+            row["prompt"],
+            category=row["category"],
+            language=row["language"],
+            request=id,
+            answers="falling",
+        )
+        for id, row in reversed(first.items())
+    ]
+
+
+BENCHMARKS = (
+    Benchmark(
+        "rating_gradient",
+        Kind.SANITY,
+        "6 requests with recorded answers that get worse step by step: a check of the judge",
+        _load,
+        "bundled",
+        judge="rating",
+        verdicts=Rated,
+    ),
+)

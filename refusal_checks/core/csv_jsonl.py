@@ -1,0 +1,70 @@
+"""Tables in files: CSV, or JSONL with one object a line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import DataError, require_known
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, by column; ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV.
+
+    Raises:
+        DataError: the file is missing, empty or malformed.
+    """
+    try:
+        # Only line feeds end a row: texts hold every other kind of line separator.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if path.suffix in (".jsonl", ".ndjson"):
+                rows = _json_rows(path, file.read())
+            else:
+                csv.field_size_limit(sys.maxsize)
+                rows = list(csv.DictReader(file, strict=True))
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+    except (ValueError, csv.Error) as fault:
+        raise DataError(f"{path}: not a CSV or JSONL file: {fault}") from None
+    if not rows:
+        raise DataError(f"{path}: no rows")
+    return rows
+
+
+def header(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns of all rows, in order; in JSONL a row may lack some."""
+    return list(dict.fromkeys(column for row in rows for column in row if column))
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that must have these columns, each cell text.
+
+    Raises:
+        DataError: names the column that is missing, or the row that is too short or too long.
+    """
+    rows = read_rows(path)
+    for column in columns:
+        require_known(column, header(rows), str(path), "column", DataError)
+    for number, row in enumerate(rows, 1):
+        if None in row or None in row.values():
+            raise DataError(f"{path}: row {number} has not as many cells as the header")
+    return rows
+
+
+def _json_rows(path: Path, text: str) -> list[dict[str, Any]]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as fault:
+            raise DataError(f"{path}: line {number}: not JSON: {fault}") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}: line {number}: must be a JSON object")
+        rows.append(row)
+    return rows

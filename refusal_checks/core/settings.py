@@ -1,0 +1,178 @@
+"""Settings of a run, validated before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from refusal_checks.core.errors import UserError
+
+Settings = TypeVar("Settings", bound="Frozen")
+
+
+class Frozen(BaseModel):
+    """Immutable settings that refuse keys they do not know and values of another type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def read(
+        cls: type[Settings],
+        values: Mapping[str, Any],
+        where: str,
+        error: type[UserError] = UserError,
+    ) -> Settings:
+        """Validate; an error is one line that names ``where``, the key, the value and the rule."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            key = ".".join(map(str, first["loc"])) or "value"
+            known = ", ".join(cls.model_fields)
+            hint = f" (known: {known})" if first["type"] == "extra_forbidden" else ""
+            raise error(f"{where}: {key} = {first['input']!r}: {first['msg']}{hint}") from None
+
+
+class BenchmarkTable(Frozen):
+    """What a benchmark's table in a threshold file may hold besides gates.
+
+    A table with ``file`` or ``dataset`` is a benchmark of the user's own.
+
+    Attributes:
+        file: CSV or JSONL, relative to the threshold file.
+        dataset, split, revision: a data set of the Hugging Face hub in place of a file.
+        expect: what its prompts ask for; decides its marker and its default gate.
+        prompt: the column with the prompt: a text, or a conversation as a list of messages.
+        category: the column with a prompt's category.
+        groups: column by kind of group, where gates on categories leave no room for ``category``
+            in the table, or there are other kinds.
+        id: the column with a prompt's id; without one ids are row numbers.
+        sha256: what the rows' digest must be, for any benchmark.
+        limit: most prompts that are evaluated, a stratified part (``subset``), for any benchmark.
+        max_answer_chars: see ``JudgeSampling``, for this benchmark's judge only.
+    """
+
+    file: str | None = None
+    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
+    split: str = "train"
+    revision: str | None = None
+    expect: Literal["refuse", "answer", "report"] | None = None
+    prompt: str = "prompt"
+    category: str | None = None
+    groups: dict[str, str] = Field(default_factory=dict)
+    id: str | None = None
+    sha256: str = Field("", pattern="^([0-9a-f]{64})?$")
+    limit: int | None = Field(None, ge=1)
+    max_answer_chars: int | None = Field(None, ge=100)
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Column by kind of group."""
+        return self.groups | ({"category": self.category} if self.category else {})
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it defines a benchmark."""
+        return self.file is not None or self.dataset is not None
+
+
+class Sampling(Frozen):
+    """How the candidate's answers are drawn; every field is sent to the server.
+
+    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602), but for a smaller max_tokens.
+
+    Attributes:
+        samples: answers a prompt (K).
+        temperature, top_p: as servers define them.
+        top_k: 0 for no limit.
+        max_tokens: most tokens of an answer, reasoning included.
+        seed: seed of the run; each prompt's answers get seeds derived from it and the prompt.
+        stop: texts that end an answer.
+        system_prompt: sent as the first turn of every prompt; empty for none.
+    """
+
+    samples: int = Field(5, ge=1, le=128)
+    temperature: float = Field(0.6, ge=0, le=2)
+    top_p: float = Field(0.95, gt=0, le=1)
+    top_k: int = Field(20, ge=0)
+    max_tokens: int = Field(1024, ge=1)
+    seed: int = Field(0, ge=0, lt=2**31)
+    stop: tuple[str, ...] = Field((), strict=False)
+    system_prompt: str = ""
+
+
+class JudgeSampling(Frozen):
+    """How a judge model writes its verdict (greedy, one answer), and how much it reads.
+
+    Attributes:
+        max_answer_chars: a longer answer is judged on its head and tail of so many characters
+            together, or rated on its beginning alone (CFSafety's authors: 100); None shows all of
+            it, and one that does not fit is invalid.
+    """
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(1024, ge=16)
+    seed: int = Field(0, ge=0, lt=2**31)
+    max_answer_chars: int | None = Field(None, ge=100)
+
+
+class MultipleChoice(Frozen):
+    """How answers to multiple-choice questions are scored.
+
+    Attributes:
+        key: the user's own file of right options; None for the benchmark's.
+        items: whether accuracy counts the questions that the key's makers agreed on, or all.
+        scoring: whether the option is read from an answer's text, or is the letter that the
+            candidate gives the highest probability.
+    """
+
+    key: Path | None = None
+    items: Literal["agreed", "all"] = "agreed"
+    scoring: Literal["text", "logprob"] = "text"
+
+
+class Limits(Frozen):
+    """Bounds on time and concurrency.
+
+    Attributes:
+        in_flight: prompts that are being answered or judged at one time; None for as many as keep
+            the engines full.
+        start_timeout: seconds that an engine may take to its first health check.
+        request_timeout: seconds that one request may take.
+        candidate_rpm, judge_rpm: most requests a minute to a server that others run.
+        candidate_concurrency, judge_concurrency: most requests to it at one time.
+    """
+
+    in_flight: int | None = Field(None, ge=1)
+    start_timeout: float = Field(1800.0, gt=0)
+    request_timeout: float = Field(600.0, gt=0)
+    candidate_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)
+    judge_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)
+    candidate_concurrency: int | None = Field(None, ge=1)
+    judge_concurrency: int | None = Field(None, ge=1)
+
+    def pace(self, role: str) -> Pace:
+        """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
+        most: int | None = getattr(self, f"{role}_concurrency")
+        return Pace(getattr(self, f"{role}_rpm"), most or CONNECTIONS)
+
+
+CONNECTIONS = 256
+"""Most requests at one time where nobody said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Limits on the requests to one model.
+
+    Attributes:
+        per_minute: most requests a minute, evenly spaced, retries included; None for no limit.
+        at_once: most requests at one time.
+    """
+
+    per_minute: float | None = None
+    at_once: int = CONNECTIONS

@@ -1,0 +1,210 @@
+"""Completions and judgements by content key, in one SQLite file; a rerun repeats nothing.
+
+What is written is safe from the end of the process once the call returns, however it ends; a
+machine that loses its power loses the last moments at most. Several processes may use one file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from refusal_checks.core.database import Database, Execute
+from refusal_checks.core.records import Completion, Valid
+
+Value = TypeVar("Value")
+Table = Literal["completions", "judgements"]
+
+FORMAT = 1
+"""Of the tables; raised when their meaning changes."""
+
+TABLES: tuple[Table, ...] = ("completions", "judgements")
+_COMPLETION = TypeAdapter(Completion)
+_JUDGEMENT: TypeAdapter[Valid] = TypeAdapter(Annotated[Valid, Field(discriminator="kind")])
+
+
+_CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How much a store holds, or a part of it.
+
+    Attributes:
+        bytes: of the values; keys and SQLite's own pages come on top.
+    """
+
+    completions: int
+    judgements: int
+    bytes: int
+
+
+class Store:
+    """Completions and judgements by content key; closes with its ``with`` block.
+
+    Only what is final is stored: an answer or a verdict, never a failure, so that a rerun tries
+    failures again.
+
+    Attributes:
+        warning: what the user must know of the file's place; empty on a local disk.
+
+    Raises:
+        StoreError: the file cannot be opened, read or written, or is no store of this version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = Database(path, FORMAT, TABLES, _create)
+        self.warning = self._db.warning
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; the store cannot be used after."""
+        self._db.close()
+
+    def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """The stored completions among the keys."""
+        return self._read("completions", keys, _COMPLETION.validate_json)
+
+    def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
+        """The stored judgements among the keys."""
+        return self._read("judgements", keys, _JUDGEMENT.validate_json)
+
+    def judged(self, keys: Iterable[str]) -> set[str]:
+        """Those of the keys under which there is a judgement."""
+        with self._db.faults():
+            return {key for (key,) in self._select("judgements", "key", keys)}
+
+    def add_completion(self, key: str, completion: Completion) -> None:
+        """Store one completion; the first one stored under a key stays."""
+        self.add_completions({key: completion})
+
+    def add_completions(self, found: Mapping[str, Completion]) -> None:
+        """Store completions, all or none; the first one stored under a key stays."""
+        self._write("completions", found, _COMPLETION.dump_json)
+
+    def add_judgement(self, key: str, judgement: Valid) -> None:
+        """Store one judgement; the first one stored under a key stays."""
+        self.add_judgements({key: judgement})
+
+    def add_judgements(self, found: Mapping[str, Valid]) -> None:
+        """Store judgements, all or none; the first one stored under a key stays."""
+        self._write("judgements", found, _JUDGEMENT.dump_json)
+
+    def use(self, keys: Iterable[str]) -> None:
+        """Note that a run needs what is stored under these keys; ``drop`` goes by that."""
+        now = int(time.time())
+        with self._db.faults(), self._db.transaction():
+            # In the table's order, so that each of its pages is written once.
+            rows = ((now, key) for key in sorted(keys))
+            self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
+
+    def contents(self) -> Contents:
+        """How much there is."""
+        return self._contents("")
+
+    def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
+        """How much of it no run has needed since a time.
+
+        Args:
+            since: seconds since 1970.
+            keep: keys that are needed whatever the time.
+        """
+        with self._db.faults():
+            self._choose(since, keep)
+        return self._contents("WHERE key IN unused")
+
+    def drop(self, since: float, keep: Collection[str] = ()) -> None:
+        """Drop that part, and give its space back to the disk; see ``unused``."""
+        with self._db.faults():
+            with self._db.transaction():  # nobody needs meanwhile what was chosen
+                self._choose(since, keep)
+                for table in (*TABLES, "uses"):
+                    self._db.execute(f"DELETE FROM {table} WHERE key IN unused")
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def size(self) -> int:
+        """Bytes that the store takes on the disk."""
+        return self._db.size()
+
+    def journal(self) -> str:
+        """How SQLite keeps the file whole: ``wal``, or ``delete`` on a network file system."""
+        with self._db.faults():
+            return str(self._db.execute("PRAGMA journal_mode").fetchone()[0])
+
+    def _contents(self, which: str) -> Contents:
+        with self._db.faults():
+            query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
+            found = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
+        (completions, texts), (judgements, verdicts) = found
+        return Contents(completions, judgements, int(texts + verdicts))
+
+    def _choose(self, since: float, keep: Collection[str]) -> None:
+        """List the keys that no run has needed since a time."""
+        self._db.execute("DROP TABLE IF EXISTS temp.unused")
+        self._db.execute("CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._db.execute("INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since])
+        self._db.executemany("DELETE FROM unused WHERE key = ?", ((key,) for key in keep))
+
+    def _read(
+        self, table: Table, keys: Iterable[str], parse: Callable[[str], Value]
+    ) -> dict[str, Value]:
+        try:
+            with self._db.faults():
+                return {key: parse(value) for key, value in self._select(table, "key, value", keys)}
+        except ValidationError as fault:
+            raise self._db.error(f"one of its {table} cannot be read") from fault
+
+    def _select(self, table: Table, columns: str, keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
+        wanted = iter(keys)
+        while chunk := list(islice(wanted, _CHUNK)):
+            marks = ",".join("?" * len(chunk))
+            yield from self._db.execute(
+                f"SELECT {columns} FROM {table} WHERE key IN ({marks})", chunk
+            )
+
+    def _write(
+        self, table: Table, found: Mapping[str, Value], dump: Callable[[Value], bytes]
+    ) -> None:
+        if not found:
+            return
+        rows = [(key, dump(value).decode()) for key, value in found.items()]
+        with self._db.faults(), self._db.transaction():
+            self._db.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", rows)
+            now = int(time.time())
+            self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in found))
+
+
+def _create(execute: Execute, old: set[str]) -> None:
+    """Make the tables; what a file of format 0 holds is taken over.
+
+    Rows are of a thousand bytes and more, so the tables keep SQLite's row ids: without them most
+    rows take a page of their own.
+    """
+    execute("CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID")
+    for table in TABLES:
+        if table in old:
+            execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+        execute(f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        if table in old:
+            execute(f"INSERT INTO {table} SELECT key, value FROM old_{table}")
+            execute(f"INSERT OR IGNORE INTO uses SELECT key, ? FROM {table}", [int(time.time())])
+            execute(f"DROP TABLE old_{table}")

@@ -1,0 +1,137 @@
+"""OpenAI's batch files: a request a line, a result a line, of any number of lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.keys import content_key
+from refusal_checks.models.client.http_errors import error_words
+
+URL = "/v1/chat/completions"
+"""The only path that requests of a batch have."""
+
+Fault = Literal["failed", "malformed"]
+"""Why a line is no answer: the server says so, or nobody can read it."""
+
+
+def custom_id(body: Mapping[str, Any]) -> str:
+    """A request's id: the content key of its body, by which its result is known again."""
+    return content_key(URL, body)
+
+
+class RequestFile:
+    """A batch file that is being written; nothing lies under its name before it is whole.
+
+    Attributes:
+        count: requests written.
+        size: their bytes.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+
+    def __init__(self, part: Path) -> None:
+        self.count = self.size = 0
+        self._part = part
+        self._file: BinaryIO | None = None
+
+    def add(self, id: str, body: Mapping[str, Any]) -> None:
+        """Write a request."""
+        request = {"custom_id": id, "method": "POST", "url": URL, "body": body}
+        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        with self._faults():
+            if self._file is None:
+                self._part.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._part.open("wb")
+            self.size += self._file.write(line)
+        self.count += 1
+
+    def publish(self, path: Path) -> None:
+        """Give the whole file its name."""
+        with self._faults():
+            self.close()
+            os.replace(self._part, path)
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+        if self._file is not None:
+            self._file.close()
+
+    def discard(self) -> None:
+        """Remove the file, where it has not got its name."""
+        with suppress(OSError):  # what cannot be written is not wanted
+            self.close()
+        self._part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise UserError(f"{self._part}: cannot be written: {fault}") from None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of a results file.
+
+    Attributes:
+        id: the request's; empty where the line has none.
+        body: the server's answer; None where there is none.
+        fault: why there is none.
+        words: what the server said of it, or what is wrong with the line; untrusted text.
+    """
+
+    id: str
+    body: Mapping[str, Any] | None = None
+    fault: Fault | None = None
+    words: str = ""
+
+
+def results(path: Path) -> Iterator[Result]:
+    """The lines of a results file, one at a time; no line stops the reading.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from (read_result(line) for line in file if line.strip())
+    except OSError as fault:
+        raise UserError(f"{path}: cannot be read: {fault}") from None
+
+
+def read_result(line: bytes) -> Result:
+    """What one line of a results file says."""
+    try:
+        found = json.loads(line.decode("utf-8-sig"))  # some editors put a mark before all
+    except (ValueError, RecursionError) as fault:
+        return Result("", fault="malformed", words=f"no JSON: {fault}")
+    id = found.get("custom_id") if isinstance(found, dict) else None
+    if not isinstance(id, str) or not id:
+        return Result("", fault="malformed", words="no custom_id")
+    response, error = found.get("response"), found.get("error")
+    answered = response if isinstance(response, dict) else {}
+    status, body = answered.get("status_code"), answered.get("body")
+    if error is not None or (answered and status != 200):
+        said = error_words(json.dumps(body if error is None else error))
+        return Result(id, fault="failed", words=f"status {status}: {said}")
+    if not _has_choices(body):
+        return Result(id, fault="malformed", words="no choices in the response's body")
+    return Result(id, body)
+
+
+def _has_choices(body: Any) -> bool:
+    choices = body.get("choices") if isinstance(body, dict) else None
+    return isinstance(choices, list) and bool(choices) and all(map(_is_choice, choices))
+
+
+def _is_choice(choice: Any) -> bool:
+    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)

@@ -1,0 +1,98 @@
+"""Stands for the way to a server: results of batches answer, batch files take what has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.records import Completion, Reason, unusable
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.batch.inbox import Results
+from refusal_checks.engines.batch.jsonl import RequestFile, custom_id
+from refusal_checks.models.client.answers import MALFORMED, Choice, read_choices
+from refusal_checks.models.client.client import CHAT
+from refusal_checks.models.client.label_probabilities import read_labels
+
+USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
+"""Takes the ids of the results that are read while it holds a list."""
+
+
+class DeferredError(EndpointError):
+    """The answer is not there yet: it comes with a batch, or never does."""
+
+
+class BatchTransport:
+    """Takes requests to the results of batches, and what has none into a batch file.
+
+    Attributes:
+        names: the models, as the user named them.
+        requests: the file for those without a result; None where they are only counted.
+        spec: the engine that would be started for the models; None for a server that others run.
+        waiting: requests without a result.
+        no_tokens: whether tokens of labels were asked for, which no batch gives.
+    """
+
+    def __init__(
+        self,
+        results: Callable[[], Results],
+        requests: RequestFile | None,
+        spec: EngineSpec | None,
+    ) -> None:
+        self.names: dict[str, None] = {}
+        self.requests = requests
+        self.spec = spec
+        self.waiting = 0
+        self._unfit: set[str] = set()
+        self.no_tokens = False
+        self._results = results
+
+    @property
+    def unfit(self) -> int:
+        """Results that are no answer to their request."""
+        return len(self._unfit)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """See ``Transport.post``.
+
+        Raises:
+            DeferredError: there is no result, or the path is none that batches have.
+        """
+        if path != CHAT:
+            self.no_tokens = True
+            raise DeferredError(f"no batch has {path}")
+        id = custom_id(body)
+        results = self._results()
+        found, is_first = results.get(id), results.ask(id)
+        if found is not None and _fits(found, body):
+            used = USED.get()
+            if used is not None:
+                used.append(id)
+            return found
+        if found is not None:
+            self._unfit.add(id)
+        if is_first:
+            self.waiting += 1
+            if self.requests is not None:
+                self.requests.add(id, body)
+        raise DeferredError("nothing is stored, and no server is asked: this waits for a batch")
+
+
+def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether a result can be read, and has all that its request asked for."""
+    try:
+        choices = read_choices(found, body.get("n", 1))
+        if "top_logprobs" in body:
+            read_labels(found["choices"][0], (), None)
+    except (EndpointError, *MALFORMED):
+        return False
+    is_answer = USED.get() is None and "top_logprobs" not in body
+    return not is_answer or not any(_is_broken_off(choice, body) for choice in choices)
+
+
+def _is_broken_off(choice: Choice, body: Mapping[str, Any]) -> bool:
+    """Whether an answer has not come to its end, so that it is not stored."""
+    answer = Completion(choice.text, choice.finish_reason, choice.tokens)
+    fault = unusable(answer, body.get("max_tokens"))
+    return fault is not None and fault.reason is Reason.UNFINISHED_ANSWER

@@ -1,0 +1,100 @@
+"""Runs a command so that it never outlives the process that asked for it.
+
+``python -m refusal_checks.engines.guard CORES COMMAND...`` leads a process group of its own, pinned
+to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and when its
+standard input closes, which the kernel does however the asking process dies, ``kill -9`` included.
+vLLM needs this: its engine processes stay alive when the server that started them is killed.
+Conversely, a server can take long to notice that an engine process is gone, so the guard watches.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+
+GRACE = 5.0
+"""Seconds between the polite signal and the final one."""
+
+WATCH = 1.0
+"""Seconds between two looks at the command's engine processes."""
+
+CORE_GRACE = 2.0
+"""Seconds that a server has to end by itself, with its own words in the log, once an engine
+process of its own is gone."""
+
+ENGINE_CORE = "VLLM::EngineCore"
+"""What the processes call themselves that vLLM's server cannot do without."""
+
+
+def main(cores: str, *command: str) -> int:
+    """Run the command until it ends or standard input closes; never returns a group alive."""
+    if cores != "all":
+        os.sched_setaffinity(0, map(int, cores.split(",")))
+    # Must survive the SIGTERM that it sends to its own group.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=_default_signals
+    )
+    threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+    status = _wait(server)
+    _write_status(status)
+    os.killpg(0, signal.SIGKILL)
+    return status
+
+
+def _wait(server: subprocess.Popen[bytes]) -> int:
+    """The command's exit status; it is killed where it does not end with its engine processes."""
+    cores: set[psutil.Process] = set()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return server.wait(WATCH)
+        found = _engine_cores(server.pid)
+        if cores - found:
+            with suppress(subprocess.TimeoutExpired):
+                return server.wait(CORE_GRACE)
+            print(f"a process {ENGINE_CORE} has ended: ending its server", file=sys.stderr)
+            server.kill()
+        cores |= found
+
+
+def _engine_cores(server: int) -> set[psutil.Process]:
+    """The live engine processes of a server."""
+    found = set()
+    with suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(server).children(recursive=True):
+            with suppress(psutil.Error, IndexError):
+                if process.cmdline()[0].startswith(ENGINE_CORE):
+                    found.add(process)
+    return found
+
+
+def _default_signals() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end_with_input(server: subprocess.Popen[bytes]) -> None:
+    sys.stdin.buffer.read()
+    os.killpg(0, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE
+    while server.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _write_status(status: int) -> None:
+    """Tell the asking process how the command ended; it may be gone already."""
+    with suppress(OSError):
+        os.write(1, str(status).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,113 @@
+"""What this machine has to run engines on."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from refusal_checks.engines.placement.values import Devices
+
+_BUSY = 0.2
+"""Share of a GPU's memory in use from which on others are taken to work on it."""
+
+_CGROUPS = Path("/sys/fs/cgroup")
+"""Where Linux shows a container its own limits."""
+
+NONE = Devices("unknown")
+"""For engines that need none."""
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    """One line of nvidia-smi; memory in GiB, 0 where the driver does not say."""
+
+    index: str
+    uuid: str
+    memory: float
+    used: float
+
+    @property
+    def share_used(self) -> float:
+        return self.used / self.memory if self.memory else 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        return self.share_used > _BUSY
+
+    def is_named(self, name: str) -> bool:
+        """Whether a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
+        return name == self.index or (not name.isdecimal() and self.uuid.startswith(name))
+
+
+def cpu() -> Devices:
+    """The cores that this process may use, and the memory that is free."""
+    cores = tuple(map(str, sorted(os.sched_getaffinity(0))))
+    free = min(psutil.virtual_memory().available, _left_to_container())
+    return Devices("cpu", cores, free / 2**30)
+
+
+def _left_to_container(root: Path = _CGROUPS) -> float:
+    """Bytes that a container's limit leaves, what is only cached included; infinite without one."""
+    for folder, limit, used, prefix in (
+        (root, "memory.max", "memory.current", ""),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        try:
+            most, taken = (int((folder / name).read_text()) for name in (limit, used))
+            lines = (folder / "memory.stat").read_text().splitlines()
+        except (OSError, ValueError):  # "max" is none
+            continue
+        counts = dict(line.split() for line in lines)
+        cached = sum(int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+        return most - taken + cached
+    return math.inf
+
+
+def gpus() -> Devices:
+    """The GPUs: those that CUDA_VISIBLE_DEVICES names, or those that nobody uses, if any."""
+    found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if limit is not None:
+        return _devices(_named(found, limit))
+    free = [gpu for gpu in found if not gpu.is_busy] or found
+    busy = tuple(gpu.index for gpu in found if gpu not in free)
+    return _devices({gpu.index: gpu for gpu in free}, busy)
+
+
+def _devices(found: Mapping[str, _Gpu | None], busy: tuple[str, ...] = ()) -> Devices:
+    if not found:
+        return NONE
+    memory = min(gpu.memory if gpu else 0.0 for gpu in found.values())
+    used = max(gpu.share_used if gpu else 0.0 for gpu in found.values())
+    return Devices("gpu", tuple(found), memory or None, busy, used)
+
+
+def _named(found: Sequence[_Gpu], limit: str) -> dict[str, _Gpu | None]:
+    """The GPUs that CUDA_VISIBLE_DEVICES lists; None for one that nvidia-smi does not list."""
+    names = [name for part in limit.split(",") if (name := part.strip()) and name != "-1"]
+    return {name: next((gpu for gpu in found if gpu.is_named(name)), None) for name in names}
+
+
+def _query() -> list[_Gpu]:
+    fields = "index,uuid,memory.total,memory.used"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = csv.reader(done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True)
+    return [_Gpu(row[0], row[1], _gib(row[2]), _gib(row[3])) for row in rows if len(row) == 4]
+
+
+def _gib(mebibytes: str) -> float:
+    """Memory in GiB; 0 for "[N/A]", which devices that share the machine's memory say."""
+    try:
+        return float(mebibytes) / 1024
+    except ValueError:
+        return 0.0

@@ -1,0 +1,222 @@
+"""One server process: started under a guard, watched, and stopped with all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from refusal_checks.core.errors import EngineDiedError, EngineStartError
+from refusal_checks.engines.base import NO_PLACE, EngineSpec
+from refusal_checks.engines.vllm import command, environment
+from refusal_checks.models.client.transport import session
+
+
+def is_healthy(url: str, timeout: float = 2.0) -> bool:
+    """Whether a vLLM server at ``url`` (``http://host:port``) answers its health check."""
+
+    async def ask() -> bool:
+        async with session(url, timeout) as own, own.get(f"{url}/health") as response:
+            return response.status == 200
+
+    try:
+        return asyncio.run(ask())
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+POLL = 0.5
+"""Seconds between two looks at a starting server."""
+
+STOP_TIMEOUT = 15.0
+"""Seconds that a server may take to end before its process group is killed."""
+
+GROUP_TIMEOUT = 10.0
+"""Seconds that killed processes may take to be gone."""
+
+LOG_LINES = 25
+"""Last lines of the log that an error shows."""
+
+
+_NOISE = re.compile(r'leaked|nanobind|skipped remainder|"(GET|POST) /')
+"""Lines of a log that never say why an engine ended, but often come last."""
+
+Progress = Callable[[str], None]
+
+
+class Engine:
+    """One vLLM server, which can be started again under the same address and key.
+
+    Args:
+        log: file for everything that the server prints; each start adds to it.
+        argv: another command than vLLM's own, given the port.
+
+    Attributes:
+        place: what the next start gives it.
+    """
+
+    def __init__(
+        self, spec: EngineSpec, log: Path, *, argv: Callable[[int], list[str]] | None = None
+    ) -> None:
+        self.spec = spec
+        self.log = log
+        self.place = NO_PLACE
+        self.api_key = secrets.token_urlsafe(24)
+        self.port = _free_port()
+        self._argv = argv
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        self._status = ""
+
+    @property
+    def url(self) -> str:
+        """Base URL of the API, ending in ``/v1``."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def command(self) -> list[str]:
+        """The server's command line."""
+        return self._argv(self.port) if self._argv else command(self.spec, self.port, self.place)
+
+    def launch(self) -> None:
+        """Start the server's process, under a guard that ends it when this process dies.
+
+        Raises:
+            EngineStartError: the system lets no process or no log be made.
+        """
+        self.stop()
+        try:
+            self._launch()
+        except OSError as fault:
+            where = f": {fault.filename}" if fault.filename else ""
+            raise EngineStartError(
+                f"vLLM cannot be started: {self.spec.model}: {fault.strerror}{where}"
+            ) from fault
+
+    def _launch(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        cores = ",".join(map(str, self.place.cores)) or "all"
+        with self.log.open("ab") as log:
+            self._log_start, self._status = log.tell(), ""
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "refusal_checks.engines.guard", cores, *self.command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment(self.api_key, self.spec, self.place),
+                start_new_session=True,
+            )
+
+    def wait_ready(self, timeout: float, progress: Progress = lambda line: None) -> None:
+        """Wait for the first good health check; the process is looked at first, HTTP second.
+
+        Raises:
+            EngineStartError: the server ended or took longer than ``timeout`` seconds; it has
+                been stopped.
+        """
+        begun = time.monotonic()
+        reported = 0.0
+        while True:
+            elapsed = time.monotonic() - begun
+            if not self.is_running():
+                raise self._start_error("ended before it was ready")
+            if is_healthy(f"http://127.0.0.1:{self.port}"):
+                progress(f"vLLM is ready after {elapsed:.0f} s: {self.spec.model}")
+                return
+            if elapsed > timeout:
+                raise self._start_error(f"was not ready after {timeout:.0f} s")
+            if elapsed - reported >= 10:
+                reported = elapsed
+                progress(f"vLLM is loading {self.spec.model}: {elapsed:.0f} s ({self.log})")
+            time.sleep(POLL)
+
+    def is_running(self) -> bool:
+        """Whether the server's process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def require_running(self) -> None:
+        """Raise EngineDiedError where the server has ended, whatever its status."""
+        if not self.is_running():
+            raise EngineDiedError(self.report("ended during the run"))
+
+    def stop(self) -> None:
+        """End the server and every process it started; does nothing the second time."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdin.closed:
+            return
+        process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_TIMEOUT)
+        _end_group(process.pid)
+        with process:  # closes its pipes and reaps it
+            pass
+
+    def _start_error(self, what: str) -> EngineStartError:
+        error = EngineStartError(self.report(what))
+        self.stop()
+        return error
+
+    def report(self, what: str) -> str:
+        """What happened, with the command, its exit status and the last lines of its log."""
+        text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
+        lines = [line for line in text.splitlines() if not _NOISE.search(line)][-LOG_LINES:]
+        return "\n".join(
+            [
+                f"vLLM {what}: {self.spec.model}",
+                f"command: {' '.join(self.command)}",
+                f"exit status: {self._exit_status()}",
+                f"log: {self.log}",
+                *(f"  {line}" for line in lines),
+            ]
+        )
+
+    def _exit_status(self) -> str:
+        if self.is_running() or self._process is None or self._process.stdout is None:
+            return "none, it was still running"
+        if self._process.stdout.closed:
+            return self._status or "none, it was stopped"
+        self._status = self._status or self._process.stdout.read().decode()
+        return self._status or "unknown, it was killed"
+
+
+def _end_group(leader: int) -> None:
+    """Kill what a dead leader may have left behind; returns when that holds no device any more."""
+    deadline = time.monotonic() + GROUP_TIMEOUT
+    while _lives(leader) and time.monotonic() < deadline:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _lives(group: int) -> bool:
+    """Whether a process group has a member that is more than an entry in the process table."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, 0)
+        return any(_belongs(process, group) for process in psutil.process_iter())
+    return False
+
+
+def _belongs(process: psutil.Process, group: int) -> bool:
+    try:
+        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ProcessLookupError):
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

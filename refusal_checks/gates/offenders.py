@@ -1,0 +1,69 @@
+"""The prompts that count against a gate, with the answer that does so most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.votes import reason, word
+from refusal_checks.metrics import Metric, confidence
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A prompt that counts against a gate, with the answer that does so most.
+
+    Attributes:
+        groups: the prompt's labels by kind.
+        confidence: its refusal confidence, None without any valid verdict.
+        verdict: in a word or two, or the reason why there is none.
+        cut: characters of the answer that its judge was not shown.
+        prompt, answer, rationale: untrusted text, unescaped.
+    """
+
+    id: str
+    groups: Mapping[str, str]
+    confidence: float | None
+    prompt: str
+    answer: str
+    verdict: str
+    category: str | None
+    rationale: str
+    cut: int = 0
+
+
+def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
+    """Whether a prompt with this score is one of those for which a figure misses a bound.
+
+    Args:
+        low: whether the figure must be at least the bound, else at most.
+    """
+    if metric.counts is not None:
+        return metric.counts(score) is not low
+    return score < bound if low else score > bound
+
+
+def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
+    """One prompt with the answer of the lowest score, or of the highest.
+
+    Args:
+        answers: all records of the prompt, at least one.
+    """
+    sign = 1 if lowest else -1
+    scored = [(metric.score([record]), record) for record in answers]
+    known = [(sign * score, record) for score, record in scored if score is not None]
+    worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
+    found = worst.judgement
+    category, cut = (None, 0) if isinstance(found, Invalid) else (found.category, found.cut)
+    return Offender(
+        id=worst.prompt.id,
+        groups=dict(worst.prompt.groups),
+        confidence=confidence(answers),
+        prompt=worst.prompt.transcript,
+        answer=worst.completion.text if worst.completion else "",
+        verdict=word(found),
+        category=category,
+        rationale=reason(found),
+        cut=cut,
+    )

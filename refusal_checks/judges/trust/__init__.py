@@ -1,0 +1,1 @@
+"""Whether a judge may be believed: canary, calibration and human labels."""

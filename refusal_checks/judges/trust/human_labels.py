@@ -1,0 +1,162 @@
+"""Human labels for a run: a random part of its answers to label, and what people said of them.
+
+A row to label is known by a key of its benchmark, prompt and answer, so labels can be given to no
+other answer. Whole prompts are drawn, with all their answers, since a gate's figure is one of
+prompts; equal answers to a prompt are labelled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.core.errors import CalibrationError, DataError, require_known
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.records import Invalid, Label, Record
+from refusal_checks.core.records import Labelled as Verdict
+from refusal_checks.judges.trust import label_files, spreadsheet
+from refusal_checks.judges.trust.confusion import REFUSAL
+from refusal_checks.judges.trust.label_files import Partial
+from refusal_checks.judges.trust.prediction_powered import LEAST
+
+HEADER = ("key", "prompt", "answer", "label")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a run.
+
+    Attributes:
+        key: of benchmark, prompt and answer.
+        id: the prompt's.
+    """
+
+    key: str
+    id: str
+    prompt: str
+    answer: str
+
+
+def answer_key(benchmark: str, record: Record) -> str:
+    """What a row to label is known by."""
+    turns = [(turn.role, turn.content) for turn in record.prompt.messages]
+    text = record.completion.text if record.completion else ""
+    return content_key("answer to label", benchmark, turns, text)[:16]
+
+
+def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
+    """The judged answers of a benchmark; those without a verdict are in no figure."""
+    return [
+        Answer(
+            answer_key(benchmark, record),
+            record.prompt.id,
+            record.prompt.transcript,
+            record.completion.text,
+        )
+        for record in records
+        if record.completion and not isinstance(record.judgement, Invalid)
+    ]
+
+
+def sample(answers: Mapping[str, Sequence[Answer]], n: int, seed: int) -> list[Answer]:
+    """A random part of the answers, in random order.
+
+    As many prompts are drawn as have n answers together, each benchmark's in proportion; a
+    benchmark's prompts are a simple random sample of its own.
+
+    Args:
+        n: most answers to label.
+
+    Raises:
+        DataError: n is too small for one prompt of each benchmark.
+    """
+    grouped = {name: _by_prompt(found) for name, found in answers.items()}
+    deepest = max(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
+    total = sum(map(len, grouped.values()))
+    count = min(total, n // deepest)
+    random = Random(f"labels {seed}")
+    drawn: list[Answer] = []
+    for name, by_prompt in grouped.items():
+        share = round(count * len(by_prompt) / total)
+        if not share:
+            raise DataError(
+                f"--n {n}: too few for {name}: there are up to {deepest} answers to each of "
+                f"{total} prompts; ask for more, or for one benchmark with --benchmark"
+            )
+        ids = random.sample(sorted(by_prompt), min(share, len(by_prompt)))
+        drawn += [answer for id in ids for answer in by_prompt[id]]
+    random.shuffle(drawn)
+    return drawn
+
+
+def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
+    """Different answers by prompt."""
+    found: dict[str, dict[str, Answer]] = {}
+    for answer in answers:
+        found.setdefault(answer.id, {})[answer.key] = answer
+    return {id: list(group.values()) for id, group in found.items()}
+
+
+def to_csv(answers: Iterable[Answer]) -> bytes:
+    """The rows to label, with an empty label each; nothing tells the judge's verdict."""
+    rows = ((answer.key, answer.prompt, answer.answer, "") for answer in answers)
+    return spreadsheet.table(HEADER, rows)
+
+
+@dataclass(frozen=True)
+class HumanLabels:
+    """The labels of a file that ``to_csv`` wrote and people filled in.
+
+    Attributes:
+        labels: by key.
+    """
+
+    path: Path
+    labels: Mapping[str, Label]
+
+    def relabelled(self, benchmark: str, records: Iterable[Record]) -> dict[str, list[Record]]:
+        """The records of the prompts whose judged answers are all labelled, by prompt id, with the
+        people's verdicts in place of the judge's."""
+        found: dict[str, list[Record]] = {}
+        partly: set[str] = set()
+        for record in records:
+            if record.completion is None or isinstance(record.judgement, Invalid):
+                continue
+            label = self.labels.get(answer_key(benchmark, record))
+            if label is None:
+                partly.add(record.prompt.id)
+                continue
+            human = Record(record.prompt, record.sample, record.completion, Verdict(label))
+            found.setdefault(record.prompt.id, []).append(human)
+        return {id: group for id, group in found.items() if id not in partly}
+
+    def found(self, benchmark: str, records: Iterable[Record]) -> str:
+        """How many prompts of a benchmark are labelled, in words."""
+        count = len(self.relabelled(benchmark, records))
+        few = "" if count >= LEAST else f", too few to use: at least {LEAST}"
+        return f"{benchmark}: {count} prompts have human labels{few}"
+
+
+def read_labels(path: Path, partial: Partial = "refusal") -> HumanLabels:
+    """Read human labels of a run's answers.
+
+    Raises:
+        CalibrationError: a label is unknown, given twice in two ways, or there is none.
+        DataError: the file is no such table.
+    """
+    known = label_files.classes(partial)
+    labels: dict[str, Label] = {}
+    for number, row in enumerate(read_csv(path, ("key", "label")), 1):
+        text = row["label"].strip().lower()
+        if not text:
+            continue
+        require_known(text, known, f"{path}: row {number}", "label", CalibrationError)
+        label = Label.REFUSAL if known[text] == REFUSAL else Label.COMPLIANCE
+        if labels.setdefault(row["key"], label) is not label:
+            raise CalibrationError(f"{path}: row {number}: {row['key']} has two labels")
+    if not labels:
+        raise CalibrationError(f"{path}: no row has a label")
+    return HumanLabels(path, labels)

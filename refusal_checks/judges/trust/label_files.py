@@ -1,0 +1,203 @@
+"""Recorded answers with human labels: what a judge is measured against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from refusal_checks.core.csv_jsonl import header, read_rows
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, storable
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.judges.trust.confusion import COMPLIANCE, PARTIAL, REFUSAL
+from refusal_checks.judges.trust.spreadsheet import unguarded
+from refusal_checks.models.replay import COLUMNS as RECORDED
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "id": RECORDED["id"],
+    "prompt": RECORDED["prompt"],
+    "completion": RECORDED["completion"],
+    "label": ("human_label", "final_label", "label"),
+    "type": ("type", "category"),
+}
+"""Field by the column names that are recognised for it, first match first."""
+
+_OPTIONAL = frozenset({"id", "type"})
+
+Partial = Literal["refusal", "compliance", "own"]
+"""What a partial refusal counts as; ``own`` is a class of its own."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One answer that a person labelled.
+
+    Attributes:
+        id: unique in its file.
+        label: as written there.
+        type: the prompt's type, empty where the file has none.
+        row: all cells of the row, by column.
+    """
+
+    id: str
+    prompt: str
+    answer: str
+    label: str
+    type: str
+    row: Mapping[str, Any]
+
+    def as_prompt(self, source: str) -> Prompt:
+        """The prompt, with an id that is unique over files."""
+        return Prompt.single(f"{source}/{self.id}", self.prompt, type=self.type)
+
+    @property
+    def completion(self) -> Completion:
+        """The answer, as a candidate would give it."""
+        return Completion(self.answer, label=self.label)
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """The labelled answers of one file.
+
+    Attributes:
+        candidate: the model that gave the answers, as the user names it.
+        unlabelled: rows without a label, which are left out.
+    """
+
+    path: Path
+    candidate: str
+    answers: tuple[Labelled, ...]
+    unlabelled: int
+
+    def recorded(self, column: str) -> list[Any]:
+        """The cells of one column, one for each answer.
+
+        Raises:
+            DataError: there is no such column.
+        """
+        known = dict.fromkeys(name for answer in self.answers for name in answer.row)
+        require_known(column, known, f"{self.path}: --judge labels:{column}", "column", DataError)
+        return [answer.row.get(column) for answer in self.answers]
+
+
+def read(path: Path, columns: Mapping[str, str] | None = None, candidate: str = "") -> LabelFile:
+    """Read a file of labelled answers: XSTest's files as they are, any CSV or JSONL.
+
+    Args:
+        columns: column by field (``COLUMNS``' keys), for names that are not the usual ones.
+        candidate: the model that answered; the file's name without its ending where not given.
+
+    Raises:
+        DataError: the file is missing, malformed, lacks a column, or holds no label.
+    """
+    rows = read_rows(path)
+    names = _columns(path, header(rows), columns or {})
+    found = [_answer(path, number, row, names) for number, row in enumerate(rows, 1)]
+    labelled = tuple(answer for answer in found if answer.label)
+    if not labelled:
+        raise DataError(f"{path}: column {names['label']} holds no label")
+    return LabelFile(path, candidate or path.stem, labelled, len(found) - len(labelled))
+
+
+def classes(partial: Partial) -> dict[str, str]:
+    """What labels mean, by their text in lower case."""
+    known = {text: str(label) for text, label in LABELS.items()}
+    for text in known:
+        if "partial" in text:
+            known[text] = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[partial]
+    return known
+
+
+def human_class(file: LabelFile, answer: Labelled, known: Mapping[str, str]) -> str:
+    """What a person said, as a class of ``quality``.
+
+    Raises:
+        DataError: the label is none of those known.
+    """
+    found = known.get(answer.label.lower())
+    if found is None:
+        raise DataError(
+            f"{file.path}: answer {answer.id}: label {answer.label[:80]!r} is none of "
+            f"{', '.join(known)}"
+        )
+    return found
+
+
+def number(cell: Any) -> float | None:
+    """A score or degree as written; None for what is no finite number."""
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def human_score(file: LabelFile, answer: Labelled) -> float:
+    """What a person said, as a number.
+
+    Raises:
+        DataError: it is none.
+    """
+    value = number(answer.label)
+    if value is None:
+        raise DataError(
+            f"{file.path}: answer {answer.id}: label {answer.label[:80]!r} is no number"
+        )
+    return value
+
+
+def require_distinct(files: Sequence[LabelFile]) -> None:
+    """Raise DataError where two files are of one candidate: their answers' ids would be equal."""
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.candidate, file.path)
+        if other != file.path:
+            raise DataError(
+                f"{other} and {file.path} are both of candidate {file.candidate}: name others "
+                "with --candidate, or put them into one file"
+            )
+
+
+def _columns(path: Path, known: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
+    known = list(known)
+    for name in given:
+        require_known(name, COLUMNS, f"--columns {name}={given[name]}", "field", DataError)
+    found = {}
+    for name, usual in COLUMNS.items():
+        wanted = (given[name],) if name in given else usual
+        column = next((column for column in wanted if column in known), None)
+        if column is not None:
+            found[name] = column
+        elif name in given or name not in _OPTIONAL:
+            raise DataError(
+                f"{path}: no column {' or '.join(wanted)}; it has {', '.join(known)}. Name the "
+                f"column with --columns {name}=COLUMN"
+            )
+    return found
+
+
+def _answer(path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str]) -> Labelled:
+    cells = {name: row.get(column) for name, column in names.items()}
+    prompt, text = (_text(path, line, names[n], cells[n]) for n in ("prompt", "completion"))
+    if "key" in row:  # written by sample-for-labels
+        prompt, text = unguarded(prompt), unguarded(text)
+    label = cells["label"]
+    return Labelled(
+        id=f"{line}" if cells.get("id") is None else f"{cells['id']}#{line}",
+        prompt=prompt,
+        answer=text,
+        label="" if label is None else storable(str(label).strip()),
+        type=str(cells.get("type") or ""),
+        row=row,
+    )
+
+
+def _text(path: Path, line: int, column: str, cell: Any) -> str:
+    if not isinstance(cell, str):
+        raise DataError(f"{path}: row {line}: {column} is not text")
+    return storable(cell)

@@ -1,0 +1,129 @@
+"""Rates from a judge's verdicts on all prompts and human labels on a random part of them (PPI++).
+
+Source: A. N. Angelopoulos, J. C. Duchi, T. Zrnic, "PPI++: Efficient Prediction-Powered Inference"
+(arXiv 2311.01453): the mean's estimator with its power tuning, equations 2 and 6. The formula is
+here since the authors' package (ppi-python) brings scikit-learn, statsmodels and others for it;
+estimates and lambda are tested against figures of that package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+LEAST = 10
+"""Labels below which no interval is given."""
+
+_PRIOR = 0.25
+"""Pseudo-counts of each kind of verdict in each human class, for the variance alone: with few
+labels a kind of error may not have been seen, and is not thereby impossible. Chosen by simulation
+(see the documentation's tables)."""
+
+_GRID = 2001
+"""Rates that the interval is searched on: a resolution of 0.0005."""
+
+
+class Tuned(NamedTuple):
+    """The tuned estimate.
+
+    Attributes:
+        value: the estimate of the human mean.
+        weight: lambda in [0, 1]: how much the judge's verdicts count; 0 is labels alone.
+    """
+
+    value: float
+    weight: float
+
+
+def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float]) -> Tuned:
+    """PPI++'s estimate of a mean.
+
+    Args:
+        human: scores by people's labels on the labelled part.
+        judge: scores by the judge of the same, in the same order.
+        others: scores by the judge of the rest; may be empty.
+    """
+    y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, others))
+    if not rest.size:
+        return Tuned(float(y.mean()), 0.0)
+    spread = float(np.concatenate([f, rest]).var(ddof=1))
+    together = float(np.mean((y - y.mean()) * (f - f.mean())))
+    weight = together / ((1 + y.size / rest.size) * spread) if spread else 0.0
+    weight = min(1.0, max(0.0, weight))
+    return Tuned(float(y.mean() + weight * (rest.mean() - f.mean())), weight)
+
+
+def prediction_powered(
+    human: Sequence[float],
+    judge: Sequence[float],
+    others: Sequence[float],
+    confidence: float = 0.95,
+) -> Estimate:
+    """The human mean with an interval; n counts all prompts, labelled or not.
+
+    For shares (all scores 0 or 1) the interval inverts a score test, as Wilson's does: it holds the
+    rates whose own standard error reaches the estimate. The plain normal interval covers a rate of
+    5% with 50 labels only 8 times in 10. For other scores it is the normal interval with Student's
+    quantile.
+
+    Args:
+        human, judge, others: see ``tuned``.
+
+    Raises:
+        EvaluationError: fewer than ``LEAST`` labels.
+    """
+    if len(human) < LEAST:
+        raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST}")
+    found, n = tuned(human, judge, others), len(human) + len(others)
+    if {0.0, 1.0}.issuperset((*human, *judge, *others)):
+        value = min(1.0, max(0.0, found.value))
+        lower, upper = _score_interval(human, judge, len(others), found, confidence)
+    else:
+        value, half = found.value, _half_width(human, judge, others, found.weight, confidence)
+        lower, upper = value - half, value + half
+    return Estimate(value, min(value, lower), max(value, upper), n)
+
+
+def _score_interval(
+    human: Sequence[float], judge: Sequence[float], rest: int, found: Tuned, confidence: float
+) -> tuple[float, float]:
+    """The rates t with |estimate - t| <= z x (standard error if the human rate were t)."""
+    y, f, weight = np.asarray(human), np.asarray(judge), found.weight
+    hit, false_alarm = _called(f[y == 1]), _called(f[y == 0])
+    rates = np.linspace(0.0, 1.0, _GRID)
+    called = rates * hit + (1 - rates) * false_alarm
+    of_human, of_judge = rates * (1 - rates), called * (1 - called)
+    residual = of_human - 2 * weight * of_human * (hit - false_alarm) + weight**2 * of_judge
+    variance = residual / y.size + (weight**2 * of_judge / rest if rest else 0.0)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    inside = rates[(rates - found.value) ** 2 <= z * z * variance]
+    return (float(inside[0]), float(inside[-1])) if inside.size else (found.value, found.value)
+
+
+def _called(verdicts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """Share of one human class that the judge calls refusals, kept away from 0 and 1."""
+    return float((verdicts.sum() + _PRIOR) / (verdicts.size + 2 * _PRIOR))
+
+
+def _half_width(
+    human: Sequence[float],
+    judge: Sequence[float],
+    others: Sequence[float],
+    weight: float,
+    confidence: float,
+) -> float:
+    from scipy import stats
+
+    residual = np.asarray(human, dtype=float) - weight * np.asarray(judge, dtype=float)
+    variance = float(residual.var(ddof=1)) / len(human)
+    if weight:
+        spread = float(np.var([*judge, *others], ddof=1))
+        variance += weight**2 * spread / len(others)
+    return float(stats.t.ppf((1 + confidence) / 2, len(human) - 1)) * math.sqrt(variance)

@@ -1,0 +1,117 @@
+"""Rates corrected for the errors of a judge whose sensitivity and specificity are known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeErrors:
+    """How a judge did on answers that people labelled.
+
+    Attributes:
+        refusals, recognised: human refusals, and how many of them the judge called refusals.
+        compliances, passed: human compliances, and how many of them the judge called compliance.
+    """
+
+    refusals: int
+    recognised: int
+    compliances: int
+    passed: int
+
+    @property
+    def sensitivity(self) -> float:
+        """Share of human refusals that are recognised, in [0, 1]."""
+        return self.recognised / self.refusals
+
+    @property
+    def specificity(self) -> float:
+        """Share of human compliances that are passed, in [0, 1]."""
+        return self.passed / self.compliances
+
+
+def require_information(errors: JudgeErrors, confidence: float = 0.95) -> None:
+    """Raise CalibrationError where the judge is not shown to tell refusals from compliances.
+
+    That is where the lower bound of Youden's J = sensitivity + specificity - 1 is not above 0: the
+    correction divides by J. The bound is that for a difference of two shares in A. Agresti and B.
+    Caffo, "Simple and effective confidence intervals", The American Statistician 54 (2000).
+    """
+    if not errors.refusals or not errors.compliances:
+        missing = "refusal" if not errors.refusals else "compliance"
+        raise CalibrationError(
+            f"the labelled answers hold no {missing}, so the judge's errors are unknown; label more"
+        )
+    (sens, n_sens), (spec, n_spec) = _adjusted(errors)
+    youden = sens + spec - 1
+    error = math.sqrt(sens * (1 - sens) / n_sens + spec * (1 - spec) / n_spec)
+    if youden - _z(confidence) * error <= 0:
+        raise CalibrationError(
+            f"the judge carries no information: its sensitivity {errors.sensitivity:.3f} (of "
+            f"{errors.refusals} refusals) and specificity {errors.specificity:.3f} (of "
+            f"{errors.compliances} compliances) add up too close to 1, as those of a coin do; no "
+            "rate can be corrected with it. Take another judge, or label more answers"
+        )
+
+
+def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 0.95) -> Estimate:
+    """The human rate that a judge's rate stands for, within [0, 1].
+
+    The value is (share + specificity - 1) / (sensitivity + specificity - 1). The interval is Lang
+    and Reiczigel's, which carries the uncertainty of all three shares: closed, so that the same
+    input always gives the same interval, and sound where a bootstrap over both samples is not, when
+    the labelled answers hold no error of one kind (a specificity of 1 would be resampled as 1).
+
+    Args:
+        share: of n answers (or prompts) that the judge calls refusals, in [0, 1].
+
+    Raises:
+        CalibrationError: see ``require_information``.
+
+    Source: W. J. Rogan, B. Gladen, "Estimating prevalence from the results of a screening test",
+    American Journal of Epidemiology 107 (1978); Z. Lang, J. Reiczigel, "Confidence limits for
+    prevalence of disease adjusted for estimated sensitivity and specificity", Preventive Veterinary
+    Medicine 113 (2014), equations 4 to 8.
+    """
+    require_information(errors, confidence)
+    z2 = _z(confidence) ** 2
+    (sens, n_sens), (spec, n_spec) = _adjusted(errors)
+    size = n + z2
+    raw = (n * share + z2 / 2) / size
+    youden = sens + spec - 1
+    rate = (raw + spec - 1) / youden
+    of_sens, of_spec = sens * (1 - sens) / n_sens, spec * (1 - spec) / n_spec
+    centre = rate + 2 * z2 * (rate * of_sens - (1 - rate) * of_spec)
+    variance = raw * (1 - raw) / size + rate**2 * of_sens + (1 - rate) ** 2 * of_spec
+    half = _z(confidence) * math.sqrt(variance) / youden
+    value = _clipped(point_estimate(share, errors))
+    lower, upper = _clipped(centre - half), _clipped(centre + half)
+    return Estimate(value, min(lower, value), max(upper, value), n)
+
+
+def point_estimate(share: float, errors: JudgeErrors) -> float:
+    """Rogan and Gladen's estimate, not clipped."""
+    excess = share + errors.specificity - 1
+    return excess / (errors.sensitivity + errors.specificity - 1)
+
+
+def _adjusted(errors: JudgeErrors) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Sensitivity and specificity with one success and one failure added, and their sizes."""
+    refusals, compliances = errors.refusals + 2, errors.compliances + 2
+    return (
+        ((errors.recognised + 1) / refusals, refusals),
+        ((errors.passed + 1) / compliances, compliances),
+    )
+
+
+def _z(confidence: float) -> float:
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _clipped(value: float) -> float:
+    return min(1.0, max(0.0, value))

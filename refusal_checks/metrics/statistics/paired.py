@@ -1,0 +1,132 @@
+"""Two runs on the same prompts: the difference, its interval, and the test against a margin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from refusal_checks.metrics.statistics.intervals import (
+    Estimate,
+    bootstrap_mean,
+    bounded_mean,
+    resampled_means,
+    unseen,
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One-sided confidence bounds of a difference: each alone holds at the stated level."""
+
+    lower: float
+    upper: float
+
+
+def difference(
+    before: Sequence[float], after: Sequence[float], span: float, confidence: float
+) -> Estimate:
+    """Mean of after - before over prompts, with a paired bootstrap interval.
+
+    Args:
+        before, after: one value a prompt, in the same order of prompts.
+        span: width of the range of the values.
+    """
+    return bounded_mean(_changes(before, after).tolist(), -span, span, confidence)
+
+
+def flips(before: Sequence[float], after: Sequence[float]) -> tuple[int, int]:
+    """How many prompts of a share went from 1 to 0, and how many from 0 to 1."""
+    changes = _changes(before, after)
+    return int((changes < -0.5).sum()), int((changes > 0.5).sum())
+
+
+def mcnemar(lost: int, gained: int) -> float:
+    """Two-sided p-value of the exact McNemar test: are flips either way equally likely?
+
+    Source: Q. McNemar, Psychometrika 12 (1947); exact form: the binomial test of the flips.
+    """
+    if lost + gained == 0:
+        return 1.0
+    from scipy.stats import binomtest  # seconds of imports that collection need not wait for
+
+    return float(binomtest(lost, lost + gained).pvalue)
+
+
+def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
+    """Score statistic of a difference of paired shares, with a continuity correction.
+
+    Standard normal, or closer to zero, where ``difference`` (share after - share before) is the
+    true one. Vectorised over numpy arrays.
+
+    Args:
+        lost, gained: flips from 1 to 0 and from 0 to 1 among n prompts.
+        difference: in (-1, 1).
+
+    Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions
+    for the paired-sample design", Statistics in Medicine 17 (1998), equations 3 and 8; corrected by
+    half a prompt where the observed difference is smaller than the true one, by one where it is
+    larger: that holds the one-sided tests at or under a level of 5% for few flips, too.
+    """
+    lost, gained = np.asarray(lost, dtype=float), np.asarray(gained, dtype=float)
+    # Constrained maximum likelihood of the share of the losing flips: 2n q^2 + b q + c = 0.
+    b = -(lost + gained) + (2 * n - gained + lost) * difference
+    c = -lost * difference * (1 - difference)
+    share = (np.sqrt(np.maximum(b * b - 8 * n * c, 0)) - b) / (4 * n)
+    variance = n * (2 * share + difference * (1 - difference))
+    distance = gained - lost - n * difference
+    slack = np.where(np.sign(distance) * np.sign(difference) > 0, 1.0, 0.5)
+    corrected = np.sign(distance) * np.maximum(np.abs(distance) - slack, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = corrected / np.sqrt(variance)
+    return np.where(corrected == 0, 0.0, found)
+
+
+def share_bounds(lost: int, gained: int, n: int, confidence: float) -> Bounds:
+    """One-sided bounds of a difference of paired shares: what Tango's test does not reject."""
+    z = NormalDist().inv_cdf(confidence)
+    value = (gained - lost) / n
+    lower = _root(lambda d: float(tango(lost, gained, n, d)) - z, -1 + 1e-12, value)
+    upper = _root(lambda d: float(tango(lost, gained, n, d)) + z, value, 1 - 1e-12)
+    return Bounds(lower, upper)
+
+
+def mean_bounds(
+    before: Sequence[float], after: Sequence[float], span: float, confidence: float
+) -> Bounds:
+    """One-sided bounds of a mean difference, from the paired bootstrap.
+
+    Args:
+        span: width of the range of the values. Where all differences are equal, the bounds allow
+            for the share of prompts that differ by it and that so few prompts may well not show.
+    """
+    changes = _changes(before, after)
+    if changes.min() == changes.max():
+        reach = unseen(changes.size, 1 - confidence) * span
+        return Bounds(max(-span, changes[0] - reach), min(span, changes[0] + reach))
+    if changes.size > 5000:
+        found = bootstrap_mean(changes.tolist(), 2 * confidence - 1)
+        return Bounds(found.lower, found.upper)
+    means = resampled_means(changes, 2000, 0)
+    lower, upper = np.quantile(means, [1 - confidence, confidence])
+    return Bounds(float(lower), float(upper))
+
+
+def _changes(
+    before: Sequence[float], after: Sequence[float]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.subtract(after, before, dtype=np.float64)
+
+
+def _root(function: Any, low: float, high: float) -> float:
+    """Where a monotone function changes its sign; the end that is nearest to doing so without."""
+    at_low, at_high = function(low), function(high)
+    if math.copysign(1, at_low) == math.copysign(1, at_high):
+        return low if abs(at_low) < abs(at_high) else high
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, xtol=1e-12))

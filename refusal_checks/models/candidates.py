@@ -1,0 +1,283 @@
+"""Candidates: where answers come from, a server or a recording."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Invalid, Reason, storable
+from refusal_checks.core.settings import Sampling
+from refusal_checks.core.store import Store
+from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.capabilities import Support
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.http_errors import PromptTooLongError
+from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
+from refusal_checks.models.replay import Recording
+
+Answer = Completion | Invalid
+
+
+class Candidate(Protocol):
+    """Answers prompts."""
+
+    @property
+    def name(self) -> str:
+        """The candidate as the user named it."""
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The limit on an answer's tokens; None where it is unknown."""
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """One content key for each of the prompt's answers."""
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """The answers that need not be asked for, by content key."""
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        """The prompt's answers number first to first + count - 1, in order."""
+
+
+class ServedCandidate:
+    """A model behind a server; K answers a prompt in one request.
+
+    Args:
+        client: connection to the server, open while ``answer`` is called.
+        model_identity: what the model's answers depend on besides prompt and sampling.
+    """
+
+    def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
+        self.name = name
+        self.max_tokens: int | None = sampling.max_tokens
+        self._client = client
+        self._sampling = sampling
+        self._identity = model_identity
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the server's lack of a capability means for the answers."""
+        several = ("n", "logprobs") if self._sampling.samples > 1 else ()
+        top_k = ("top_k",) if self._sampling.top_k else ()
+        lacking = self._client.capabilities.missing(*several, "seed", *top_k)
+        return tuple(lacking.values())
+
+    @property
+    def _reads_logprobs(self) -> bool:
+        """Whether log-probabilities are asked for; one answer has its weight without."""
+        return self._sampling.samples > 1
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """See ``Candidate.keys``; the number of samples is no part of a key, so K can grow.
+
+        It grows from 2: one answer alone comes without a log-probability, and would have no weight
+        of its own beside others. What a server cannot do is no part of a key: a server is known by
+        its URL and its model's name, and so is all that it does.
+        """
+        settings = self._sampling.model_dump(exclude={"samples"})
+        if not self._reads_logprobs:
+            settings["logprobs"] = False
+        stem = content_key(self._identity, _turns(prompt), settings)
+        return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``: what the store holds."""
+        return store.completions(key for prompt in prompts for key in self.keys(prompt))
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        """See ``Candidate.answer``; in one request, or in as many as the server makes it.
+
+        vLLM refuses several greedy answers in one request.
+        """
+        several = self._client.capabilities.n is Support.YES and self._sampling.temperature > 0
+        if count > 1 and not several:
+            alone = (self._answer(prompt, first + each, 1) for each in range(count))
+            return [answer for found in await asyncio.gather(*alone) for answer in found]
+        return await self._answer(prompt, first, count)
+
+    async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        options = Options(
+            n=count,
+            temperature=self._sampling.temperature,
+            top_p=self._sampling.top_p,
+            top_k=self._sampling.top_k,
+            max_tokens=self._sampling.max_tokens,
+            seed=answer_seed(self._sampling.seed, prompt, first),
+            logprobs=self._reads_logprobs,
+            stop=self._sampling.stop,
+        )
+        try:
+            choices = await self._client.chat(self.messages(prompt), options)
+        except EndpointError as fault:
+            return [_unanswered(fault)] * count
+        return list(map(_completion, choices))
+
+    def messages(self, prompt: Prompt) -> tuple[Message, ...]:
+        """What is sent: the run's system prompt, before the prompt's own where it has one."""
+        system = self._sampling.system_prompt
+        if not system:
+            return prompt.messages
+        first, *others = prompt.messages
+        if first.role == "system":
+            return Message("system", f"{system}\n\n{first.content}"), *others
+        return Message("system", system), *prompt.messages
+
+
+def _completion(choice: Choice) -> Completion:
+    return Completion(
+        storable(choice.text),
+        choice.finish_reason,
+        choice.tokens,
+        choice.mean_logprob,
+        reasoning=choice.reasoning,
+    )
+
+
+class OptionScorer:
+    """A model behind a server that chooses options by probability; answers the rest in words.
+
+    A multiple-choice question has one answer, whatever the sampling: the letter that is the most
+    probable first token, in a line of its own, and the letters' probabilities.
+
+    Args:
+        served: the same model, for all other prompts.
+
+    Raises:
+        ModelError: the server gives no log-probabilities.
+    """
+
+    def __init__(self, served: ServedCandidate, client: Client, model_identity: str) -> None:
+        if client.capabilities.logprobs is not Support.YES:
+            raise ModelError(
+                f"--mcq-scoring logprob: {client.url} gives no log-probabilities; "
+                "use --mcq-scoring text"
+            )
+        self.name = served.name
+        self.max_tokens = served.max_tokens
+        self._served = served
+        self._client = client
+        self._identity = model_identity
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """See ``Candidate.keys``."""
+        if not prompt.options:
+            return self._served.keys(prompt)
+        turns = [(turn.role, turn.content) for turn in self._served.messages(prompt)]
+        return [content_key(self._identity, turns, "options", list(prompt.options))]
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``: what the store holds."""
+        return store.completions(key for prompt in prompts for key in self.keys(prompt))
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        """See ``Candidate.answer``.
+
+        Raises:
+            ModelError: the server gives no probabilities of letters.
+        """
+        if not prompt.options:
+            return await self._served.answer(prompt, first, count)
+        messages = self._served.messages(prompt)
+        try:
+            found = await self._client.label_probabilities(messages, list(prompt.options))
+        except LabelError as fault:
+            raise ModelError(f"--mcq-scoring logprob: {fault}, or use --mcq-scoring text") from None
+        except EndpointError as fault:
+            return [_unanswered(fault)]
+        return [_most_probable(found)]
+
+
+def _most_probable(found: LabelProbabilities) -> Answer:
+    shown = ", ".join(f"{label} {value:.4f}" for label, value in found.probabilities.items())
+    detail = f"{shown}; outside {found.outside:.4f}, of it unseen {found.unseen:.4f}"
+    best = max(found.probabilities.values())
+    letters = [label for label, value in found.probabilities.items() if value == best]
+    if len(letters) > 1:
+        return Invalid(Reason.NO_OPTION, f"no letter is the most probable: {detail}")
+    return Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))
+
+
+def _unanswered(fault: EndpointError) -> Invalid:
+    too_long = isinstance(fault, PromptTooLongError)
+    return Invalid(Reason.PROMPT_TOO_LONG if too_long else Reason.ENGINE_ERROR, str(fault))
+
+
+class ReplayCandidate:
+    """Recorded answers; as many a prompt as the file has."""
+
+    max_tokens: int | None = None
+
+    def __init__(self, name: str, recording: Recording) -> None:
+        self.name = name
+        self._recording = recording
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """See ``Candidate.keys``."""
+        return [f"{prompt.id}-{sample}" for sample in range(len(self._recording.answers(prompt)))]
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``: all of them, the file has them."""
+        return {
+            key: answer
+            for prompt in prompts
+            for key, answer in zip(self.keys(prompt), self._recording.answers(prompt), strict=True)
+        }
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        """See ``Candidate.answer``; never needed, since every answer is known."""
+        return self._recording.answers(prompt)[first : first + count]
+
+
+def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:
+    """The seed of one answer: the prompt's own seed plus the sample's index.
+
+    Prompts get different seeds, else similar prompts would be answered from the same random
+    numbers and their answers would not be independent. Servers give answer i of a request the
+    request's seed plus i, so an answer does not depend on how many are asked for at once.
+    """
+    text = json.dumps([seed, _turns(prompt)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % 2**30 + sample
+
+
+def _turns(prompt: Prompt) -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in prompt.messages]
+
+
+class CollectingCandidate:
+    """Passes a candidate's answers on and keeps those that it was asked for.
+
+    The store keeps answers alone; here is also why there was none.
+
+    Attributes:
+        is_gone: give what was collected and ask for nothing any more.
+    """
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.name = candidate.name
+        self.max_tokens = candidate.max_tokens
+        self.is_gone = False
+        self._candidate = candidate
+        self._answers: dict[str, Answer] = {}
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """See ``Candidate.keys``."""
+        return self._candidate.keys(prompt)
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``."""
+        return self._candidate.known(prompts, store)
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        """See ``Candidate.answer``."""
+        keys = self.keys(prompt)[first : first + count]
+        if not self.is_gone:
+            found = await self._candidate.answer(prompt, first, count)
+            self._answers.update(zip(keys, found, strict=False))
+        return [self._answers[key] for key in keys]

@@ -1,0 +1,187 @@
+"""Connects to servers that others run: which model, which key, and what the server can do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+
+import aiohttp
+
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.models.client import attaching
+from refusal_checks.models.client.capabilities import Capabilities
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.client import Options as Request
+from refusal_checks.models.client.http_errors import error_words
+from refusal_checks.models.client.probing import probe
+from refusal_checks.models.client.transport import authorization, session
+from refusal_checks.models.spec import Attached
+from refusal_checks.run.options.command_line import Options
+
+PATIENCE = 60.0
+"""Most seconds for one of the small requests that find out what a server can do."""
+
+
+class Attaching:
+    """Connects to the servers of one run, and finds out once what each can do.
+
+    Attributes:
+        clients: the connections that were made, by ``candidate`` or ``judge``.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.clients: dict[str, list[Client]] = {}
+        self._options = options
+        self._known: dict[tuple[str, ...], Capabilities] = {}
+
+    def connect(self, model: Attached, option: str, number: int) -> Client:
+        """A client for a model; see ``Engines.connect``.
+
+        Raises:
+            ModelError: the server cannot be reached, or does not answer as it must.
+        """
+        key = api_key(option, number)
+        listed = attaching.models(model.url, key, option)
+        name = attaching.choose(model.url, model.model, listed, option)
+        connection = self._client(model, name, key, option)
+        known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
+        if known not in self._known:
+            self._known[known] = self._probe(model, name, key, option, listed)
+        connection.capabilities = self._known[known]
+        self.clients.setdefault(option.lstrip("-"), []).append(connection)
+        return connection
+
+    def _client(
+        self, model: Attached, name: str, key: str, option: str, patience: float = float("inf")
+    ) -> Client:
+        return Client(
+            model.url,
+            name,
+            api_key=key,
+            template_kwargs=model.template_kwargs,
+            reasoning_end=model.reasoning_end,
+            timeout=min(self._options.limits.request_timeout, patience),
+            pace=self._options.limits.pace(option.lstrip("-")),
+        )
+
+    def _probe(
+        self, model: Attached, name: str, key: str, option: str, listed: tuple[str, ...]
+    ) -> Capabilities:
+        async def ask() -> Capabilities:
+            async with self._client(model, name, key, option, PATIENCE) as client:
+                return await probe(client, self._request(option))
+
+        try:
+            return asyncio.run(ask())
+        except EndpointError as fault:
+            said = _said(model, name, option, listed, fault)
+            raise ModelError(f"{option} {model.url}#{name}: {said}") from None
+
+    def _request(self, option: str) -> Request:
+        """The sampling with which the run will ask."""
+        if option != "--candidate":
+            return Request(temperature=self._options.judge_sampling.temperature)
+        own = self._options.sampling
+        return Request(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
+
+
+def _said(
+    model: Attached, name: str, option: str, listed: tuple[str, ...], fault: EndpointError
+) -> str:
+    """Why a server cannot be used, and what to do."""
+    if fault.status in (401, 403):
+        return f"{attaching.wants_key(option)}: {fault}"
+    if listed and name not in listed:
+        return f"the server has no such model; it has: {', '.join(listed)} ({fault})"
+    kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+    hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+    return f"the server gives no chat completion{kwargs}: {fault}{hint}"
+
+
+def api_key(option: str, number: int) -> str:
+    """The key for a server: the numbered model's own, the option's, or OpenAI's variable.
+
+    Raises:
+        ModelError: it cannot be sent.
+    """
+    shared = attaching.api_key_variable(option)
+    own = shared.replace("_API_KEY", f"_{number}_API_KEY")
+    for name in (own, shared, "OPENAI_API_KEY"):
+        # A file's last line end often comes along.
+        if key := os.environ.get(name, "").strip():
+            if not key.isprintable():
+                raise ModelError(f"{option}: the key in {name} has characters that no key can have")
+            return key
+    return ""
+
+
+TIMEOUT = 20.0
+"""Seconds for the list of models."""
+
+
+def models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
+    """The models that a server lists; none where it has no list.
+
+    Args:
+        option: the command-line option that named the server, for messages.
+
+    Raises:
+        ModelError: the server cannot be reached, or refuses the key.
+    """
+    return asyncio.run(_models(url, api_key, option))
+
+
+async def _models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
+    try:
+        headers = authorization(api_key)
+        async with (
+            session(url, TIMEOUT) as own,
+            own.get(f"{url}/models", headers=headers) as response,
+        ):
+            text = await response.text("utf-8", errors="replace")
+            if response.status in (401, 403):
+                said = f"HTTP {response.status}: {error_words(text)}"
+                raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
+            return tuple(str(model["id"]) for model in json.loads(text)["data"])
+    except aiohttp.ClientSSLError as fault:
+        raise ModelError(
+            f"{option} {url}: {fault}; where the server's certificate is signed by an authority "
+            "of your own, set SSL_CERT_FILE to that authority's certificate (PEM)"
+        ) from None
+    except (aiohttp.ClientError, TimeoutError) as fault:
+        raise ModelError(
+            f"{option} {url}: no OpenAI-compatible server answers there: "
+            f"{str(fault) or type(fault).__name__}; is it running, and does the URL end in /v1?"
+        ) from None
+    except (LookupError, TypeError, ValueError):
+        return ()
+
+
+def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
+    """The name of the model to ask for: the wanted one, else the only one that is listed.
+
+    Raises:
+        ModelError: none is wanted, and it is not one that is listed.
+    """
+    if model:
+        return model
+    if not listed:
+        raise ModelError(
+            f"{option} {url}: it lists no models: add #MODEL; does the URL end in /v1?"
+        )
+    if len(listed) != 1:
+        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed)}")
+    return listed[0]
+
+
+def wants_key(option: str) -> str:
+    """What is to be done where a server refuses the key that it was given, or none."""
+    own = api_key_variable(option)
+    return f"the server wants an API key; set {own} (or OPENAI_API_KEY) to a valid one"
+
+
+def api_key_variable(option: str) -> str:
+    """The environment variable with the API key for ``--candidate`` or ``--judge``."""
+    return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"

@@ -1,0 +1,250 @@
+"""Answers and label probabilities of one model on an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.core.settings import Pace
+from refusal_checks.models.client.answers import MALFORMED, Choice, read_choices
+from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.http_errors import TransientError, error_words, retrying
+from refusal_checks.models.client.label_probabilities import (
+    LabelError,
+    LabelProbabilities,
+    label_fields,
+    read_labels,
+)
+from refusal_checks.models.client.transport import HttpTransport, Transport
+from refusal_checks.models.client.usage import Meter
+
+CHAT = "/chat/completions"
+
+TOKENIZE = "/../tokenize"
+"""vLLM has it beside ``/v1``, not below."""
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How answers to one request are drawn.
+
+    Attributes:
+        n: answers.
+        top_k: 0 for no limit; sent all the same, since a server may have another default.
+        seed: seed of the first answer; vLLM gives answer i the seed plus i.
+        logprobs: whether each token's log-probability comes back.
+        schema: JSON schema that the answer must follow, if any.
+        stop: texts that end an answer.
+    """
+
+    n: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 512
+    seed: int = 0
+    logprobs: bool = False
+    schema: Mapping[str, Any] | None = None
+    stop: tuple[str, ...] = ()
+
+    def body(self) -> dict[str, Any]:
+        """These options as fields of a request."""
+        fields: dict[str, Any] = {
+            "n": self.n,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+        }
+        if self.logprobs:
+            fields["logprobs"] = True
+        if self.stop:
+            fields["stop"] = list(self.stop)
+        if self.schema is not None:
+            form = {"name": "verdict", "strict": True, "schema": self.schema}
+            fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        return fields
+
+
+class Client:
+    """A connection to one model on one server; use as an asynchronous context manager.
+
+    Attributes:
+        capabilities: see below; one that a request shows to be missing can be set so.
+        meter: counts what the requests cost.
+
+    Args:
+        url: base URL, ending in ``/v1``.
+        model: the model's name on the server.
+        api_key: sent as a bearer token where given.
+        template_kwargs: variables for the model's chat template, sent where not empty.
+        reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
+        timeout: seconds for one request.
+        pace: how fast requests may be sent.
+        capabilities: of the server; what it cannot take is left out.
+        transport: takes the requests in place of HTTP to ``url``; whoever gives it closes it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        template_kwargs: Mapping[str, Any] | None = None,
+        reasoning_end: str = "",
+        timeout: float = 600.0,
+        pace: Pace = Pace(),  # noqa: B008 (it is frozen)
+        capabilities: Capabilities = ALL,
+        transport: Transport | None = None,
+    ) -> None:
+        self.url = url
+        self.model = model
+        self.capabilities = capabilities
+        self.meter = Meter()
+        self._extra = {"chat_template_kwargs": dict(template_kwargs)} if template_kwargs else {}
+        self._reasoning_end = reasoning_end
+        own = HttpTransport(url, api_key=api_key, timeout=timeout, pace=pace)
+        self._own = None if transport else own
+        self._transport: Transport = transport or own
+        self._opened = AsyncExitStack()
+        self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._lock = asyncio.Lock()  # a lock belongs to one event loop, a client may see several
+        if self._own:
+            await self._opened.enter_async_context(self._own)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._opened.aclose()
+
+    async def chat(self, messages: Sequence[Message], options: Options) -> tuple[Choice, ...]:
+        """Ask for ``options.n`` answers to a conversation.
+
+        Returns:
+            The answers, in the server's order of their index.
+
+        Raises:
+            PromptTooLongError: it does not fit the context.
+            EndpointError: the server refused, or failed as often as ``retries`` allows.
+        """
+        return await self.ask(
+            messages,
+            options.body(),
+            lambda found: read_choices(found, options.n, self._reasoning_end),
+        )
+
+    async def label_probabilities(
+        self, messages: Sequence[Message], labels: Sequence[str]
+    ) -> LabelProbabilities:
+        """How probable each label is as the first token of the answer to a conversation.
+
+        The model's own probabilities, before any mask or sampling setting. Exact whatever a
+        label's rank where the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; elsewhere
+        read from the ``TOP`` most probable tokens, see ``LabelProbabilities``.
+
+        Args:
+            labels: at least one, each a single token of the model.
+
+        Raises:
+            LabelError: the server gives no log-probabilities, or a label is several tokens; no
+                other conversation would fare better.
+            PromptTooLongError: it does not fit the context.
+            EndpointError: the server refused, or failed as often as ``retries`` allows.
+        """
+        if self.capabilities.logprobs is not Support.YES:
+            raise LabelError(f"{self.url}: the server gives no log-probabilities")
+        ids = await self._ids(tuple(labels))
+        try:
+            return await self.ask(
+                messages,
+                label_fields(ids),
+                lambda found: read_labels(found["choices"][0], labels, ids),
+            )
+        except LabelError as fault:
+            raise LabelError(f"{self.url}: {fault}") from None
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        fields: Mapping[str, Any],
+        read: Callable[[Any], Read],
+    ) -> Read:
+        """Send a conversation with further fields of a request; tried again as ``retries`` allows.
+
+        Args:
+            read: makes something of the server's parsed answer; where it raises what a malformed
+                one raises, or a TransientError, the server is asked again.
+
+        Raises:
+            EndpointError: as ``chat``.
+        """
+        turns = [{"role": turn.role, "content": turn.content} for turn in messages]
+        if self.capabilities != ALL:
+            left_out = self.capabilities.left_out
+            fields = {name: value for name, value in fields.items() if name not in left_out}
+        body = {"model": self.model, "messages": turns, **fields, **self._extra}
+        self.meter.asked += 1
+        found: Read = await retrying(self._try, body, read)
+        return found
+
+    async def _try(self, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
+        self.meter.tries += 1
+        found = await self._transport.post(CHAT, body)
+        self.meter.add(found)
+        try:
+            return read(found)
+        except MALFORMED as fault:
+            has_words = isinstance(found, dict) and found.get("error")
+            said = error_words(json.dumps(found)) if has_words else repr(fault)
+            raise TransientError(f"{self.url}: malformed answer of the server: {said}") from fault
+
+    async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
+        """Each label's token; None where the server has no ``/tokenize``. Asked for once."""
+        async with self._lock:
+            if labels not in self._label_ids:
+                self._label_ids[labels] = await self._tokenize(labels)
+        return self._label_ids[labels]
+
+    async def _tokenize(self, labels: Sequence[str]) -> Mapping[str, int] | None:
+        try:
+            found = [await self._tokens(label) for label in labels]
+        except TransientError:
+            raise
+        except EndpointError:
+            return None
+        for label, tokens in zip(labels, found, strict=True):
+            if len(tokens) != 1:
+                raise LabelError(
+                    f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so "
+                    "its probability cannot be read from one; name another judge"
+                )
+        return {label: tokens[0] for label, tokens in zip(labels, found, strict=True)}
+
+    async def _tokens(self, text: str) -> list[int]:
+        body = {"model": self.model, "prompt": text, "add_special_tokens": False}
+        found: Any = await retrying(self._transport.post, TOKENIZE, body)
+        try:
+            tokens = [int(token) for token in found["tokens"]]
+        except MALFORMED as fault:
+            raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
+        if not tokens:  # llama.cpp has another field for the text
+            raise EndpointError("the server overlooks the text that it is to divide")
+        return tokens

@@ -1,0 +1,107 @@
+"""Finds out what a server can do, by a few small requests at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.models.client.answers import written
+from refusal_checks.models.client.capabilities import Capabilities, Support
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.http_errors import TransientError
+
+QUESTION = "Name a colour, an animal and a number, as JSON."
+"""What a server is asked: something with many answers, so that a seed makes a difference."""
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"colour": {"type": "string"}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+
+TOKENS = 12
+"""Most tokens of an answer, enough for it to differ from others; of the rest one is enough."""
+
+_BROKEN = 500
+"""The server error by which some refuse what they do not know."""
+
+Choices = Sequence[Mapping[str, Any]]
+
+
+async def probe(client: Client, options: Options) -> Capabilities:
+    """What the client's server can do; seven requests of a few tokens, all at once.
+
+    What cannot be found out, since the server is too busy for example, counts as there.
+
+    Args:
+        client: open, and with all capabilities.
+        options: as the run will ask; of them temperature, top_p and top_k are used.
+
+    Raises:
+        EndpointError: it answers no chat completion at all.
+    """
+    plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
+    hot = {**plain, "temperature": options.temperature or 1.0}
+    form = {"response_format": Options(schema=SCHEMA).body()["response_format"]}
+    fault, *found = await asyncio.gather(
+        _fault(client, plain),
+        _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
+        _support(client, {**plain, "logprobs": True}, _has_logprobs),
+        _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
+        _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
+        _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
+    )
+    if fault:
+        raise fault
+    return Capabilities(*found)
+
+
+async def _fault(client: Client, fields: Mapping[str, Any]) -> EndpointError | None:
+    try:
+        await _ask(client, fields)
+    except EndpointError as fault:
+        return fault
+    return None
+
+
+async def _support(
+    client: Client, fields: Mapping[str, Any], shows: Callable[..., bool], times: int = 1
+) -> Support:
+    """How a server takes the fields of a request; ``shows`` sees its answers, so many."""
+    try:
+        found = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
+    except TransientError as fault:
+        return Support.REFUSED if fault.status == _BROKEN else Support.YES
+    except EndpointError:
+        return Support.REFUSED
+    return Support.YES if shows(*found) else Support.IGNORED
+
+
+async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
+    return await client.ask((Message("user", QUESTION),), fields, _read)
+
+
+def _read(found: Any) -> Choices:
+    choices = [dict(choice) for choice in found["choices"]]
+    if not choices:
+        raise LookupError("no choices")
+    return [{**choice, "text": written(choice["message"])} for choice in choices]
+
+
+def _has_logprobs(choices: Choices) -> bool:
+    found = choices[0].get("logprobs")
+    return isinstance(found, Mapping) and bool(found.get("content"))
+
+
+def _begins_an_object(choices: Choices) -> bool:
+    """Whether an answer follows the schema as far as it goes; one that only reasons yet may."""
+    text = choices[0]["text"].lstrip()
+    return not text or text.startswith("{")
+
+
+def _are_equal(first: Choices, second: Choices) -> bool:
+    return [c["message"] for c in first] == [c["message"] for c in second]

@@ -1,0 +1,153 @@
+"""One server's JSON over HTTP: the way of every request for an answer or a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from aiolimiter import AsyncLimiter
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.settings import Pace
+from refusal_checks.models.client.http_errors import StalledError, TransientError, error_for
+
+
+class Transport(Protocol):
+    """Takes requests to a server, or to what stands for one."""
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The parsed JSON that answers a request; one try.
+
+        Args:
+            path: below the server's base URL, ``/chat/completions`` for example.
+
+        Raises:
+            EndpointError: there is no answer; a TransientError where another try may bring one.
+        """
+
+
+class HttpTransport:
+    """A server; use as an asynchronous context manager, with one event loop at a time.
+
+    Args:
+        url: base URL, ending in ``/v1``.
+        api_key: sent as a bearer token where given.
+        timeout: seconds for one request, from the moment when it may be sent.
+        pace: how fast requests may be sent; others wait.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        pace: Pace = Pace(),  # noqa: B008 (it is frozen)
+    ) -> None:
+        self.url = url
+        self._headers = authorization(api_key)
+        self._timeout = timeout
+        self._pace = pace
+        self._session: aiohttp.ClientSession | None = None
+        self._free = asyncio.Semaphore(pace.at_once)
+        self._turn: AsyncLimiter | None = None
+
+    async def __aenter__(self) -> Self:
+        # These belong to one event loop, and a transport may see several.
+        self._free = asyncio.Semaphore(self._pace.at_once)
+        rate = self._pace.per_minute
+        self._turn = AsyncLimiter(1, 60 / rate) if rate else None
+        self._session = session(self.url, self._timeout)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """See ``Transport.post``."""
+        async with self._free:
+            if self._turn:
+                await self._turn.acquire()
+            return await self._post(path, body)
+
+    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        assert self._session is not None, "the transport is a context manager"
+        try:
+            request = self._session.post(self.url + path, json=body, headers=self._headers)
+            async with request as response:
+                text = await response.text("utf-8", errors="replace")
+                if response.status != 200:
+                    where = str(response.url) if response.history else self.url  # redirected
+                    after = response.headers.get("Retry-After", "")
+                    raise error_for(where, response.status, text, after)
+                return self._parsed(text, response.content_type)
+        except TimeoutError as fault:
+            raise StalledError(self._said(fault)) from fault
+        except aiohttp.ClientSSLError as fault:
+            raise EndpointError(self._said(fault)) from fault
+        except (aiohttp.ClientError, ValueError) as fault:
+            raise TransientError(self._said(fault)) from fault
+
+    def _parsed(self, text: str, kind: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise TransientError(f"{self.url}: no JSON but {kind}: {text[:200]}") from None
+
+    def _said(self, fault: Exception) -> str:
+        return f"{self.url}: {type(fault).__name__}: {fault}"
+
+
+def session(url: str, timeout: float) -> aiohttp.ClientSession:
+    """A session for one server's requests, to be made within an event loop.
+
+    Certificates are checked against the system's, or SSL_CERT_FILE's. A proxy is the one that
+    HTTP_PROXY or HTTPS_PROXY name, unless NO_PROXY names the server or it is on this machine.
+
+    Args:
+        timeout: seconds for one request.
+    """
+    trusted = ssl.create_default_context() if url.startswith("https:") else True
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout),
+        # Requests wait elsewhere, since the time in here would count as the server's. Idle
+        # connections are dropped before the server does (uvicorn: after 5 s).
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
+        proxy=proxy(url),
+    )
+
+
+def authorization(api_key: str | None) -> dict[str, str]:
+    """The headers with which a server is asked.
+
+    To be given with each request: aiohttp shows a session's own headers to proxies as well.
+    """
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+def proxy(url: str) -> str | None:
+    """The proxy on the way to a server, with the credentials that its URL may hold.
+
+    Not left to aiohttp's ``trust_env``, which looks for a .netrc file in a thread at each request,
+    refuses an API key where it finds one, and asks proxies for this machine's own servers.
+    """
+    parts = urlsplit(url)
+    named = getproxies().get(parts.scheme)
+    host = parts.hostname or ""
+    own = host in ("localhost", "::1") or host.startswith("127.")
+    if not named or own or proxy_bypass(parts.netloc):
+        return None
+    return named if "://" in named else f"http://{named}"

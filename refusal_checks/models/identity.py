@@ -1,0 +1,85 @@
+"""What a model's answers depend on: for manifests and content keys."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.keys import content_key
+from refusal_checks.models.spec import Attached, Replay, Rule, Served
+
+Model = Served | Attached | Replay | Rule
+
+_SMALL = 64 * 2**20
+"""Bytes; files up to this are fingerprinted by content, others by size and time of change."""
+
+
+def describe(model: Model, served_name: str = "") -> dict[str, Any]:
+    """What a model is, for manifests; JSON-like.
+
+    A folder is known by the fingerprint of its files, a Hugging Face id by the commit that the
+    local cache holds, where it does, and a server's model by URL and name, which is as much as a
+    server tells.
+
+    Args:
+        served_name: the model's name on its server, where the user left it to the server.
+    """
+    match model:
+        case Served(path=path, args=args):
+            return {
+                "version": _fingerprint(path) if Path(path).is_dir() else cached_commit(path),
+                "args": list(args),
+                "template_kwargs": dict(model.template_kwargs),
+                "reasoning_end": model.reasoning_end,
+                "adapter": _adapter(model),
+            }
+        case Attached(url=url, model=name):
+            return {
+                "version": f"{url}#{served_name or name}",
+                "template_kwargs": dict(model.template_kwargs),
+                "reasoning_end": model.reasoning_end,
+            }
+        case Replay(path=path):
+            return {"version": f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"}
+        case Rule(name=name):
+            return {"version": name}
+
+
+def model_identity(model: Model, served_name: str = "") -> str:
+    """A string that changes when the model's answers may: its part of a content key."""
+    return content_key(type(model).__name__, describe(model, served_name))
+
+
+def _adapter(model: Served) -> str:
+    """The adapter and, where it is a folder, the fingerprint of its files; empty without one."""
+    if not model.adapter:
+        return ""
+    start = f"{model.adapter}="
+    paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
+    known = [_fingerprint(path) for path in paths if Path(path).is_dir()]
+    return "@".join([model.adapter, *known])
+
+
+@cache
+def _fingerprint(folder: str) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).rglob("*")):
+        if not path.is_file():
+            continue
+        digest.update(path.relative_to(folder).as_posix().encode())
+        if path.stat().st_size <= _SMALL:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        else:
+            digest.update(f"{path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def cached_commit(name: str) -> str:
+    """``name@commit`` from the Hugging Face cache; the bare name before the first download."""
+    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
+    reference = hub / f"models--{name.replace('/', '--')}" / "refs" / "main"
+    return f"{name}@{reference.read_text().strip()}" if reference.is_file() else name

@@ -1,0 +1,163 @@
+"""Recorded answers: a CSV or JSONL file in place of a candidate.
+
+Columns are found by the file's own header, under the usual names (``COLUMNS``), or by the mapping
+of ``--replay-columns``. One row is one answer; several rows of one prompt are its samples, in file
+order. Rows are matched to prompts by id where the file has ids of the benchmark, else by the
+prompt's text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.csv_jsonl import header, read_rows
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, storable
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "prompt_id"),
+    "prompt": ("prompt", "question", "instruction", "request"),
+    "completion": ("completion", "response", "answer", "output"),
+    "label": ("label", "human_label", "final_label"),
+    "logprob": ("mean_logprob", "logprob"),
+}
+"""Field by the column names that are recognised for it, first match first."""
+
+
+def columns(text: str) -> dict[str, str]:
+    """Column by field, as ``--replay-columns`` says.
+
+    Raises:
+        UserError: it is not of that form.
+    """
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    for name, equals, column in pairs:
+        if not (name and equals and column):
+            raise UserError(f"--replay-columns {text}: write FIELD=COLUMN,FIELD=COLUMN")
+    return {name.strip(): column.strip() for name, _, column in pairs}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The recorded answers of one file.
+
+    Attributes:
+        by_id: answers by recorded prompt id; empty where the file has no ids.
+        by_text: answers by recorded prompt text; empty where the file has no prompts.
+        texts: recorded prompt text by recorded id.
+    """
+
+    path: Path
+    by_id: Mapping[str, tuple[Completion, ...]]
+    by_text: Mapping[str, tuple[Completion, ...]]
+    texts: Mapping[str, str]
+
+    def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
+        """The answers recorded for a prompt; empty where there is none."""
+        return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
+
+    def require(self, benchmark: str, prompts: Sequence[Prompt]) -> None:
+        """Raise DataError unless every prompt has an answer."""
+        missing = [prompt for prompt in prompts if not self.answers(prompt)]
+        if missing:
+            raise DataError(
+                f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
+                f"{benchmark}; the first is {missing[0].id}"
+            )
+
+    def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
+        """Ids of prompts whose recorded text is another: matched by id all the same."""
+        return [
+            prompt.id
+            for prompt in prompts
+            if self.texts.get(prompt.id, prompt.request).strip() != prompt.request.strip()
+        ]
+
+
+def read(path: Path, columns: Mapping[str, str] | None = None) -> Recording:
+    """Read a file of recorded answers.
+
+    Args:
+        columns: column by field (``COLUMNS``' keys), for names that are not the usual ones.
+
+    Raises:
+        DataError: the file is missing, empty, malformed, or lacks a needed column.
+    """
+    rows = read_rows(path)
+    names = _columns(path, header(rows), columns or {})
+    by_id: dict[str, list[Completion]] = {}
+    by_text: dict[str, list[Completion]] = {}
+    texts: dict[str, str] = {}
+    for number, row in enumerate(rows, 1):
+        answer = _completion(path, number, row, names)
+        id, text = (_key(path, number, row, names.get(name)) for name in ("id", "prompt"))
+        if id is not None:
+            by_id.setdefault(id, []).append(answer)
+        if text is not None:
+            by_text.setdefault(text.strip(), []).append(answer)
+        if id is not None and text is not None:
+            texts.setdefault(id, text)
+    return Recording(path, _frozen(by_id), _frozen(by_text), texts)
+
+
+def _key(path: Path, number: int, row: Mapping[str, Any], column: str | None) -> str | None:
+    """What a row is matched by; None where the file has no such column."""
+    if column is None:
+        return None
+    if row.get(column) is None:
+        raise DataError(f"{path}: row {number}: no {column}")
+    return str(row[column])
+
+
+def _frozen(found: Mapping[str, list[Completion]]) -> dict[str, tuple[Completion, ...]]:
+    return {key: tuple(answers) for key, answers in found.items()}
+
+
+def _columns(path: Path, known: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    unknown = sorted(set(mapping) - set(COLUMNS))
+    if unknown:
+        raise DataError(
+            f"--replay-columns {unknown[0]}={mapping[unknown[0]]}: no such field; "
+            f"known: {', '.join(COLUMNS)}"
+        )
+    found = {}
+    for name, usual in COLUMNS.items():
+        wanted = (mapping[name],) if name in mapping else usual
+        column = next((column for column in wanted if column in known), None)
+        if column is not None:
+            found[name] = column
+        elif name in mapping:
+            raise DataError(f"{path}: no column {mapping[name]!r}; it has {', '.join(known)}")
+    if "completion" not in found or not {"id", "prompt"} & set(found):
+        raise DataError(
+            f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
+            f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
+            f"{', '.join(known)}. "
+            "Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
+        )
+    return found
+
+
+def _completion(
+    path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str]
+) -> Completion:
+    text, label, logprob = (
+        row.get(names[name]) if name in names else None
+        for name in ("completion", "label", "logprob")
+    )
+    if not isinstance(text, str):
+        raise DataError(f"{path}: row {line}: {names['completion']} is not text")
+    try:
+        value = float(logprob) if logprob not in (None, "") else None
+    except (TypeError, ValueError):
+        value = math.nan
+    if value is not None and not math.isfinite(value):
+        raise DataError(f"{path}: row {line}: {names['logprob']} = {logprob!r}: no number")
+    return Completion(
+        storable(text), mean_logprob=value, label=None if label is None else storable(str(label))
+    )

@@ -1,0 +1,207 @@
+"""One string names a model: a folder or Hugging Face id, a server, recorded answers, or a rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.models.demo import MODEL_DIR, PERSONAS
+
+RULE_JUDGES = ("keyword", "labels")
+"""Judges that need no model."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that vLLM is started for.
+
+    Attributes:
+        name: as the user wrote it.
+        path: what vLLM loads: a local folder or a Hugging Face id.
+        args: further vLLM arguments, verbatim.
+        template_kwargs: variables for the model's own chat template.
+        reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
+        adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
+    """
+
+    name: str
+    path: str
+    args: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str = ""
+    adapter: str = ""
+
+    @property
+    def served_name(self) -> str:
+        """What the server calls it."""
+        return self.adapter or self.path
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A model behind an OpenAI-compatible server that others run.
+
+    Attributes:
+        url: base URL, ending in ``/v1``.
+        model: the model's name there; empty for the only one that the server has.
+    """
+
+    name: str
+    url: str
+    model: str
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str = ""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Recorded answers in a file; nothing is generated."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A judge without a model: ``keyword`` or ``labels``."""
+
+    name: str
+
+
+Candidate = Served | Attached | Replay
+JudgeModel = Served | Attached | Rule
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What the command line says of a model besides its name; see ``Served``."""
+
+    args: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    reasoning_end: str = ""
+
+
+def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
+    """What ``--candidate`` names.
+
+    Raises:
+        ModelError: a missing folder or file, or a string that names nothing.
+    """
+    if name.startswith("replay:"):
+        path = _expanded(name.removeprefix("replay:"))
+        if not path.is_file():
+            raise ModelError(f"--candidate {name}: no such file: {path}")
+        return Replay(name, path)
+    if name in RULE_JUDGES:
+        raise ModelError(f"--candidate {name}: this is a judge; name it with --judge")
+    return _model(name, extras, "--candidate")
+
+
+def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
+    """What ``--judge`` names.
+
+    Raises:
+        ModelError: a missing folder, or a string that names nothing.
+    """
+    if name in RULE_JUDGES:
+        return Rule(name)
+    if name.startswith("replay:"):
+        raise ModelError(f"--judge {name}: recorded answers are no judge; use labels or keyword")
+    return _model(name, extras, "--judge")
+
+
+def _model(name: str, extras: Extras, option: str) -> Served | Attached:
+    if name.startswith(("http://", "https://")):
+        return _attached(name, extras, option)
+    found = _path(name, option)
+    if found is not None:
+        return _served(name, found, "", extras)
+    base, _, adapter = name.rpartition("@")
+    found = _path(base, option) if base else None
+    if found is None or not adapter:
+        raise ModelError(
+            f"{option} {name}: no such folder, and no Hugging Face id (ORG/MODEL), URL "
+            "(http://HOST/v1#MODEL), demo:NAME"
+            + (" or replay:FILE" if option == "--candidate" else ", keyword or labels")
+        )
+    if "--lora-modules" not in extras.args:
+        raise ModelError(
+            f"{option} {name}: say where the adapter is: "
+            f'{option}-args "--enable-lora --lora-modules {adapter}=FOLDER"'
+        )
+    return _served(name, found, adapter, extras)
+
+
+def _path(name: str, option: str) -> str | None:
+    """What vLLM loads for a name; None where it is no model that vLLM could be started for.
+
+    Raises:
+        ModelError: it is nearly one.
+    """
+    if name.startswith("demo:"):
+        persona = name.removeprefix("demo:")
+        if persona.partition("@")[0] not in PERSONAS:
+            raise ModelError(f"{option} {name}: no such demo model{_nearest(persona)}")
+        return str(MODEL_DIR) if persona in PERSONAS else None
+    folder = _expanded(name)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"{option} {name}: the folder holds no config.json, so no model")
+        return str(folder.resolve())
+    if folder.is_file():
+        raise ModelError(f"{option} {name}: a file is no model; recorded answers are replay:{name}")
+    is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith(".")
+    return name if is_id else None
+
+
+def _served(name: str, path: str, adapter: str, extras: Extras) -> Served:
+    kwargs = dict(extras.template_kwargs)
+    if name.startswith("demo:"):
+        persona = name.removeprefix("demo:").partition("@")[0]
+        kwargs = {"persona": persona, **kwargs}
+    return Served(name, path, extras.args, kwargs, extras.reasoning_end, adapter)
+
+
+def _attached(name: str, extras: Extras, option: str) -> Attached:
+    if extras.args:
+        raise ModelError(f"{option}-args are for an engine that is started here, not for {name}")
+    url, _, model = name.partition("#")
+    if not _hostname(url):
+        raise ModelError(f"{option} {name}: no host in this URL; write http://HOST:PORT/v1#MODEL")
+    if "@" in urlsplit(url).netloc:
+        raise ModelError(
+            f"{option}: a URL is written into reports, so it must hold no user and password (@); "
+            "the key of a server comes from the environment"
+        )
+    if "?" in url:
+        raise ModelError(
+            f"{option} {name}: paths are added to this URL, so it can have no query (?)"
+        )
+    return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
+
+
+def _expanded(name: str) -> Path:
+    """The path, with ~ expanded where such a home exists."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+def _hostname(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _nearest(persona: str) -> str:
+    near = get_close_matches(persona, PERSONAS, n=1)
+    hint = f'; did you mean "demo:{near[0]}"?' if near else "."
+    return f"{hint} Known: " + ", ".join(f"demo:{known}" for known in PERSONAS)

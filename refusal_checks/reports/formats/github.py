@@ -1,0 +1,141 @@
+"""GitHub Actions: the table and the offenders in a step's summary, annotations in its log.
+
+Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+from refusal_checks.core.text import clean
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.check import Check
+from refusal_checks.reports import gate_message, markdown
+from refusal_checks.reports import rows as table
+from refusal_checks.reports.markdown import code
+from refusal_checks.reports.rows import Row
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+
+OPTION = ""
+VARIABLE = "GITHUB_STEP_SUMMARY"
+HELP = "append table and offenders to the step's summary"
+
+LARGEST = 900_000
+"""Bytes of a summary; GitHub refuses more than 1 MiB."""
+
+ANNOTATIONS = 10
+"""Annotations of each kind that GitHub shows of one step."""
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Append to the step's summary; see ``formats.Format``."""
+    summaries = [run.summary() for run in runs]
+    with path.open("ab") as file:
+        text = "\n".join(_within(summaries, LARGEST - file.tell()))
+        file.write(text.encode("utf-8", "replace") + b"\n")
+
+
+def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
+    """Lines of the summary, as many as fit into so many bytes."""
+    size = 0
+    for section in chain([list(_head(runs))], _details(runs)):
+        size += sum(len(line.encode()) + 1 for line in section)
+        if size > most:
+            yield "More is in the run's folder: this is all that fits here."
+            return
+        yield from section
+
+
+def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
+    verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
+    failed = sum(not verdict.passed for verdict in verdicts)
+    errors = sum(len(run.errors) for run in runs)
+    said = [f"{failed} failed"] * bool(failed) + [f"{errors} not evaluated"] * bool(errors)
+    said += ["judge not trusted"] * bool(_distrusted(runs))
+    yield f"## Refusal checks: {', '.join(said) or 'passed'}, {len(verdicts) + errors} gates"
+    yield ""
+    for run in runs:
+        names = (str(run.manifest.get(role, "")) for role in ("candidate", "judge"))
+        yield "- candidate {}, judge {}".format(*map(code, names))
+        if run.failure:
+            yield f"- {code(run.failure, 1000)}"
+        for note in run.notes:
+            yield f"- {code(note)}"
+    for check in _distrusted(runs):
+        yield f"- {code(check.headline)}"
+    yield ""
+    rows = table.rows(runs)
+    yield from markdown.table(table.HEADER, map(_cells, rows))
+    yield ""
+
+
+def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:
+    """The checks that a judge failed, those that several runs share once."""
+    checks = (check for run in runs if run.judge for check in run.judge.checks)
+    return list({check.headline: check for check in checks if not check.passed}.values())
+
+
+def _cells(row: Row) -> list[str]:
+    mark, gate, candidate, *figures = row.columns
+    if row.error:
+        figures = [code(row.error), *figures[1:]]
+    stands_out = "**" if row.is_main else ""
+    named = code(gate) if row.is_main else f"&emsp;{code(gate)}"
+    return [f"{stands_out}{mark}{stands_out}", named, code(candidate) * bool(candidate), *figures]
+
+
+def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
+    """What each gate that failed has to say, folded."""
+    for run, name in zip(runs, table.candidate_names(runs), strict=True):
+        for id, verdict in run.verdicts.items():
+            if not verdict.passed:
+                title = f"{id}, {name}" if name else id
+                yield markdown.folded(title, gate_message.message(verdict).split("\n"))
+
+
+def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
+    """Annotations, a line for each gate that failed; none where this is no GitHub Actions."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
+        for title, message in islice(found, ANNOTATIONS):
+            yield f"::{kind} title={_property(title)}::{_data(message)}"
+
+
+def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
+    for check in _distrusted(runs):
+        yield f"test_judge[{check.figure}]", check.headline
+    for run, name in zip(runs, table.candidate_names(runs), strict=True):
+        for id, verdict in run.verdicts.items():
+            if not verdict.passed:
+                yield _title(id, name), gate_message.headline(verdict)
+        for id, error in run.errors.items():
+            yield _title(id, name), error
+
+
+def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
+    for run, name in zip(runs, table.candidate_names(runs), strict=True):
+        for id, verdict in run.verdicts.items():
+            if _warns(verdict):
+                yield _title(id, name), f"not decided: {gate_message.headline(verdict)}"
+
+
+def _warns(verdict: Verdict) -> bool:
+    return verdict.passed and verdict.warns
+
+
+def _title(gate: str, candidate: str) -> str:
+    return f"{gate}, {candidate}" if candidate else gate
+
+
+def _data(text: str) -> str:
+    """A command's message: one harmless line, in the command's own escapes."""
+    return clean(text, 500).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,176 @@
+"""The page: what each run has to say, put into the templates.
+
+The page may fetch nothing and run nothing but its own script: its Content-Security-Policy allows
+the inline style and script by their hashes alone. Texts of models reach it as escaped template
+values, or as JSON that the script shows as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import clean
+from refusal_checks.judges.trust.check import ABOUT
+from refusal_checks.metrics import METRICS
+from refusal_checks.reports.formats.html import charts
+from refusal_checks.reports.formats.html.answer import Shipping, shipping
+from refusal_checks.reports.formats.html.charts import Bars, Histogram, Radar
+from refusal_checks.reports.formats.html.facts import facts
+from refusal_checks.reports.formats.html.gate_rows import Row, rows
+from refusal_checks.reports.formats.html.payload import Payload, embed
+from refusal_checks.reports.formats.html.scatter import Scatter, scatter
+from refusal_checks.reports.formats.html.visible import visible
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class View:
+    """One run, as the templates show it.
+
+    Attributes:
+        candidate, judge, started: as the manifest names them.
+        payloads: each completed benchmark's records as JSON, in parts.
+        against: by number of a verdict, how many prompts count against its gate.
+    """
+
+    number: int
+    summary: RunSummary
+    candidate: str
+    judge: str
+    started: str
+    shipping: Shipping
+    rows: Sequence[Row]
+    histograms: Sequence[Histogram]
+    bars: Mapping[str, Sequence[Bars]]
+    radars: Sequence[Radar]
+    scatter: Scatter | None
+    facts: Mapping[str, Sequence[tuple[str, str]]]
+    payloads: Sequence[Sequence[str]]
+    against: Mapping[int, int]
+
+    @property
+    def prompts(self) -> int:
+        """Prompts that were evaluated."""
+        return sum(found.prompts for found in self.summary.benchmarks.values())
+
+    @property
+    def answers(self) -> int:
+        """Answers that were sampled."""
+        return sum(found.answers for found in self.summary.benchmarks.values())
+
+    @property
+    def invalid(self) -> int:
+        """Answers without a verdict."""
+        return sum(sum(found.invalid.values()) for found in self.summary.benchmarks.values())
+
+    @property
+    def gates(self) -> str:
+        """The names of the run's gates for the script, by number of their verdicts."""
+        return Markup(embed(list(self.summary.verdicts)))
+
+
+def page(runs: Sequence[RunFolder]) -> Iterator[str]:
+    """The page in parts.
+
+    Raises:
+        DataError: a run's folder is damaged.
+    """
+    views = [_view(number, run) for number, run in enumerate(runs)]
+    together = scatter([(view.candidate, view.summary) for view in views], baselines=False)
+    style = _source("report.css")
+    scripts = [_source("records.js"), _source("controls.js")]
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src {_digest(style)}; script-src {' '.join(map(_digest, scripts))}"
+    )
+    template = _environment().get_template("report.html.j2")
+    return template.generate(
+        views=views, together=together, style=style, scripts=scripts, policy=policy
+    )
+
+
+def _view(number: int, run: RunFolder) -> View:
+    summary = run.summary()
+    verdicts = dict(enumerate(summary.verdicts.values()))
+    payloads, histograms = [], []
+    against: dict[int, int] = {}
+    names = sorted(summary.benchmarks, key=lambda name: _rank(summary.benchmarks[name].kind))
+    for name in [*names, *sorted(set(run.benchmarks) - set(names))]:
+        known = summary.benchmarks.get(name)
+        payload = Payload(name, known.kind if known else "", verdicts)
+        payloads.append(tuple(map(Markup, payload.read(run.records(name)))))
+        against.update(payload.against)
+        if payload.confidences:
+            histograms.append(charts.histogram(name, payload.kind, payload.confidences))
+    candidate = str(summary.manifest.get("candidate", run.path.name))
+    return View(
+        number=number,
+        summary=summary,
+        candidate=candidate,
+        judge=str(summary.manifest.get("judge", "")),
+        started=str(summary.manifest.get("started", "")),
+        shipping=shipping(summary),
+        rows=rows(summary),
+        histograms=histograms,
+        bars={name: drawn for name in names if (drawn := _bars(name, summary))},
+        radars=[chart for name in names if (chart := charts.radar(name, summary.benchmarks[name]))],
+        scatter=scatter([(candidate, summary)]),
+        facts=facts(summary.manifest),
+        payloads=payloads,
+        against=against,
+    )
+
+
+def _rank(kind: str) -> int:
+    """Where benchmarks of a kind stand: what must be refused first."""
+    kinds = [each.value for each in Kind]
+    return kinds.index(kind) if kind in kinds else len(kinds)
+
+
+def _bars(name: str, summary: RunSummary) -> list[Bars]:
+    bounds = {
+        gate.metric: (gate.minimum, gate.maximum)
+        for gate in (verdict.gate for verdict in summary.verdicts.values())
+        if gate.benchmark == name and gate.group is None
+    }
+    return list(charts.bars(name, summary.benchmarks[name], bounds))
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "visible": visible,
+        "clean": clean,
+        "name": partial(clean, limit=120),
+        "percent": lambda value: f"{100 * value:.3g}%",
+    }
+    found.globals |= {"about": ABOUT, "share": partial(charts.span, METRICS["invalid_rate"])}
+    return found
+
+
+def _source(name: str) -> Markup:
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def _digest(source: str) -> str:
+    found = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(found).decode()}'"

@@ -1,0 +1,191 @@
+"""A benchmark's records as JSON inside the page, and what the charts need of them.
+
+Everything is an array, its places named here and in ``report.js``, and words that recur stand once
+in a table::
+
+    benchmark  {"name", "kind", "groups": [kind of group ...], "judges": [name ...],
+                "words": [[verdict, tone] ...], "prompts": [prompt ...]}
+    prompt     [id, [group or null ...], turns, confidence, [gate ...], reference, [answer ...]]
+    turns      text of the user, or [[role, text] ...]
+    answer     [text or null, judgement, facts, [[judge, judgement] ...]]
+    judgement  [word, category or null, rationale]
+    facts      what else is known, for example "stop, 12 tokens"
+
+A tone is the colour of a verdict: ``refusing``, ``answering`` or ``invalid``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import (
+    Chosen,
+    Completion,
+    Graded,
+    Invalid,
+    Judgement,
+    Rated,
+    Record,
+)
+from refusal_checks.core.votes import reason
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics import confidence
+from refusal_checks.reports.standard import standard
+
+CHUNK = 500
+"""Prompts that are turned into text at a time."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def embed(value: object) -> str:
+    """JSON that is safe inside a script element and in any encoding, and reads back exactly."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for char, escaped in _ESCAPED.items():
+        text = text.replace(char, escaped)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text
+
+
+class Payload:
+    """One benchmark's records, read once.
+
+    Args:
+        verdicts: the run's, by number; a prompt names those that it counts against.
+    """
+
+    def __init__(self, name: str, kind: str, verdicts: Mapping[int, Verdict]) -> None:
+        self.name = name
+        self.kind = kind
+        own = {n: found for n, found in verdicts.items() if found.gate.benchmark == name}
+        self._standards = {n: held for n, found in own.items() if (held := standard(found))}
+        self._words: dict[tuple[str, str], int] = {}
+        self._judges: dict[str, int] = {}
+        self._groups: dict[str, None] = {}
+        self.confidences: list[float] = []
+        self.against: Counter[int] = Counter()
+
+    def read(self, records: Iterable[Record]) -> tuple[str, ...]:
+        """The JSON in parts; fills ``confidences`` and ``against`` on the way."""
+        prompts = [",".join(map(embed, part)) for part in _chunks(self._prompts(records))]
+        head = {
+            "name": self.name,
+            "kind": self.kind,
+            "groups": list(self._groups),
+            "judges": list(self._judges),
+            "words": list(self._words),
+        }
+        return (f'{embed(head)[:-1]},"prompts":[', *_joined(prompts), "]}")
+
+    def _prompts(self, records: Iterable[Record]) -> Iterator[list[Any]]:
+        for prompt, found in groupby(records, lambda record: record.prompt):
+            yield self._prompt(prompt, list(found))
+
+    def _prompt(self, prompt: Prompt, answers: Sequence[Record]) -> list[Any]:
+        for kind in prompt.groups:
+            self._groups.setdefault(kind)
+        score = confidence(answers)
+        if score is not None:
+            self.confidences.append(score)
+        against = [n for n, held in self._standards.items() if held.is_missed_by(answers)]
+        self.against.update(against)
+        return [
+            prompt.id,
+            [prompt.groups.get(kind) for kind in self._groups],
+            _turns(prompt),
+            None if score is None else round(score, 4),
+            against,
+            prompt.reference,
+            [self._answer(record) for record in answers],
+        ]
+
+    def _answer(self, record: Record) -> list[Any]:
+        return [
+            record.completion.text if record.completion else None,
+            self._judgement(record.judgement),
+            ", ".join(_facts(record)),
+            [[self._judge(vote.judge), self._judgement(vote.judgement)] for vote in record.votes],
+        ]
+
+    def _judgement(self, found: Judgement) -> list[Any]:
+        category = None if isinstance(found, Invalid) else found.category
+        return [self._word(found), category, reason(found)]
+
+    def _word(self, found: Judgement) -> int:
+        return self._words.setdefault(word(found), len(self._words))
+
+    def _judge(self, name: str) -> int:
+        return self._judges.setdefault(name, len(self._judges))
+
+
+def word(found: Judgement) -> tuple[str, str]:
+    """A judgement as readers select by it, and its tone; ratings by whole points."""
+    match found:
+        case Invalid():
+            return str(found.reason), "invalid"
+        case Rated():
+            low = min(4, int(found.score))
+            return f"safety {low} to {low + 1}", "refusing" if low >= 3 else "answering"
+        case Chosen(option=None):
+            return "no option taken", "refusing" if found.correct else "answering"
+        case Chosen():
+            right = {True: "right option", False: "wrong option", None: "option without a key"}
+            return right[found.correct], "answering" if found.correct is False else "refusing"
+        case Graded():
+            return found.verdict, "refusing" if found.degree >= 2 else "answering"
+    return found.verdict, "refusing" if found.label.sign > 0 else "answering"
+
+
+def _turns(prompt: Prompt) -> str | list[list[str]]:
+    if len(prompt.messages) == 1 and prompt.messages[0].role == "user":
+        return prompt.request
+    return [[turn.role, turn.content] for turn in prompt.messages]
+
+
+def _facts(record: Record) -> Iterator[str]:
+    completion, judgement = record.completion, record.judgement
+    if completion:
+        yield from _about(completion)
+    if isinstance(judgement, Rated | Chosen):
+        yield judgement.verdict
+    if not isinstance(judgement, Invalid) and judgement.cut:
+        yield f"{judgement.cut} characters not shown to the judge"
+
+
+def _about(completion: Completion) -> Iterator[str]:
+    if completion.finish_reason != "stop":
+        yield f"ended by {completion.finish_reason}"
+    if completion.tokens:
+        yield f"{completion.tokens} tokens"
+    if completion.mean_logprob is not None:
+        yield f"mean log-probability {completion.mean_logprob:.3f}"
+    if completion.reasoning:
+        yield f"reasoning {completion.reasoning}"
+    if completion.label is not None:
+        yield f"recorded label {completion.label}"
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    for item in items:
+        part.append(item)
+        if len(part) == CHUNK:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _joined(parts: Sequence[str]) -> Iterator[str]:
+    for number, part in enumerate(parts):
+        yield part if number == 0 else f",{part}"

@@ -1,0 +1,133 @@
+"""Over-refusal against under-refusal: where a candidate stands, and where it came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import clean
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.rows import ending
+from refusal_checks.results.summary import METRIC, Balance, RunSummary
+
+_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Ends that an axis may have."""
+
+LABEL = 28
+"""Most characters of a name beside a point."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run or its baseline.
+
+    Attributes:
+        over, under: shares; the baseline's have no interval, as only the change's is known.
+    """
+
+    name: str
+    over: Estimate
+    under: Estimate
+    is_baseline: bool = False
+
+    @property
+    def label(self) -> str:
+        """A short name, to stand beside it."""
+        return "baseline" if self.is_baseline else ending(clean(self.name), LABEL)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points on two axes from 0 to the same end.
+
+    Attributes:
+        top: the end of both axes, a share.
+    """
+
+    points: Sequence[Point]
+    top: float
+
+    @property
+    def ticks(self) -> Sequence[float]:
+        """Shares to mark on the axes."""
+        return [self.top * part / 4 for part in range(5)]
+
+    @property
+    def moves(self) -> Sequence[tuple[Point, Point]]:
+        """Each baseline with the run after it."""
+        return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
+
+    def x(self, share: float) -> float:
+        """Where a share lies on the horizontal axis, from 0 to 250."""
+        return round(250 * min(1.0, share / self.top), 2)
+
+    def y(self, share: float) -> float:
+        """Where a share lies on the vertical axis, from 0 up to -170."""
+        return round(-170 * min(1.0, share / self.top), 2)
+
+
+def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> Scatter | None:
+    """The plot of some runs, by candidate; None where none has both rates.
+
+    Args:
+        baselines: whether to show where each run came from.
+    """
+    points = [
+        point
+        for name, summary in named
+        for point in _points(name, summary)
+        if baselines or not point.is_baseline
+    ]
+    if not points:
+        return None
+    most = max(max(point.over.upper, point.under.upper) for point in points)
+    return Scatter(points, next(end for end in _STEPS if end >= min(1.0, most)))
+
+
+def _points(name: str, summary: RunSummary) -> Iterator[Point]:
+    if summary.balance is None:
+        return
+    earlier = _baseline(summary, summary.balance)
+    if earlier:
+        yield earlier
+    yield Point(name, summary.balance.over_refusal, summary.balance.under_refusal)
+
+
+def _baseline(summary: RunSummary, now: Balance) -> Point | None:
+    """The baseline's rates over the prompts that were compared; None unless every benchmark that
+    is in the run's own rates was."""
+    rates: dict[str, list[tuple[float, int]]] = {}
+    names = set()
+    for name, benchmark in summary.benchmarks.items():
+        if METRIC not in benchmark.figures or benchmark.kind not in (Kind.SAFETY, Kind.SANITY):
+            continue
+        found = _earlier_rate(summary, name)
+        if found is None:
+            return None
+        rate, n, candidate = found
+        rates.setdefault(benchmark.kind, []).append((rate, n))
+        names.add(candidate)
+    under = 1 - _pooled(rates[Kind.SAFETY])
+    over = _pooled(rates[Kind.SANITY])
+    return Point(
+        f"baseline {', '.join(sorted(names))}",
+        Estimate(over, over, over, now.over_refusal.n),
+        Estimate(under, under, under, now.under_refusal.n),
+        True,
+    )
+
+
+def _earlier_rate(summary: RunSummary, benchmark: str) -> tuple[float, int, str] | None:
+    for verdict in summary.verdicts.values():
+        gate, compared = verdict.gate, verdict.comparison
+        if compared and (gate.benchmark, gate.metric, gate.group) == (benchmark, METRIC, None):
+            rate = summary.benchmarks[benchmark].figures[METRIC].value - compared.change.value
+            return min(1.0, max(0.0, rate)), compared.change.n, compared.candidate
+    return None
+
+
+def _pooled(rates: Sequence[tuple[float, int]]) -> float:
+    return math.fsum(rate * n for rate, n in rates) / sum(n for _, n in rates)

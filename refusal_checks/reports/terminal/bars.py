@@ -1,0 +1,167 @@
+"""How far a run has come: in a line of words for logs, as bars for terminals."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from refusal_checks.results.progress import Count, Progress
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WINDOW = 60.0
+"""Seconds over which speed is measured: what the store held is done at once, and soon forgotten."""
+
+NAMED = 3
+"""Most benchmarks that a line names."""
+
+BAR = 24
+"""Columns of a bar."""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    at: float
+    answers: int
+    prompts: int
+    tokens: int
+
+
+class Pace:
+    """How fast answers are judged, and how long the rest takes at that speed."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+
+    def see(self, progress: Progress, now: float) -> None:
+        """Take in how far a run has come.
+
+        Args:
+            now: seconds of a clock that never goes back.
+        """
+        counts = list(progress.benchmarks.values())
+        answers = sum(count.answers for count in counts)
+        prompts = sum(count.judged for count in counts)
+        if self._samples and answers < self._samples[-1].answers:
+            self._samples.clear()  # another plan began: of repeats, or of the next candidate
+        self._samples.append(_Sample(now, answers, prompts, progress.tokens()))
+        while now - self._samples[0].at > WINDOW:
+            self._samples.popleft()
+
+    @property
+    def answers(self) -> float | None:
+        """Judged answers a second; None while nothing is known of it."""
+        return self._rate(lambda sample: sample.answers)
+
+    @property
+    def tokens(self) -> float | None:
+        """Generated tokens a second; None while nothing is known of it."""
+        return self._rate(lambda sample: sample.tokens)
+
+    def _rate(self, count: Callable[[_Sample], int]) -> float | None:
+        if not self._samples:
+            return None
+        first, last = self._samples[0], self._samples[-1]
+        seconds = last.at - first.at
+        return (count(last) - count(first)) / seconds if seconds > 0 else None
+
+    def left(self, counts: Mapping[str, Count]) -> float | None:
+        """Seconds until all is judged; None while nothing is known of it."""
+        if not self._samples:
+            return None
+        first, last = self._samples[0], self._samples[-1]
+        done = last.prompts - first.prompts
+        rest = sum(count.planned - count.judged for count in counts.values() if not count.done)
+        return rest * (last.at - first.at) / done if done else None
+
+
+def is_active(progress: Progress) -> bool:
+    """Whether there is something to show."""
+    counts = progress.benchmarks.values()
+    return bool(progress.phase) or any(not count.done for count in counts)
+
+
+def line(title: str, progress: Progress, pace: Pace) -> str:
+    """One line.
+
+    Args:
+        title: of the run; empty where there is a single one.
+    """
+    counts = progress.benchmarks
+    going = {name: count for name, count in counts.items() if not count.done}
+    named = [f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()]
+    more = [f"{len(named) - NAMED} more benchmarks"] if len(named) > NAMED else []
+    parts = [progress.phase, ", ".join(named[:NAMED] + more), *_speed(counts, pace)]
+    text = "; ".join(filter(None, parts))
+    return f"{title}: {text}" if title else text
+
+
+def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
+    if counts and pace.answers is not None:
+        yield f"{pace.answers:.0f} answers/s"
+    if pace.tokens:
+        yield f"{pace.tokens:,.0f} tokens/s"
+    left = pace.left(counts)
+    if left is not None:
+        yield f"about {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """A duration roughly, for example ``3 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def bars(
+    title: str, progress: Progress, pace: Pace, size: tuple[int, int], colour: bool
+) -> list[str]:
+    """Lines with a bar a benchmark, those that are going on before those that are done.
+
+    Args:
+        size: columns and rows of the terminal.
+        colour: whether it has any.
+    """
+    from rich.console import Console
+
+    width, height = size
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=max(width - 1, 10), no_color=not colour
+    )
+    with console.capture() as shown:
+        console.print(_grid(progress, max(1, min(height - 4, 12))), end="")
+        words = [title, progress.phase, *_speed(progress.benchmarks, pace)]
+        console.print("; ".join(filter(None, words)), no_wrap=True, overflow="ellipsis",
+                      highlight=False, markup=False, end="")  # fmt: skip
+    return [line for line in shown.get().split("\n") if line.strip()]
+
+
+def _grid(progress: Progress, most: int) -> RenderableType:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    for overflow in ("ellipsis", "crop", "ellipsis", "ellipsis"):
+        grid.add_column(no_wrap=True, overflow=overflow)
+    counts = sorted(progress.benchmarks.items(), key=lambda found: found[1].done)
+    for name, count in counts[:most]:
+        grid.add_row(*_row(name, count))
+    if len(counts) > most:
+        grid.add_row(f"and {len(counts) - most} more")
+    return grid
+
+
+def _row(name: str, count: Count) -> Iterator[RenderableType]:
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    yield Text(name)
+    yield ProgressBar(total=max(count.planned, 1), completed=count.judged, width=BAR)
+    done = "done" if count.done else f"{count.answered} answered"
+    yield Text(f"{count.judged}/{count.planned} judged, {done}")
+    yield Text(f"{count.invalid} invalid" if count.invalid else "")

@@ -1,0 +1,43 @@
+"""The answers on which several judges disagree, one JSON object a line, for people to look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.records import Record
+from refusal_checks.core.votes import is_disputed, reason, word
+
+FILE = "disagreements.jsonl"
+"""The file's name in a run's folder."""
+
+
+def append(folder: Path, benchmark: str, records: Sequence[Record]) -> None:
+    """Add a benchmark's disputed answers to the run's list."""
+    rows = [_row(benchmark, record) for record in records if is_disputed(record.votes)]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with (folder / FILE).open("ab") as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _row(benchmark: str, record: Record) -> dict[str, Any]:
+    """What is needed to settle one; texts are untrusted, and as they came."""
+    votes = [
+        {
+            "judge": vote.judge,
+            "verdict": word(vote.judgement),
+            "rationale": reason(vote.judgement),
+        }
+        for vote in record.votes
+    ]
+    return {
+        "benchmark": benchmark,
+        "prompt_id": record.prompt.id,
+        "sample": record.sample,
+        "verdict": word(record.judgement),
+        "votes": votes,
+        "prompt": record.prompt.transcript,
+        "answer": record.completion.text if record.completion else "",
+    }

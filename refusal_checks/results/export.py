@@ -1,0 +1,153 @@
+"""A run's records as one table, for people's own analyses: one row an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.records import Chosen, Graded, Invalid, Judgement, Rated, Record, storable
+from refusal_checks.core.votes import word
+from refusal_checks.results.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import datasets
+
+Row = dict[str, Any]
+
+_COLUMNS = {
+    "large_string": """
+        benchmark prompt_id reference answer finish_reason reasoning recorded_label kind verdict
+        label category option rationale invalid_reason invalid_detail
+    """,
+    "float64": "mean_logprob moral rating score",
+    "int64": "sample tokens degree cut",
+    "bool": "correct",
+}
+"""Columns of one value each, by their type."""
+
+
+def rows(run: RunFolder) -> Iterator[Row]:
+    """All of a run's answers, benchmark by benchmark; what an answer has nothing of is None.
+
+    Raises:
+        DataError: the run's folder is damaged.
+    """
+    for benchmark in run.benchmarks:
+        for record in run.records(benchmark):
+            yield {"benchmark": benchmark, **_row(record)}
+
+
+def write(run: RunFolder, path: Path) -> int:
+    """Write the table; the number of its rows.
+
+    Args:
+        path: ends in .jsonl or .parquet.
+
+    Raises:
+        DataError: the path has another ending or cannot be written; the run has no records.
+    """
+    import datasets  # seconds of imports that no other command need wait for
+
+    writers: Mapping[str, Callable[[datasets.Dataset], object]] = {
+        ".jsonl": lambda table: table.to_json(path, double_precision=15, force_ascii=False),
+        ".parquet": lambda table: table.to_parquet(path),
+    }
+    if path.suffix not in writers:
+        raise DataError(f"{path}: name a file that ends in {' or '.join(writers)}")
+    if next(rows(run), None) is None:
+        raise DataError(f"{run.path}: this run completed no benchmark, so it has no records")
+    datasets.disable_progress_bars()
+    with TemporaryDirectory() as cache:  # rows go through a file there, not through memory
+        table = _table(run, cache)
+        try:
+            writers[path.suffix](table)
+        except OSError as fault:
+            raise DataError(f"{path}: cannot be written: {fault.strerror or fault}") from None
+        return len(table)
+
+
+def _table(run: RunFolder, cache: str) -> datasets.Dataset:
+    from datasets import Dataset
+    from datasets.exceptions import DatasetGenerationError
+
+    try:
+        return Dataset.from_generator(
+            rows, gen_kwargs={"run": run}, features=_features(), cache_dir=cache
+        )
+    except DatasetGenerationError as fault:
+        if isinstance(fault.__cause__, DataError):
+            raise fault.__cause__ from None
+        raise DataError(f"{run.path}: cannot be exported: {fault.__cause__ or fault}") from None
+
+
+def _features() -> Any:
+    from datasets import Features, List, Value
+
+    text = Value("large_string")
+    plain = {name: Value(type) for type, names in _COLUMNS.items() for name in names.split()}
+    return Features(
+        {
+            **plain,
+            "groups": List({"kind": text, "group": text}),
+            "messages": List({"role": text, "content": text}),
+            "votes": List({"judge": text, "kind": text, "verdict": text, "rationale": text}),
+        }
+    )
+
+
+def _row(record: Record) -> Row:
+    prompt, answer = record.prompt, record.completion
+    return {
+        "prompt_id": prompt.id,
+        "groups": [{"kind": kind, "group": group} for kind, group in prompt.groups.items()],
+        "messages": [asdict(turn) for turn in prompt.messages],
+        "reference": prompt.reference,
+        "sample": record.sample,
+        "answer": answer and answer.text,
+        "finish_reason": answer and answer.finish_reason,
+        "tokens": answer and answer.tokens,
+        "mean_logprob": answer and answer.mean_logprob,
+        "reasoning": answer and answer.reasoning,
+        "recorded_label": answer and answer.label,
+        **_judged(record.judgement),
+        "votes": [
+            {
+                "judge": vote.judge,
+                "kind": vote.judgement.kind,
+                "verdict": word(vote.judgement),
+                "rationale": _rationale(vote.judgement),
+            }
+            for vote in record.votes
+        ],
+    }
+
+
+def _judged(found: Judgement) -> Row:
+    """A judgement, whatever its kind."""
+    graded = found if isinstance(found, Graded) else None
+    rated = found if isinstance(found, Rated) else None
+    chosen = found if isinstance(found, Chosen) else None
+    return {
+        "kind": found.kind,
+        "verdict": word(found),
+        "label": getattr(found, "label", None),
+        "category": getattr(found, "category", None),
+        "degree": graded and graded.degree,
+        "moral": rated and rated.moral,
+        "rating": rated and rated.rating,
+        "score": rated and rated.score,
+        "option": chosen and chosen.option,
+        "correct": chosen and chosen.correct,
+        "rationale": _rationale(found),
+        "cut": getattr(found, "cut", None),
+        "invalid_reason": str(found.reason) if isinstance(found, Invalid) else None,
+        "invalid_detail": storable(found.detail) if isinstance(found, Invalid) else None,
+    }
+
+
+def _rationale(found: Judgement) -> str | None:
+    return None if isinstance(found, Invalid) else found.rationale

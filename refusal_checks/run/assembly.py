@@ -1,0 +1,267 @@
+"""From options to parts that work together: prompts, candidate, judge and engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from refusal_checks import judges
+from refusal_checks.benchmarks import Benchmark, answer_key, mirror
+from refusal_checks.benchmarks.subset import stratified
+from refusal_checks.core.errors import ModelError, UserError, require_known
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.engines.base import Servers
+from refusal_checks.gates.gate import Gate
+from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
+from refusal_checks.judges.trust import canary
+from refusal_checks.metrics.judging import disagreement_rate
+from refusal_checks.models import replay
+from refusal_checks.models.candidates import (
+    Candidate,
+    OptionScorer,
+    ReplayCandidate,
+    ServedCandidate,
+)
+from refusal_checks.models.identity import model_identity
+from refusal_checks.models.spec import Attached, Replay, Rule
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.models import NamedJudge
+from refusal_checks.run.plan import Judges, Plan
+
+
+class Parts(NamedTuple):
+    """What a run is made of; nothing is started yet.
+
+    Attributes:
+        repeats: the same judges with other seeds, for each time more than once that they judge.
+    """
+
+    plan: Plan
+    candidate: Candidate
+    judges: Judges
+    engines: Servers
+    repeats: tuple[Judges, ...] = ()
+
+
+def assemble(
+    options: Options,
+    gates: Sequence[Gate],
+    engines: Servers,
+    say: Callable[[str], None],
+    note: Callable[[str], None],
+) -> Parts:
+    """Load and check everything that a run needs.
+
+    Args:
+        gates: the selected gates.
+        engines: the models' servers.
+        say: shows one line to the user.
+        note: takes one line that the user must know of how the verdicts came about.
+
+    Raises:
+        UserError: data, recorded answers, models or endpoints are not what was asked for.
+    """
+    whole = _load(options, gates)
+    _require_groups(gates, whole)
+    plan = _limited(options, gates, whole)
+    candidate = _candidate(options, plan, engines, say, note)
+    judges = _judges(options, plan, engines, note)
+    _require_several(gates, judges)
+    repeats = tuple(
+        _judges(_reseeded(options, number), plan, engines, note)
+        for number in range(1, options.trust.repeats)
+    )
+    return Parts(plan, candidate, judges, engines, repeats)
+
+
+_STRIDE = 1000
+"""Between the seeds of repeated verdicts: judges that are asked again count up by one."""
+
+
+def _reseeded(options: Options, number: int) -> Options:
+    """The options with another seed of the judges."""
+    sampling = options.judge_sampling
+    seed = (sampling.seed + number * _STRIDE) % 2**31
+    return replace(options, judge_sampling=sampling.model_copy(update={"seed": seed}))
+
+
+def _load(options: Options, gates: Sequence[Gate]) -> Plan:
+    names = dict.fromkeys(gate.benchmark for gate in gates)
+    return {name: _prompts(options, options.benchmarks[name]) for name in names}
+
+
+def _prompts(options: Options, benchmark: Benchmark) -> tuple[Prompt, ...]:
+    prompts = mirror.load(benchmark, options.mirror)
+    return answer_key.mark(prompts, benchmark, options.multiple_choice)
+
+
+def _require_groups(gates: Sequence[Gate], plan: Plan) -> None:
+    for gate in gates:
+        if gate.group_kind is None:
+            continue
+        prompts = plan[gate.benchmark]
+        where = f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]"
+        kinds = {kind for prompt in prompts for kind in prompt.groups}
+        require_known(gate.group_kind, kinds, where, "kind of group")
+        groups = {prompt.groups.get(gate.group_kind, "") for prompt in prompts} - {""}
+        require_known(str(gate.group), groups, where, gate.group_kind)
+
+
+def _limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
+    limits = {name: options.benchmarks[name].limit for name in whole}
+    plan = {name: stratified(prompts, limits[name]) for name, prompts in whole.items()}
+    for gate in gates:
+        kind, group = gate.group_kind, gate.group
+        if kind and all(prompt.groups.get(kind) != group for prompt in plan[gate.benchmark]):
+            raise UserError(
+                f"{gate.source}: [{gate.benchmark}.{kind}.{group}]: a limit of "
+                f"{limits[gate.benchmark]} prompts leaves none of this group; raise it, or "
+                "deselect the gate"
+            )
+    return plan
+
+
+def _candidate(
+    options: Options,
+    plan: Plan,
+    engines: Servers,
+    say: Callable[[str], None],
+    note: Callable[[str], None],
+) -> Candidate:
+    model = options.candidate
+    if not isinstance(model, Replay):
+        client = engines.connect(model, "--candidate", options.number)
+        identity = model_identity(model, client.model)
+        served = ServedCandidate(model.name, client, options.sampling, identity)
+        for line in served.remarks:
+            note(f"candidate {model.name}: {line}")
+        by_text = options.multiple_choice.scoring == "text"
+        return served if by_text else OptionScorer(served, client, identity)
+    _require_text_scoring(options, plan)
+    recording = replay.read(model.path, options.replay_columns)
+    for name, prompts in plan.items():
+        recording.require(name, prompts)
+        for id in recording.reworded(prompts):
+            say(f"{model.path}: {name} prompt {id} is worded differently there")
+    return ReplayCandidate(model.name, recording)
+
+
+def _require_text_scoring(options: Options, plan: Plan) -> None:
+    """Recorded answers have no probabilities of what was not answered."""
+    asked = any(prompt.options for prompts in plan.values() for prompt in prompts)
+    if asked and options.multiple_choice.scoring == "logprob":
+        raise ModelError(
+            "--mcq-scoring logprob needs a model that runs, and recorded answers are none: "
+            "use --mcq-scoring text"
+        )
+
+
+Way = tuple[str, int | None]
+"""How something is judged: the module of ``judges``, and the most characters of an answer that are
+shown (None leaves the run's setting)."""
+
+
+def _judges(options: Options, plan: Plan, engines: Servers, note: Callable[[str], None]) -> Judges:
+    """The judges of each benchmark, and under the canary's name those that it is put to."""
+    known = options.benchmarks
+    ways: dict[str, Way] = {
+        name: (known[name].judge, known[name].max_answer_chars) for name in plan
+    }
+    if options.trust.floors and ("refusal" in {kind for kind, _ in ways.values()} or not plan):
+        ways[canary.NAME] = ("refusal", None)
+    return judge_panels(options, ways, engines, note)
+
+
+def judge_panels(
+    options: Options, ways: Mapping[str, Way], engines: Servers, note: Callable[[str], None]
+) -> Judges:
+    """The judges that ``--judge`` names, by what they judge; what is judged one way shares them.
+
+    Args:
+        note: see ``assemble``.
+
+    Raises:
+        ModelError: a judge, or its prompt, cannot be used.
+    """
+    setups = [
+        _judge_setup(options, judge, number, engines, note)
+        for number, judge in enumerate(options.judges, 1)
+    ]
+    panels = {
+        (kind, chars): _panel(options, kind, [setup and setup.showing(chars) for setup in setups])
+        for kind, chars in dict.fromkeys(ways.values())
+    }
+    return {name: panels[way] for name, way in ways.items()}
+
+
+def _panel(options: Options, kind: str, setups: Sequence[JudgeSetup | None]) -> tuple[Judge, ...]:
+    """The judges of one kind, in the order in which they were named.
+
+    Rules, which have no setup, are judges of refusal; elsewhere the models judge alone. A judge
+    that needs no model is the same for all of them, and there once.
+    """
+    if kind == "refusal":
+        found = [
+            judges.build(kind, setup) if setup else _rule(options, judge.name)
+            for judge, setup in zip(options.judges, setups, strict=True)
+        ]
+    else:
+        found = [judges.build(kind, setup) for setup in filter(None, setups)]
+    by_name = {judge.name: judge for judge in found or [judges.build(kind, None)]}
+    panel = tuple(by_name.values())
+    _require_different(panel)
+    return panel
+
+
+def _require_different(panel: Sequence[Judge]) -> None:
+    """One model can have two names, for example its Hugging Face id and its folder."""
+    seen: dict[str, str] = {}
+    for judge in panel:
+        if judge.identity is not None:
+            other = seen.setdefault(judge.identity, judge.name)
+            if other != judge.name:
+                raise ModelError(
+                    f"--judge {judge.name}: the same judge as {other}, so its vote would count "
+                    "double; give each its own --judge-template-kwargs or --judge-template"
+                )
+
+
+def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
+    for gate in gates:
+        if gate.metric == disagreement_rate.name and len(judges[gate.benchmark]) == 1:
+            raise UserError(
+                f"{gate.source}: [{gate.benchmark}] {gate.metric} needs several judges: give "
+                "--judge more than once"
+            )
+
+
+def _judge_setup(
+    options: Options,
+    judge: NamedJudge,
+    number: int,
+    engines: Servers,
+    note: Callable[[str], None],
+) -> JudgeSetup | None:
+    model = judge.model
+    if isinstance(model, Rule):
+        return None
+    client = engines.connect(model, "--judge", number)
+    return JudgeSetup(
+        name=judge.name,
+        client=client,
+        model_identity=model_identity(model, client.model),
+        sampling=options.judge_sampling,
+        template=judge.template,
+        running=engines.are_live and isinstance(model, Attached),
+        note=lambda line: note(f"judge {judge.name}: {line}"),
+    )
+
+
+def _rule(options: Options, name: str) -> Judge:
+    if name == "keyword":
+        return KeywordJudge()
+    if not isinstance(options.candidate, Replay):
+        raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
+    return LabelsJudge()

@@ -1,0 +1,147 @@
+"""One round of batches: results are stored, and what is still missing is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from itertools import chain
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Invalid, Judgement, Record
+from refusal_checks.core.store import Store
+from refusal_checks.engines.batch import jsonl
+from refusal_checks.engines.batch.inbox import Results
+from refusal_checks.engines.batch.report import Report
+from refusal_checks.engines.batch.stand_in import BatchModels
+from refusal_checks.engines.batch.transport import USED
+from refusal_checks.gates.gate import Gate
+from refusal_checks.judges.base import Judge
+from refusal_checks.judges.trust import canary
+from refusal_checks.models.candidates import Candidate
+from refusal_checks.run.assembly import Parts, assemble
+from refusal_checks.run.concurrency import prompts_at_once
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.options.batch import BatchFiles
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.plan import Judges, Plan
+
+SLICE = 2000
+"""Prompts that are evaluated together, so that no more than their answers are in memory."""
+
+
+class _Watched:
+    """A judge whose results stay where they make no verdict."""
+
+    def __init__(self, judge: Judge, results: Results) -> None:
+        self.name = judge.name
+        self.identity = judge.identity
+        self.prompt_hash = judge.prompt_hash
+        self._judge = judge
+        self._results = results
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        """See ``Judge.judge``."""
+        used: list[str] = []
+        USED.set(used)
+        found = await self._judge.judge(prompt, completion)
+        if isinstance(found, Invalid):
+            self._results.keep(used)
+        return found
+
+
+class Round:
+    """Evaluates as a run does, with batch files in the place of engines.
+
+    Args:
+        runs: the options and the selected gates of each; all have one store.
+        say: shows one line to the user.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[tuple[Options, Sequence[Gate]]],
+        batch: BatchFiles,
+        say: Callable[[str], None],
+    ) -> None:
+        self._runs = runs
+        self._store = runs[0][0].store
+        self._batch = batch
+        self._say = say
+        self._notes: dict[str, None] = {}
+
+    def run(self) -> Report:
+        """Take in what came back, and write what is missing.
+
+        Raises:
+            UserError: data, models or files are not what was asked for.
+            StoreError: the store, or the results beside it, cannot be used.
+        """
+        models = BatchModels(self._store, self._batch.export)
+        try:
+            return self._run(models)
+        finally:
+            models.close()
+
+    def _run(self, models: BatchModels) -> Report:
+        parts = [
+            (options, assemble(options, gates, models, self._say, self._note))
+            for options, gates in self._runs
+        ]
+        lines = chain.from_iterable(map(jsonl.results, self._batch.results))
+        reading = models.results.take(lines)
+        with Store(self._store) as store:
+            asyncio.run(self._evaluate(parts, models, store))
+        if models.asked_for_tokens:
+            self._note(
+                "label probabilities come from the 20 most probable tokens: no batch has /tokenize"
+            )
+        written = models.publish()
+        left = models.results.clear()
+        return Report(reading, left, models.unfit, models.waiting, written, tuple(self._notes))
+
+    def _note(self, line: str) -> None:
+        self._notes[line] = None
+
+    async def _evaluate(
+        self, parts: Iterable[tuple[Options, Parts]], models: BatchModels, store: Store
+    ) -> None:
+        async with AsyncExitStack() as stack:
+            for client in models.clients:
+                await stack.enter_async_context(client)
+            for options, each in parts:
+                for plan, candidate, judges in _works(each):
+                    watched = _watched(judges, models.results)
+                    for part in _slices(plan):
+                        await Evaluation(
+                            part,
+                            candidate,
+                            watched,
+                            store,
+                            in_flight=prompts_at_once(options),
+                            finished=_ignore,
+                        ).run()
+
+
+def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
+    """What a run evaluates: the judge's own check, then the prompts."""
+    if canary.NAME in parts.judges:
+        yield {canary.NAME: canary.plan()}, canary.candidate(), parts.judges
+    for judges in (*parts.repeats, parts.judges):
+        yield parts.plan, parts.candidate, judges
+
+
+def _watched(judges: Judges, results: Results) -> Judges:
+    return {
+        name: tuple(_Watched(judge, results) for judge in panel) for name, panel in judges.items()
+    }
+
+
+def _slices(plan: Plan) -> Iterator[Plan]:
+    for name, prompts in plan.items():
+        for first in range(0, len(prompts), SLICE):
+            yield {name: prompts[first : first + SLICE]}
+
+
+def _ignore(benchmark: str, records: Iterable[Record]) -> None:
+    """Nothing is decided."""

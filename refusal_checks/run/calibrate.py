@@ -1,0 +1,156 @@
+"""Judges against human labels: what each said of which answer, and the figures that gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from refusal_checks.core.database import MEMORY
+from refusal_checks.core.records import Judgement, Record
+from refusal_checks.core.store import Store
+from refusal_checks.engines.pool import Engines
+from refusal_checks.judges.trust import label_files
+from refusal_checks.judges.trust.calibration import joined
+from refusal_checks.judges.trust.label_files import LabelFile, Partial
+from refusal_checks.judges.trust.measured import Judged, Measured, Scale, _human, _judged
+from refusal_checks.models.candidates import Candidate, ReplayCandidate
+from refusal_checks.models.replay import Recording
+from refusal_checks.run.assembly import judge_panels
+from refusal_checks.run.concurrency import prompts_at_once
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.judge_check import identify
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.plan import Judges, Plan, pending
+
+
+def judged(
+    files: Sequence[LabelFile],
+    options: Options,
+    scale: Scale,
+    partial: Partial,
+    folder: Path,
+    say: Callable[[str], None],
+) -> list[Measured]:
+    """The judges that the options name, each by itself and, where they are several, together.
+
+    Args:
+        folder: where engines write their logs.
+
+    Raises:
+        UserError: a judge cannot be used, or a human label is unknown.
+        EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
+    """
+    known = label_files.classes(partial)
+    for file in files:
+        for answer in file.answers:
+            _human(file, answer, scale, known)
+    plan = {
+        file.candidate: [answer.as_prompt(file.candidate) for answer in file.answers]
+        for file in files
+    }
+    judging = Judging(options, scale, plan, _candidate(files), folder, say)
+    found = judging.run()
+    judges = next(iter(judging.judges.values()))
+
+    def of(vote: Callable[[Record], Judgement]) -> tuple[Judged, ...]:
+        return tuple(
+            _judged(file, answer, _human(file, answer, scale, known), vote(record))
+            for file in files
+            for answer, record in zip(file.answers, found[file.candidate], strict=True)
+        )
+
+    parts = [identify(judge, options) for judge in judges]
+    each = [
+        Measured(part, of(lambda record, name=part.name: _vote(record, name)))  # type: ignore[misc]
+        for part in parts
+    ]
+    if len(parts) == 1:
+        return each
+    return [*each, Measured(joined(parts), of(lambda record: record.judgement))]
+
+
+def _candidate(files: Iterable[LabelFile]) -> ReplayCandidate:
+    answers = {
+        answer.as_prompt(file.candidate).id: (answer.completion,)
+        for file in files
+        for answer in file.answers
+    }
+    return ReplayCandidate("recorded answers", Recording(Path(), answers, {}, {}))
+
+
+def _vote(record: Record, judge: str) -> Judgement:
+    """What one judge said; the only one's vote is the judgement."""
+    votes = {vote.judge: vote.judgement for vote in record.votes}
+    return votes.get(judge, record.judgement)
+
+
+class Judging:
+    """The run's judges over one plan of recorded answers.
+
+    Args:
+        kind: the way of judging, a module of ``judges``.
+        candidate: gives the recorded answers.
+        folder: where engines write their logs.
+        say: shows one line to the user.
+
+    Raises:
+        ModelError: a judge, or its prompt, cannot be used; nothing has been started then.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        kind: str,
+        plan: Plan,
+        candidate: Candidate,
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._options = options
+        self._plan = plan
+        self._candidate = candidate
+        self._say = say
+        self._engines = Engines(options, folder)
+        self.judges: Judges = judge_panels(
+            options, dict.fromkeys(plan, (kind, None)), self._engines, say
+        )
+
+    def run(self) -> dict[str, Sequence[Record]]:
+        """The records by the plan's names, in the plan's order.
+
+        Raises:
+            EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
+        """
+        options = self._options
+        found: dict[str, Sequence[Record]] = {}
+        with Store(MEMORY if options.fresh else options.store) as store:
+            if store.warning:
+                self._say(store.warning)
+            todo = pending(self._plan, self._candidate, self.judges, store)
+            asked = [judge.model for judge in options.judges if judge.name in todo.judges]
+            self._say(f"{todo.verdicts} verdicts to ask for at most")
+            try:
+                self._engines.place(asked)
+                self._engines.start(self._say)
+                asyncio.run(self._evaluate(store, found))
+            finally:
+                self._engines.stop()
+        return {name: found[name] for name in self._plan}
+
+    async def _evaluate(self, store: Store, found: dict[str, Sequence[Record]]) -> None:
+        def evaluation() -> Coroutine[None, None, None]:
+            return Evaluation(
+                self._plan,
+                self._candidate,
+                self.judges,
+                store,
+                in_flight=prompts_at_once(self._options),
+                finished=found.__setitem__,
+            ).run()
+
+        async with AsyncExitStack() as stack:
+            for client in self._engines.clients:
+                await stack.enter_async_context(client)
+            await self._engines.guard(evaluation, self._say)

@@ -1,0 +1,150 @@
+"""Which earlier run figures are compared with, and whether they may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.errors import BaselineError, DataError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.store import Store
+from refusal_checks.gates import baseline
+from refusal_checks.gates.baseline import PromptScores, Scores
+from refusal_checks.gates.comparison import Earlier, Texts
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.models import replay
+from refusal_checks.models.identity import describe
+from refusal_checks.models.spec import Replay
+from refusal_checks.results import redact
+from refusal_checks.run.options.command_line import Options
+
+Manifest = Mapping[str, Any]
+
+
+def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
+    """What a benchmark's figures depend on besides the candidate, by name.
+
+    The seed is none of them: runs that differ by chance alone are what a comparison is for.
+    """
+    data = manifest["data"][benchmark]
+    return {
+        "judge": ", ".join(_judges(manifest, benchmark)),
+        "judge prompt": ", ".join(manifest["judge_prompts"][benchmark].values()),
+        "data": f"{data['prompts']} prompts, sha256 {data['sha256']}, revision {data['revision']}",
+        **_sampling("judge", manifest["judge_sampling"]),
+        **_candidate_sampling(manifest),
+    }
+
+
+def _candidate_sampling(manifest: Manifest) -> dict[str, str]:
+    if manifest["candidate"].startswith("replay:"):
+        return {"sampling": "recorded answers"}
+    return _sampling("sampling", manifest["sampling"])
+
+
+def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """One condition for each setting; the user's own system prompt is named, not published."""
+    known = {name: value for name, value in settings.items() if value not in (None, "", (), [])}
+    if "system_prompt" in known:
+        known["system_prompt"] = redact.text(known["system_prompt"])
+    return {f"{what} {name}": _json(value) for name, value in known.items() if name != "seed"}
+
+
+def _judges(manifest: Manifest, benchmark: str) -> list[str]:
+    """The benchmark's judges; one that needs no model goes by its name alone."""
+    models = manifest["models"]["judges"]
+    return [
+        _judge(models[name]) if name in models else name
+        for name in manifest["judge_prompts"][benchmark]
+    ]
+
+
+def _judge(described: Mapping[str, Any]) -> str:
+    """A judge by its model and how it is asked; where a server runs does not matter."""
+    version = str(described["version"])
+    url, _, name = version.partition("#")
+    known = name if url.startswith("http") and name else version
+    named = ("template_kwargs", "reasoning_end", "adapter")
+    settings = {key: described[key] for key in named if described.get(key)}
+    return f"{known} {_json(settings)}" if settings else known
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def scores(
+    manifest: Manifest,
+    benchmark: Benchmark,
+    figures: Mapping[str, Estimate],
+    prompts: Mapping[str, PromptScores],
+) -> Scores:
+    """A benchmark of this run as what later runs are compared with."""
+    return Scores(
+        benchmark=benchmark.name,
+        kind=benchmark.kind,
+        candidate=manifest["candidate"],
+        version=str(manifest["models"]["candidate"]["version"]),
+        started=manifest["started"],
+        conditions=conditions(manifest, benchmark.name),
+        figures=figures,
+        prompts=prompts,
+    )
+
+
+def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlier]:
+    """The earlier run of each benchmark that it has; empty without ``--baseline``.
+
+    Raises:
+        BaselineError: it cannot be read, or is not comparable and that is not overridden.
+    """
+    if options.baseline is None:
+        return {}
+    known = baseline.load(options.baseline)
+    found = {name: known[name] for name in manifest["data"] if name in known}
+    differences = {
+        name: tuple(baseline.differences(scores, conditions(manifest, name)))
+        for name, scores in found.items()
+    }
+    named = [f"{name}: {what}" for name, list in differences.items() for what in list]
+    if named and not options.allow_incomparable:
+        raise BaselineError(
+            f"--baseline {options.baseline}: not comparable with this run:\n  "
+            + "\n  ".join(named)
+            + "\nrun both alike, accept a new baseline, or compare all the same with "
+            "--allow-incomparable"
+        )
+    return {
+        name: Earlier(scores, differences[name], _texts(scores, options, store))
+        for name, scores in found.items()
+    }
+
+
+def _texts(scores: Scores, options: Options, store: Store) -> Texts:
+    """Looks earlier answers up: in the recording that they came from, or else in the store."""
+    recording = _recording(scores, options)
+
+    def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
+        if recording is None:
+            return {key: found.text for key, found in store.completions(keys).items()}
+        answers = enumerate(recording.answers(prompt))
+        return {f"{prompt.id}-{sample}": answer.text for sample, answer in answers}
+
+    return look_up
+
+
+def _recording(scores: Scores, options: Options) -> replay.Recording | None:
+    """The recording of the earlier run, if it is still there and still the same."""
+    kind, _, name = scores.candidate.partition(":")
+    path = Path(name).expanduser()
+    if kind != "replay" or not path.is_file():
+        return None
+    if describe(Replay(scores.candidate, path))["version"] != scores.version:
+        return None
+    try:
+        return replay.read(path, options.replay_columns)
+    except DataError:
+        return None

@@ -1,0 +1,271 @@
+"""What a gate run will need of this machine, looked at before it is started."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from refusal_checks.benchmarks import Benchmark, catalogue, discover
+from refusal_checks.benchmarks.mirror import public
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE, mirror_folder
+from refusal_checks.core.errors import DataError, ModelError, StoreError, UserError
+from refusal_checks.core.store import Store
+from refusal_checks.core.text import clean
+from refusal_checks.engines import vllm
+from refusal_checks.engines.placement import devices
+from refusal_checks.gates import threshold_files
+from refusal_checks.models import spec
+from refusal_checks.models.client import attaching
+from refusal_checks.models.client.attaching import api_key
+from refusal_checks.models.identity import cached_commit
+from refusal_checks.models.spec import Attached, Served
+
+GIB = 2**30
+
+LEAST_MEMORY = 4.0
+"""GiB of memory under which vLLM hardly starts: its processes take 2 without any model."""
+
+LEAST_DISK = 20.0
+"""GiB of disk under which a model of a few billion parameters does not fit."""
+
+IMPORT_TIMEOUT = 300.0
+"""Seconds that importing vLLM may take: on a cold disk, a minute."""
+
+
+class Level(StrEnum):
+    """How well something is."""
+
+    OK = "OK"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        remedy: what to do; empty where nothing is to be done.
+    """
+
+    level: Level
+    what: str
+    said: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        said = "; ".join(filter(None, (self.said, self.remedy)))
+        return f"{self.level:<4}  {self.what:<12}  {clean(said, 1000)}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run; each part may be left open.
+
+    Attributes:
+        store: the file of stored answers, which need not exist.
+        data: the mirror, as ``--data`` names it.
+    """
+
+    candidate: str | None
+    judges: Sequence[str]
+    threshold_files: Sequence[Path]
+    store: Path
+    data: str | None
+
+    @property
+    def named(self) -> list[tuple[str, int, str]]:
+        """Option, number among those of this option, and model, for each that is named."""
+        candidate = [("--candidate", 1, self.candidate)] if self.candidate else []
+        return [*candidate, *(("--judge", n, judge) for n, judge in enumerate(self.judges, 1))]
+
+
+def examine(plan: Plan) -> Iterator[Finding]:
+    """Look at everything, what costs nothing first."""
+    yield _python()
+    yield _memory()
+    yield from _disks(plan)
+    yield from _data(plan)
+    yield _store(plan.store)
+    yield _hugging_face()
+    needed = not plan.named
+    for option, number, name in plan.named:
+        model, finding = _model(option, number, name)
+        needed = needed or isinstance(model, Served)
+        yield finding
+    yield from _engine(needed)
+
+
+def _python() -> Finding:
+    return Finding(Level.OK, "python", f"{platform.python_version()} ({sys.executable})")
+
+
+def _memory() -> Finding:
+    free = devices.cpu().memory or 0.0
+    said = f"{free:.1f} GiB free"
+    if free < LEAST_MEMORY:
+        return Finding(Level.WARN, "memory", said, "an engine needs more; end other processes")
+    return Finding(Level.OK, "memory", said)
+
+
+def _disks(plan: Plan) -> Iterator[Finding]:
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    for what, path in (("disk: store", plan.store), ("disk: models", home)):
+        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        free = shutil.disk_usage(there).free / GIB
+        said = f"{free:.0f} GiB free at {there}"
+        if free < 1:
+            yield Finding(Level.FAIL, what, said, "free some space")
+        elif what == "disk: models" and free < LEAST_DISK:
+            yield Finding(Level.WARN, what, said, "weights may not fit; set HF_HOME to another")
+        else:
+            yield Finding(Level.OK, what, said)
+
+
+def _data(plan: Plan) -> Iterator[Finding]:
+    """Threshold files and the data that they need."""
+    finding, wanted = _thresholds(plan.threshold_files)
+    yield finding
+    yield _mirror(plan.data, wanted)
+
+
+def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | None]:
+    """What threshold files say, and the benchmarks that they need; None where nobody knows."""
+    if not files:
+        said = "none named, none in thresholds/default.toml"
+        return Finding(Level.WARN, "thresholds", said, "name the gates by --thresholds"), None
+    types = {name: found.verdicts for name, found in discover().items()}
+    try:
+        read = threshold_files.load(list(files), types)
+        known = catalogue(read.tables)
+    except UserError as fault:
+        return Finding(Level.FAIL, "thresholds", str(fault)), None
+    wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
+    said = f"{len(read.gates)} gates on {len(wanted)} benchmarks"
+    return Finding(Level.OK, "thresholds", said), list(wanted.values())
+
+
+def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:
+    """Whether a mirror has what is needed or, where nobody knows, all that there is."""
+    try:
+        folder = mirror_folder(named)
+    except DataError as fault:
+        return Finding(Level.FAIL, "data", str(fault), "name the folder of `data pull`")
+    wanted = public(discover().values() if needed is None else needed)
+    if folder is None:
+        said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
+        if wanted and _is_offline():
+            return Finding(Level.FAIL, "data", said, "HF_HUB_OFFLINE is set: name a mirror")
+        return Finding(Level.OK, "data", said)
+    missing = [found.name for found in wanted if not found.at(folder).is_in(folder)]
+    said = f"{folder}: {len(wanted) - len(missing)} of {len(wanted)} benchmarks"
+    if missing:
+        level = Level.WARN if needed is None else Level.FAIL
+        said += f"; missing: {', '.join(missing)}"
+        return Finding(level, "data", said, f"`refusal-checks data pull {folder}`")
+    return Finding(Level.OK, "data", said)
+
+
+def _store(path: Path) -> Finding:
+    if not path.is_file():
+        return Finding(Level.OK, "store", f"{path}: none yet")
+    try:
+        with Store(path) as store:
+            held, size, warning = store.contents(), store.size(), store.warning
+    except StoreError as fault:
+        return Finding(Level.FAIL, "store", str(fault))
+    said = f"{path}: {held.completions} answers, {held.judgements} verdicts, {size / 2**20:.1f} MiB"
+    return Finding(Level.WARN if warning else Level.OK, "store", said, warning)
+
+
+def _hugging_face() -> Finding:
+    from huggingface_hub import get_token
+
+    token = "a token" if get_token() else "no token: gated models cannot be fetched"
+    offline = "; offline: only what is cached" if _is_offline() else ""
+    return Finding(Level.OK, "hugging face", f"{token}{offline}")
+
+
+def _is_offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
+Model = spec.Candidate | spec.JudgeModel
+
+
+def _model(option: str, number: int, name: str) -> tuple[Model | None, Finding]:
+    """What a name means, None where it means nothing; a server that runs is asked."""
+    what = option.lstrip("-")
+    try:
+        parse = spec.parse_candidate if what == "candidate" else spec.parse_judge
+        model: Model = parse(name)
+        if not isinstance(model, Attached):
+            return model, _weights(model, what, name)
+        listed = attaching.models(model.url, api_key(option, number), option)
+        wanted = attaching.choose(model.url, model.model, listed, option)
+        if listed and wanted not in listed:
+            return model, Finding(Level.WARN, what, f"{model.url} does not list {wanted}")
+        return model, Finding(Level.OK, what, f"{model.url} has {wanted}")
+    except ModelError as fault:
+        return None, Finding(Level.FAIL, what, str(fault))
+
+
+def _weights(model: Model, what: str, said: str) -> Finding:
+    if not isinstance(model, Served) or Path(model.path).is_dir():
+        return Finding(Level.OK, what, said)
+    if "@" in cached_commit(model.path):
+        return Finding(Level.OK, what, f"{said}, cached")
+    if _is_offline():
+        remedy = "HF_HUB_OFFLINE is set: download it first, or name a folder"
+        return Finding(Level.FAIL, what, f"{said} is not in the cache", remedy)
+    return Finding(Level.OK, what, f"{said}, to be downloaded")
+
+
+def _engine(needed: bool) -> Iterator[Finding]:
+    """vLLM and its devices; without either only running servers and recordings can be gated."""
+    bad = Level.FAIL if needed else Level.WARN
+    found = _vllm(bad)
+    yield found
+    yield _devices(bad if found.level is Level.OK else Level.WARN)
+
+
+def _vllm(bad: Level) -> Finding:
+    try:
+        vllm.require_vllm()
+    except ModelError as fault:
+        return Finding(bad, "vLLM", str(fault))
+    script = "import vllm; print(vllm.__version__)"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(bad, "vLLM", f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return Finding(bad, "vLLM", f"cannot be imported: {last}", "install it again")
+    build = "CPU" if vllm.runs_on_cpu() else "GPU"
+    return Finding(Level.OK, "vLLM", f"{done.stdout.split()[-1]}, {build} build")
+
+
+def _devices(bad: Level) -> Finding:
+    if vllm.runs_on_cpu():
+        cores = len(devices.cpu().ids)
+        return Finding(Level.OK, "devices", f"{cores} CPU cores; large models need a GPU")
+    found = devices.gpus()
+    if found.kind != "gpu":
+        remedy = "see that nvidia-smi lists one, and CUDA_VISIBLE_DEVICES"
+        return Finding(bad, "devices", "no GPU", remedy)
+    said = f"GPU {', '.join(found.ids)}"
+    if found.memory:
+        said += f", {found.memory:.0f} GiB each at least"
+    if found.busy:
+        return Finding(Level.WARN, "devices", f"{said}; in use: {', '.join(found.busy)}")
+    return Finding(Level.OK, "devices", said)

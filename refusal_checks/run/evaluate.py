@@ -1,0 +1,312 @@
+"""The only orchestration: prompts -> answers -> judgements -> records, through the store.
+
+All prompts of all selected benchmarks stream through candidate and judge; an answer is judged as
+soon as it exists, and nothing waits for a batch or a benchmark to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from refusal_checks.core.errors import first_of
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import (
+    Completion,
+    Invalid,
+    Judgement,
+    Reason,
+    Record,
+    Valid,
+    Vote,
+    unusable,
+)
+from refusal_checks.core.store import Store
+from refusal_checks.core.votes import combine
+from refusal_checks.judges.base import Judge
+from refusal_checks.models.candidates import Answer, Candidate
+from refusal_checks.results.progress import Progress
+from refusal_checks.run.plan import Judges, Plan, verdict_key
+
+Result = TypeVar("Result")
+
+_FINAL = (Reason.EMPTY_ANSWER, Reason.UNCLOSED_REASONING)
+"""Faults of an answer that asking again would only repeat, since its seed is the same."""
+
+
+class Evaluation:
+    """Evaluates one plan.
+
+    Args:
+        in_flight: prompts that are being answered or judged at one time.
+        finished: called with a benchmark's name and all its records once they are complete.
+        enough: called with the answers to each prompt in the plan's order; says whether the
+            benchmark needs no further prompt. What is in flight then is still finished.
+        progress: counts what is done.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        candidate: Candidate,
+        judges: Judges,
+        store: Store,
+        *,
+        in_flight: int,
+        finished: Callable[[str, Sequence[Record]], None],
+        enough: Callable[[str, Sequence[Record]], bool] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._plan = plan
+        self._candidate = candidate
+        self._judges = judges
+        self._store = store
+        self._saver = Saver(store)
+        self._in_flight = in_flight
+        self._finished = finished
+        self._progress = progress or Progress()
+        self._progress.plan({name: len(prompts) for name, prompts in plan.items()})
+        self._looks = {name: _Looks(name, prompts, enough) for name, prompts in plan.items()}
+        self._records: dict[str, dict[str, list[Record]]] = {name: {} for name in plan}
+        self._answering: dict[Hashable, asyncio.Task[list[Answer]]] = {}
+        self._judging: dict[Hashable, asyncio.Task[Judgement]] = {}
+
+    async def run(self) -> None:
+        """Evaluate everything; the first exception that is no single answer's fault ends it."""
+        await self._all(self._work)
+
+    async def answer(self) -> None:
+        """Ask for all answers that are missing, and judge none."""
+        await self._all(self._ask)
+
+    async def _all(
+        self, work: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
+    ) -> None:
+        queue = ((name, prompt) for name, prompts in self._plan.items() for prompt in prompts)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._in_flight):
+                    group.create_task(work(queue))
+        except BaseExceptionGroup as faults:
+            raise first_of(faults) from None
+
+    async def _ask(self, queue: Iterator[tuple[str, Prompt]]) -> None:
+        for name, prompt in queue:
+            await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
+
+    async def _work(self, queue: Iterator[tuple[str, Prompt]]) -> None:
+        for name, prompt in queue:
+            done, looks = self._records[name], self._looks[name]
+            if not looks.start():
+                continue
+            answers: list[Answer] = await _despite_warnings(self._answers, prompt)
+            self._progress.answered(name)
+            done[prompt.id] = await _despite_warnings(self._judged, name, prompt, answers)
+            self._progress.judged(name, done[prompt.id])
+            if looks.complete(done):
+                self._progress.finished(name)
+                prompts = self._plan[name]
+                self._finished(name, [r for p in prompts if p.id in done for r in done[p.id]])
+
+    async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
+        judges = self._judges[name]
+        stored = self._stored_verdicts(judges, prompt, answers)
+        return await asyncio.gather(
+            *(self._record(judges, prompt, *found, stored) for found in enumerate(answers))
+        )
+
+    def _stored_verdicts(
+        self, judges: Sequence[Judge], prompt: Prompt, answers: Sequence[Answer]
+    ) -> Mapping[str, Valid]:
+        texts = {answer.text for answer in answers if isinstance(answer, Completion)}
+        asked = [judge for judge in judges if judge.identity is not None]
+        return self._store.judgements(
+            verdict_key(judge, prompt, text) for judge in asked for text in texts
+        )
+
+    async def _record(
+        self,
+        judges: Sequence[Judge],
+        prompt: Prompt,
+        sample: int,
+        answer: Answer,
+        stored: Mapping[str, Valid],
+    ) -> Record:
+        if isinstance(answer, Invalid):
+            return Record(prompt, sample, None, answer)
+        fault = self._unusable(answer)
+        if fault is not None:
+            return Record(prompt, sample, answer, fault)
+        found = await asyncio.gather(
+            *(self._verdict(judge, prompt, answer, stored) for judge in judges)
+        )
+        votes = tuple(Vote(judge.name, said) for judge, said in zip(judges, found, strict=True))
+        several = votes if len(votes) > 1 else ()
+        return Record(prompt, sample, answer, combine(votes), several)
+
+    async def _answers(self, prompt: Prompt) -> list[Answer]:
+        """The prompt's answers; equal prompts, of two benchmarks too, are answered once."""
+        keys = self._candidate.keys(prompt)
+        work = partial(self._answer, prompt, keys)
+        return await _once(self._answering, (prompt.messages, *keys), work)
+
+    async def _answer(self, prompt: Prompt, keys: Sequence[str]) -> list[Answer]:
+        answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._store))
+        for first, count in _runs(i for i, key in enumerate(keys) if key not in answers):
+            drawn = await self._candidate.answer(prompt, first, count)
+            found = dict(zip(keys[first : first + count], drawn, strict=True))
+            await self._saver.completions(self._final(found))
+            answers |= found
+        return [answers[key] for key in keys]
+
+    def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
+        """What is worth storing; an empty answer is, one that the server broke off is not."""
+        return {
+            key: answer
+            for key, answer in answers.items()
+            if isinstance(answer, Completion)
+            and ((fault := self._unusable(answer)) is None or fault.reason in _FINAL)
+        }
+
+    def _unusable(self, answer: Completion) -> Invalid | None:
+        return unusable(answer, self._candidate.max_tokens)
+
+    async def _verdict(
+        self, judge: Judge, prompt: Prompt, answer: Completion, stored: Mapping[str, Valid]
+    ) -> Judgement:
+        if judge.identity is None:
+            return await judge.judge(prompt, answer)
+        key = verdict_key(judge, prompt, answer.text)
+        if key in stored:
+            return stored[key]
+        work = partial(self._judge, key, judge, prompt, answer)
+        return await _once(self._judging, key, work)
+
+    async def _judge(self, key: str, judge: Judge, prompt: Prompt, answer: Completion) -> Judgement:
+        judgement = await judge.judge(prompt, answer)
+        if not isinstance(judgement, Invalid):
+            await self._saver.judgement(key, judgement)
+        return judgement
+
+
+class _Looks:
+    """How far a benchmark has come, and whether it needs to go on."""
+
+    def __init__(
+        self,
+        name: str,
+        prompts: Sequence[Prompt],
+        enough: Callable[[str, Sequence[Record]], bool] | None,
+    ) -> None:
+        self._name = name
+        self._prompts = prompts
+        self._enough = enough
+        self._started = self._looked = 0
+        self._stopped = False
+
+    def start(self) -> bool:
+        """Whether to evaluate one more prompt."""
+        self._started += not self._stopped
+        return not self._stopped
+
+    def complete(self, done: Mapping[str, Sequence[Record]]) -> bool:
+        """Whether the last prompt is done, after a look at those that are next in order."""
+        while self._enough and not self._stopped and self._looked < len(self._prompts):
+            id = self._prompts[self._looked].id
+            if id not in done:
+                break
+            self._looked += 1
+            self._stopped = self._enough(self._name, done[id])
+        return len(done) == (self._started if self._stopped else len(self._prompts))
+
+
+async def _once(
+    tasks: dict[Hashable, asyncio.Task[Result]],
+    key: Hashable,
+    work: Callable[[], Coroutine[Any, Any, Result]],
+) -> Result:
+    """The result of work that is done once for all who want it; what failed is done again."""
+
+    def drop_failed(task: asyncio.Task[Result]) -> None:
+        if task.cancelled() or task.exception():
+            del tasks[key]
+
+    if key not in tasks:
+        tasks[key] = asyncio.create_task(work())
+        tasks[key].add_done_callback(drop_failed)
+    return await tasks[key]
+
+
+# pytest makes warnings errors in the whole process for the moment in which it sets up a strict
+# project's test, and a thread cannot keep out of that: what a warning broke off is done again.
+_despite_warnings = AsyncRetrying(
+    retry=retry_if_exception_type(Warning),
+    wait=wait_fixed(0.1),
+    stop=stop_after_delay(60),
+    reraise=True,
+)
+
+
+def _runs(samples: Iterable[int]) -> list[tuple[int, int]]:
+    """Runs of consecutive numbers as (first, count)."""
+    runs = groupby(enumerate(samples), lambda pair: pair[1] - pair[0])
+    grouped = ([sample for _, sample in run] for _, run in runs)
+    return [(run[0], len(run)) for run in grouped]
+
+
+class Saver:
+    """Stores what one turn of the event loop brings at the turn's end.
+
+    A transaction costs more than what it writes. Nobody waits for another: whoever saves something
+    goes on once it is stored, so what has been counted is never lost.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._completions: dict[str, Completion] = {}
+        self._judgements: dict[str, Valid] = {}
+        self._saved: asyncio.Future[None] | None = None
+
+    async def completions(self, found: Mapping[str, Completion]) -> None:
+        """Store completions by content key.
+
+        Raises:
+            StoreError: they cannot be stored.
+        """
+        self._completions |= found
+        if found:
+            await self._turn_end()
+
+    async def judgement(self, key: str, judgement: Valid) -> None:
+        """Store one judgement under its content key.
+
+        Raises:
+            StoreError: it cannot be stored.
+        """
+        self._judgements[key] = judgement
+        await self._turn_end()
+
+    async def _turn_end(self) -> None:
+        if self._saved is None:
+            loop = asyncio.get_running_loop()
+            self._saved = loop.create_future()
+            loop.call_soon(self._save, self._saved)
+        # One that is cancelled must not take the others' future with it.
+        await asyncio.shield(self._saved)
+
+    def _save(self, saved: asyncio.Future[None]) -> None:
+        completions, judgements = self._completions, self._judgements
+        self._completions, self._judgements, self._saved = {}, {}, None
+        try:
+            self._store.add_completions(completions)
+            self._store.add_judgements(judgements)
+        except Exception as fault:
+            saved.set_exception(fault)
+        else:
+            saved.set_result(None)

@@ -1,0 +1,93 @@
+"""The options that put a batch in the place of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class BatchFiles:
+    """What goes out and what comes in.
+
+    Attributes:
+        export: takes the pending requests; None where nothing is to be written.
+        results: files with results of earlier requests.
+    """
+
+    export: Path | None
+    results: tuple[Path, ...]
+
+    def __bool__(self) -> bool:
+        """Whether there is a batch at all."""
+        return self.export is not None or bool(self.results)
+
+
+_TOGETHER = {
+    "fresh": "answers of a batch go into the store; for an empty one give --store FILE",
+    "stop_early": "a batch asks for everything at once",
+}
+"""Options that make no sense with a batch, and why."""
+
+
+def add(group: pytest.OptionGroup) -> None:
+    """Declare the options."""
+    group.addoption(
+        "--batch-export",
+        metavar="FILE",
+        help="write all pending requests as OpenAI batch JSONL, for any engine; no gate is decided",
+    )
+    group.addoption(
+        "--batch-import",
+        metavar="FILE",
+        action="append",
+        help="store the results of such requests (repeatable); no gate is decided",
+    )
+    group.addoption(
+        "--stored-only",
+        action="store_true",
+        help="start no engine and ask no server: what is not stored is invalid",
+    )
+
+
+def stored_only(config: pytest.Config) -> bool:
+    """Whether a run takes nothing but what is stored.
+
+    Raises:
+        UserError: and is to ignore it, too.
+    """
+    if config.getoption("stored_only") and config.getoption("fresh"):
+        raise UserError("--stored-only and --fresh: give one of them")
+    return bool(config.getoption("stored_only"))
+
+
+def is_given(config: pytest.Config) -> bool:
+    """Whether there is a batch in the place of a run."""
+    return bool(config.getoption("batch_export") or config.getoption("batch_import"))
+
+
+def read(config: pytest.Config) -> BatchFiles:
+    """The options' values.
+
+    Raises:
+        UserError: a file is missing, or an option is there that makes no sense with a batch.
+    """
+    folder = config.invocation_params.dir
+    export, results = config.getoption("batch_export"), config.getoption("batch_import") or []
+    found = BatchFiles(
+        export=folder / export if export else None,
+        results=tuple(folder / name for name in results),
+    )
+    if found.export and found.export.is_dir():
+        raise UserError(f"--batch-export {found.export}: a folder; name a file")
+    for path in found.results:
+        if not path.is_file():
+            raise UserError(f"--batch-import {path}: no such file")
+    for option, why in _TOGETHER.items() if found else ():
+        if config.getoption(option):
+            raise UserError(f"--{option.replace('_', '-')} with a batch: {why}")
+    return found

@@ -1,0 +1,304 @@
+"""The command line: pytest options, and the settings that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from refusal_checks import benchmarks
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.benchmarks.pinned_file import mirror_folder
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.settings import (
+    BenchmarkTable,
+    Frozen,
+    JudgeSampling,
+    Limits,
+    MultipleChoice,
+    Sampling,
+)
+from refusal_checks.engines.placement.values import Wish
+from refusal_checks.gates.threshold_files import Thresholds, load
+from refusal_checks.models import spec
+from refusal_checks.models.replay import columns as replay_columns
+from refusal_checks.reports import formats
+from refusal_checks.results import redact
+from refusal_checks.run.options import batch as batch_options
+from refusal_checks.run.options import judge as judge_options
+from refusal_checks.run.options import models as model_options
+from refusal_checks.run.options import placement as placement_options
+from refusal_checks.run.options.judge import Trust
+from refusal_checks.run.options.models import NamedJudge
+
+COMMANDS = """\
+    pytest --candidate ORG/MODEL --judge openai/gpt-oss-20b --junitxml report.xml
+    make gate        (demo models, bundled prompts, no GPU needed)"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run needs to know.
+
+    Attributes:
+        replay_columns: column by field, for recorded answers.
+        benchmarks: all that can be evaluated, by name, as the mirror serves them.
+        mirror: folder with local copies of public data; nothing is fetched then.
+        store: file of completions and judgements.
+        fresh: ignore what is stored.
+        offenders: most offenders that a breached gate names.
+        correction: for many gates, as the threshold files say.
+        baseline: where the scores of an earlier run are; allow_incomparable: compare with it
+            whatever is different.
+        stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
+        number: which of the candidates it is, from 1.
+    """
+
+    candidate: spec.Candidate
+    judges: tuple[NamedJudge, ...]
+    sampling: Sampling
+    judge_sampling: JudgeSampling
+    multiple_choice: MultipleChoice
+    limits: Limits
+    confidence: float
+    replay_columns: Mapping[str, str]
+    threshold_files: tuple[Path, ...]
+    benchmarks: Mapping[str, Benchmark]
+    mirror: Path | None
+    store: Path
+    fresh: bool
+    offenders: int
+    correction: Literal["none", "holm"] = "none"
+    baseline: Path | None = None
+    allow_incomparable: bool = False
+    stop_early: bool = False
+    redact: bool = False
+    trust: Trust = field(default_factory=Trust)
+    placement: Wish = field(default_factory=Wish)
+    number: int = 1
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Candidate and judges as the user named them."""
+        return (self.candidate.name, *(judge.name for judge in self.judges))
+
+
+def add(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
+    model_options.add(group)
+    add = group.addoption
+    add(
+        "--thresholds",
+        metavar="FILE",
+        action="append",
+        help="threshold file (repeatable, later wins); default: thresholds/default.toml",
+    )
+    for name, (kind, text) in _SAMPLING.items():
+        add(f"--{name.replace('_', '-')}", metavar=kind.__name__.upper(), type=kind, help=text)
+    add("--limit", metavar="N", type=int, help="most prompts of a benchmark, a stratified part")
+    add("--stop", metavar="TEXT", action="append", help="text that ends an answer (repeatable)")
+    add("--system-prompt", metavar="TEXT", help="first turn of every prompt")
+    add("--system-prompt-file", metavar="FILE", help="the same, from a file")
+    add("--judge-max-tokens", metavar="INT", type=int, help="most tokens of a verdict")
+    add(
+        "--judge-max-answer-chars",
+        metavar="INT",
+        type=int,
+        help="judge a longer answer on its head and tail of so many characters (no limit)",
+    )
+    add("--mcq-key", metavar="FILE", type=Path, help="own key for multiple choice: id,answer")
+    add(
+        "--mcq-items",
+        choices=("agreed", "all"),
+        help="questions that accuracy counts: those with an undisputed key (agreed), or all",
+    )
+    add(
+        "--mcq-scoring",
+        choices=("text", "logprob"),
+        help="the chosen option: read from the answer (text), or the letter that is most probable",
+    )
+    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time")
+    add("--start-timeout", metavar="S", type=float, help="seconds a model may load (1800)")
+    add("--request-timeout", metavar="S", type=float, help="seconds a request may take (600)")
+    add(
+        "--replay-columns",
+        metavar="FIELD=COLUMN,...",
+        default="",
+        help="columns of recorded answers: id, prompt, completion, label, logprob",
+    )
+    add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
+    add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
+    add("--fresh", action="store_true", help="ignore stored answers and verdicts")
+    add(
+        "--baseline",
+        metavar="PATH",
+        help="compare with an earlier run, prompt by prompt: a run's folder, its summary.json, or "
+        "what `refusal-checks baseline accept RUN DIR` wrote",
+    )
+    add(
+        "--allow-incomparable",
+        action="store_true",
+        help="compare with the baseline though judge, data or sampling are others",
+    )
+    add("--stop-early", action="store_true", help="end a benchmark once its gates are decided")
+    judge_options.add(group)
+    batch_options.add(group)
+    placement_options.add(group)
+    formats.add(group)
+    redact.add(group)
+    add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
+
+
+_SAMPLING = {
+    "samples": (int, "answers a prompt, K (5)"),
+    "temperature": (float, "of the candidate's answers (0.6)"),
+    "top_p": (float, "of the candidate's answers (0.95)"),
+    "top_k": (int, "of the candidate's answers; 0: no limit (20)"),
+    "max_tokens": (int, "most tokens of an answer (1024)"),
+    "seed": (int, "seed of the run (0)"),
+}
+
+
+def threshold_files(config: pytest.Config) -> tuple[Path, ...]:
+    """The threshold files of this run."""
+    named: list[str] | None = config.getoption("thresholds")
+    if not named:
+        return (config.rootpath / "thresholds" / "default.toml",)
+    return tuple(_path(config, name) for name in named)
+
+
+def names_thresholds(config: pytest.Config) -> bool:
+    """Whether threshold files are named, or lie where they are looked for."""
+    return bool(config.getoption("thresholds")) or threshold_files(config)[0].is_file()
+
+
+def own_folder(config: pytest.Config) -> Path:
+    """Where stores and runs go unless the user says otherwise."""
+    return config.rootpath / ".refusal-checks"
+
+
+def _path(config: pytest.Config, name: str) -> Path:
+    """A path as the user meant it: relative to where pytest was called."""
+    return config.invocation_params.dir / name
+
+
+def load_thresholds(config: pytest.Config) -> Thresholds:
+    """The run's gates; reads no data.
+
+    Raises:
+        ThresholdError: a threshold file is wrong.
+    """
+    known = {name: found.verdicts for name, found in benchmarks.discover().items()}
+    return load(threshold_files(config), known)
+
+
+def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
+    """Everything else, checked: the settings of one run for each candidate.
+
+    Raises:
+        UserError: a missing or a wrong option; the message names it.
+    """
+    candidate, judge = config.getoption("candidate"), config.getoption("judge")
+    if not candidate or not judge:
+        missing = " and ".join(
+            name for name, value in (("--candidate", candidate), ("--judge", judge)) if not value
+        )
+        raise UserError(f"{missing} missing: name the model under test and its judge:\n{COMMANDS}")
+    store = config.getoption("store")
+    if (limit := config.getoption("limit")) is not None and limit < 1:
+        raise UserError(f"--limit {limit}: must be at least 1")
+    baseline = config.getoption("baseline")
+    offenders = config.getoption("offenders")
+    if offenders < 0:
+        raise UserError(f"--offenders {offenders}: must not be negative")
+    data = config.getoption("data")
+    mirror = mirror_folder(str(_path(config, data)) if data else None)
+    known = benchmarks.catalogue(found.tables)
+    candidates = model_options.read_candidates(config)
+    first = Options(
+        candidate=candidates[0],
+        judges=model_options.read_judges(config),
+        sampling=_settings(config, Sampling, {**found.sampling, **_system_prompt(config)}),
+        judge_sampling=_settings(config, JudgeSampling, {}, prefix="judge_"),
+        multiple_choice=_settings(config, MultipleChoice, {}, prefix="mcq_"),
+        limits=_settings(config, Limits, {}),
+        confidence=found.settings.confidence,
+        replay_columns=replay_columns(config.getoption("replay_columns")),
+        threshold_files=threshold_files(config),
+        benchmarks={
+            name: _tuned(known[name].at(mirror), found.tables.get(name), limit) for name in known
+        },
+        mirror=mirror,
+        store=_path(config, store) if store else own_folder(config) / "store.sqlite",
+        fresh=config.getoption("fresh"),
+        offenders=offenders,
+        correction=found.settings.correction,
+        baseline=_path(config, baseline) if baseline else None,
+        allow_incomparable=config.getoption("allow_incomparable"),
+        stop_early=config.getoption("stop_early"),
+        redact=redact.is_wanted(config.getoption("redact")),
+        trust=judge_options.read(config, found.judge),
+        placement=placement_options.read(config),
+    )
+    return tuple(replace(first, candidate=one, number=n) for n, one in enumerate(candidates, 1))
+
+
+def for_recorded(
+    judges: tuple[NamedJudge, ...],
+    recorded: spec.Replay,
+    judge_sampling: JudgeSampling,
+    limits: Limits,
+    store: Path,
+    fresh: bool,
+) -> Options:
+    """What judging recorded answers needs to know, outside of a gate run."""
+    return Options(
+        candidate=recorded,
+        judges=judges,
+        sampling=Sampling(),
+        judge_sampling=judge_sampling,
+        multiple_choice=MultipleChoice(),
+        limits=limits,
+        confidence=0.95,
+        replay_columns={},
+        threshold_files=(),
+        benchmarks={},
+        mirror=None,
+        store=store,
+        fresh=fresh,
+        offenders=0,
+    )
+
+
+def _tuned(benchmark: Benchmark, table: BenchmarkTable | None, limit: int | None) -> Benchmark:
+    """The benchmark as this run evaluates it; the command line wins over threshold files."""
+    table = table or BenchmarkTable()
+    return replace(benchmark, limit=limit or table.limit, max_answer_chars=table.max_answer_chars)
+
+
+def _settings(
+    config: pytest.Config, model: type[Frozen], values: dict[str, Any], prefix: str = ""
+) -> Any:
+    """Settings from the command line over ``values``; others keep their defaults."""
+    for name in model.model_fields:
+        given = config.getoption(prefix + name, None)
+        if given is not None:
+            values[name] = given
+    return model.read(values, "command line")
+
+
+def _system_prompt(config: pytest.Config) -> dict[str, str]:
+    """The system prompt that a file holds, if one is named."""
+    name = config.getoption("system_prompt_file")
+    if not name:
+        return {}
+    if config.getoption("system_prompt"):
+        raise UserError("--system-prompt and --system-prompt-file: give one of them")
+    try:
+        return {"system_prompt": _path(config, name).read_text(encoding="utf-8").strip()}
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UserError(f"--system-prompt-file {name}: cannot be read: {fault}") from None

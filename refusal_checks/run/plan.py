@@ -1,0 +1,72 @@
+"""What is to be evaluated, and how much of it the store lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import unusable
+from refusal_checks.core.store import Store
+from refusal_checks.judges.base import Judge
+from refusal_checks.models.candidates import Candidate
+
+Plan = Mapping[str, Sequence[Prompt]]
+"""The prompts to evaluate, by benchmark."""
+
+
+Judges = Mapping[str, tuple[Judge, ...]]
+"""The judges of each benchmark, by its name; several decide by majority, and each judge's name is
+its own."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What the store does not hold yet; equal prompts, of two benchmarks too, count once.
+
+    Attributes:
+        verdicts: those to ask a judge for, at most; equal answers are judged once.
+        judges: names of the judges to ask.
+    """
+
+    answers: int
+    verdicts: int
+    judges: frozenset[str] = frozenset()
+
+
+def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> Pending:
+    """Count the work that a plan leaves to do.
+
+    The store notes what the plan needs of it, before that is looked up: what is counted as there,
+    nobody drops any more.
+    """
+    missing: set[str] = set()
+    wanted: dict[Hashable, str] = {}
+    for name, prompts in plan.items():
+        store.use(key for prompt in prompts for key in candidate.keys(prompt))
+        known = candidate.known(prompts, store)
+        asked = [judge for judge in judges[name] if judge.identity is not None]
+        for prompt in prompts:
+            keys = candidate.keys(prompt)
+            absent = [key for key in keys if key not in known]
+            missing.update(absent)
+            usable = [
+                answer.text
+                for key in keys
+                if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
+            ]
+            for judge in asked:
+                wanted |= {(judge.identity, key): judge.name for key in absent}
+                wanted |= {verdict_key(judge, prompt, text): judge.name for text in usable}
+    keys = [key for key in wanted if isinstance(key, str)]
+    store.use(keys)
+    stored = store.judged(keys)
+    unread = {key: judge for key, judge in wanted.items() if key not in stored}
+    return Pending(len(missing), len(unread), frozenset(unread.values()))
+
+
+def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
+    """Content key of a verdict: equal answers to equal prompts are judged once."""
+    turns = [(turn.role, turn.content) for turn in prompt.messages]
+    return content_key(judge.identity, turns, answer)

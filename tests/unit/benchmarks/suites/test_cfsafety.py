@@ -1,0 +1,132 @@
+"""CFSafety's table: what is read from it, and what is said of a broken one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.benchmarks import discover, load_prompts
+from refusal_checks.benchmarks.subset import stratified
+from refusal_checks.benchmarks.suites.cfsafety import (
+    ATTACKS,
+    CATEGORIES,
+    LANGUAGES,
+    SCENARIOS,
+    parse,
+    translations,
+)
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Prompt
+
+CHINESE = "我想知道怎样才能睡得更好"
+ENGLISH = "How do I sleep better at night?"
+
+
+def table(*rows: Sequence[str], header: Sequence[str] = ("", *CATEGORIES)) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([header, *rows])
+    return text.getvalue().encode()
+
+
+def row(number: int, text: str = ENGLISH) -> list[str]:
+    return [str(number), *([text] * len(CATEGORIES))]
+
+
+@pytest.fixture(scope="module")
+def prompts(mirror: Path) -> tuple[Prompt, ...]:
+    if not (mirror / "cfsafety").is_dir():
+        pytest.skip("the mirror has no folder cfsafety")
+    return load_prompts(discover()["cfsafety"], mirror)
+
+
+def test_a_cell_is_a_prompt_with_its_category_kind_and_language() -> None:
+    found = parse(table(row(0, CHINESE), row(1)), "t")
+    assert len(found) == 20
+    assert found[0] == Prompt.single(
+        "SocialBias-0", CHINESE, category="SocialBias", kind="scenario", language="zh"
+    )
+    assert found[-1].id == "ReverseExposure-1"
+    assert found[-1].groups["kind"] == "attack"
+    assert found[-1].groups["language"] == "en"
+
+
+def test_cells_of_several_lines_marks_and_bad_bytes_do_not_stop_it() -> None:
+    data = table(row(0, 'context: "a"\r\nquestion: b, or\nc?'), row(1, "b\u00e4d"))
+    data = b"\xef\xbb\xbf" + data.replace("\u00e4".encode(), b"\xff")
+    found = parse(data, "t")
+    assert found[0].request == 'context: "a"\r\nquestion: b, or\nc?'
+    assert found[-1].request == "b\ufffdd"
+
+
+def test_an_empty_cell_is_no_prompt_and_moves_no_other_id() -> None:
+    cells = row(0)
+    cells[2] = "  "
+    found = parse(table(cells, row(1)), "t")
+    assert [p.id for p in found if p.groups["category"] == CATEGORIES[1]] == [f"{CATEGORIES[1]}-1"]
+
+
+def test_an_unknown_column_is_named() -> None:
+    header = ["", *CATEGORIES[:-1], "Reverse"]
+    with pytest.raises(DataError, match=r"t\.csv: unknown column 'Reverse', no column ReverseEx"):
+        parse(table(row(0), header=header), "t.csv")
+
+
+@pytest.mark.parametrize("header", [[], ["", *CATEGORIES[:-1]], ["", *CATEGORIES, "SocialBias"]])
+def test_missing_and_repeated_columns_are_named(header: list[str]) -> None:
+    with pytest.raises(DataError, match=r"t: (no column|a column twice)"):
+        parse(table(row(0), header=header), "t")
+
+
+@pytest.mark.parametrize("cells", [row(1)[:-1], [*row(1), "more"], []])
+def test_a_row_of_the_wrong_width_is_named(cells: list[str]) -> None:
+    message = rf"t: row 1 .*has {len(cells)} cells, expected 11"
+    with pytest.raises(DataError, match=message):
+        parse(table(row(0), cells, row(2)), "t")
+
+
+def test_a_quotation_without_end_is_named() -> None:
+    with pytest.raises(DataError, match=r"t: no CSV after row 0: unexpected end"):
+        parse(table(row(0)) + b'1,"open', "t")
+
+
+def test_the_released_table_has_its_published_size(prompts: tuple[Prompt, ...]) -> None:
+    assert len(prompts) == 25_000
+    by_category = Counter(prompt.groups["category"] for prompt in prompts)
+    assert by_category == dict.fromkeys(SCENARIOS + ATTACKS, 2500)
+    assert Counter(prompt.groups["kind"] for prompt in prompts) == {
+        "scenario": 12_500,
+        "attack": 12_500,
+    }
+
+
+def test_languages_are_those_of_the_blocks_that_it_is_made_of(prompts: tuple[Prompt, ...]) -> None:
+    spoken = [p.groups["language"] for p in prompts if p.groups["category"] == "MinorityLanguage"]
+    blocks = ["it", "vi", "ar", "ko", "th", "bn", "sw", "jv"]
+    assert spoken == [language for language in blocks for _ in range(315)][:2500]
+    others = Counter(
+        p.groups["language"] for p in prompts if p.groups["category"] != "MinorityLanguage"
+    )
+    assert others == {"zh": 10_976, "en": 11_524}
+    assert {p.groups["language"] for p in prompts} == set(LANGUAGES)
+
+
+def test_translations_pair_chinese_with_english(prompts: tuple[Prompt, ...]) -> None:
+    by_id = {prompt.id: prompt for prompt in prompts}
+    pairs = [(by_id[first], by_id[second]) for first, second in translations().items()]
+    assert len(pairs) == 9_992
+    for first, second in pairs:
+        assert {first.groups["language"], second.groups["language"]} == {"zh", "en"}
+        assert first.groups["category"] == second.groups["category"]
+
+
+def test_a_part_has_as_many_of_every_category(prompts: tuple[Prompt, ...]) -> None:
+    part = stratified(prompts, 200)
+    assert Counter(prompt.groups["category"] for prompt in part) == dict.fromkeys(CATEGORIES, 20)
+    privacy = [p.groups["language"] for p in part if p.groups["category"] == "PrivacyLeaks"]
+    assert Counter(privacy) == {"zh": 10, "en": 10}
+    assert {p.groups["language"] for p in part} == set(LANGUAGES)

@@ -1,0 +1,228 @@
+"""CHiSafetyBench's data: published counts, taxonomy, options, dialogues, and bad data."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.benchmarks import discover, load_prompts, taxonomy
+from refusal_checks.benchmarks.suites import chisafety
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.records import Chosen, Graded
+
+NAMES = ("chisafety_mcq", "chisafety_qa", "chisafety_dialogue", "chisafety")
+TAXONOMY = taxonomy.load(chisafety.TAXONOMY)
+
+
+def prompts(name: str, mirror: Path) -> tuple[Prompt, ...]:
+    return load_prompts(discover()[name], mirror)
+
+
+def published(task: str) -> dict[tuple[str, str], int]:
+    """The counts of the paper's Table 1, by area and category."""
+    return {
+        (area.slug, category.slug): category.questions[task]
+        for area, category in TAXONOMY.placed
+        if task in category.questions
+    }
+
+
+def counted(found: tuple[Prompt, ...]) -> Counter[tuple[str, str]]:
+    return Counter((prompt.groups["area"], prompt.groups["category"]) for prompt in found)
+
+
+def test_the_taxonomy_has_the_published_shape() -> None:
+    assert [len(area.categories) for area in TAXONOMY.areas] == [9, 8, 5, 7, 2]
+    assert len(published("mcq")) == 31
+    assert Counter(area for area, _ in published("qa")) == {
+        "discrimination": 9,
+        "violation_of_values": 8,
+    }
+    assert sum(published("mcq").values()) == 1567
+    assert sum(published("qa").values()) == 563
+
+
+def test_every_name_of_the_taxonomy_means_one_thing() -> None:
+    named = [*TAXONOMY.areas, *(category for _, category in TAXONOMY.placed)]
+    slugs = [each.slug for each in named]
+    spellings = [spelling for each in named for spelling in each.spellings]
+    assert len(slugs) == len(set(slugs)) == 36
+    assert len(spellings) == len(set(spellings))
+    assert all(each.english and each.chinese for each in named)
+
+
+def test_multiple_choice_has_the_published_counts(mirror: Path) -> None:
+    assert counted(prompts("chisafety_mcq", mirror)) == published("mcq")
+
+
+def test_risky_questions_of_both_histories_have_the_published_counts(mirror: Path) -> None:
+    parts = prompts("chisafety_qa", mirror) + prompts("chisafety_dialogue", mirror)
+    assert Counter(prompt.groups["history"] for prompt in parts) == {"single": 462, "dialogue": 101}
+    assert counted(parts) == published("qa")
+
+
+@pytest.mark.parametrize(
+    ("history", "area", "questions"),
+    [
+        ("single", "discrimination", 196),
+        ("single", "violation_of_values", 266),
+        ("dialogue", "discrimination", 49),
+        ("dialogue", "violation_of_values", 52),
+    ],
+)
+def test_each_area_has_the_published_questions_by_history(
+    mirror: Path, history: str, area: str, questions: int
+) -> None:
+    found = prompts("chisafety", mirror)
+    wanted = {"history": history, "area": area}
+    assert sum(wanted.items() <= prompt.groups.items() for prompt in found) == questions
+
+
+def test_the_combined_benchmark_is_both_parts(mirror: Path) -> None:
+    parts = prompts("chisafety_qa", mirror) + prompts("chisafety_dialogue", mirror)
+    assert prompts("chisafety", mirror) == parts
+
+
+def test_all_prompts_are_grouped_and_chinese(mirror: Path) -> None:
+    for name in NAMES:
+        for prompt in prompts(name, mirror):
+            assert {"area", "category"} <= prompt.groups.keys()
+            assert prompt.groups["language"] == "zh"
+
+
+def test_deviations_of_the_release(mirror: Path) -> None:
+    """No count deviates; some questions occur twice, and one pair of options is equal."""
+    mcq, single = prompts("chisafety_mcq", mirror), prompts("chisafety_qa", mirror)
+    assert len({prompt.request for prompt in mcq}) == 1567 - 2
+    assert len({prompt.request for prompt in single}) == 462 - 1
+    equal = [p.id for p in mcq if len(set(p.options.values())) < len(p.options)]
+    assert equal == ["636"]
+
+
+def test_dialogues_keep_their_turns(mirror: Path) -> None:
+    for prompt in prompts("chisafety_dialogue", mirror):
+        roles = [message.role for message in prompt.messages]
+        assert roles[0] == "system"
+        assert roles[1:-1] == ["user", "assistant"] * ((len(roles) - 2) // 2)
+        assert roles[-1] == "user"
+        assert len(roles) >= 4
+
+
+def test_what_judges_and_marks_the_benchmarks() -> None:
+    found = [discover()[name] for name in NAMES]
+    assert [each.judge for each in found] == ["multiple_choice", "degree", "degree", "degree"]
+    assert [each.verdicts for each in found] == [Chosen, Graded, Graded, Graded]
+    assert [each.kind for each in found] == [Kind.RECOGNITION] + [Kind.SAFETY] * 3
+    for each in found:
+        for resource in each.resources:
+            assert resource.revision in each.revision
+
+
+def dialogue(**changes: Any) -> dict[str, Any]:
+    row = {
+        "category": "歧视性内容",
+        "sub_category": "健康歧视内容",
+        "input": "最后一问",
+        "history": [
+            {"role": "system", "content": "设定"},
+            {"role": "user", "content": "第一问"},
+            {"role": "assistant", "content": "第一答"},
+        ],
+    }
+    return row | changes
+
+
+def test_a_dialogue_becomes_separate_messages() -> None:
+    (prompt,) = chisafety.with_history([dialogue()])
+    assert prompt.id == "dialogue-1"
+    assert prompt.groups["category"] == "health_discrimination"
+    assert prompt.messages == (
+        Message("system", "设定"),
+        Message("user", "第一问"),
+        Message("assistant", "第一答"),
+        Message("user", "最后一问"),
+    )
+
+
+def mcq(category: str, question: str, area: str = "歧视性内容") -> list[dict[str, Any]]:
+    info = {"id": 7, "question": question, "category": category}
+    return [{"category": area, "infos": [info]}]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "slug"),
+    [("健康歧视", "health_discrimination"), ("健康歧视内容", "health_discrimination")],
+)
+def test_spellings_mean_one_category(spelling: str, slug: str) -> None:
+    (prompt,) = chisafety.multiple_choice(mcq(spelling, "问？\nA. 是\nB. 否"))
+    assert (prompt.groups["area"], prompt.groups["category"]) == ("discrimination", slug)
+
+
+def test_an_unknown_category_is_named_with_the_nearest() -> None:
+    with pytest.raises(DataError) as caught:
+        list(chisafety.multiple_choice(mcq("健康歧视内", "问？\nA. 是\nB. 否")))
+    for part in ("mcq.json: id 7", 'no category "健康歧视内"', 'did you mean "健康歧视'):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("category", ["侵犯他人知识产权", "内容不准确", ""])
+def test_a_risky_question_has_one_of_the_seventeen_categories(category: str) -> None:
+    info = {"id": 3, "question": "问", "category": category}
+    with pytest.raises(DataError, match="id 3: no category"):
+        list(chisafety.single_turn([{"category": "应拒答", "infos": [info]}]))
+    with pytest.raises(DataError, match="dialogue 1: no category"):
+        list(chisafety.with_history([dialogue(sub_category=category)]))
+
+
+def test_a_category_of_another_area_is_named() -> None:
+    with pytest.raises(
+        DataError, match="id 7: the category 健康歧视 is not of the area 商业违法违规"
+    ):
+        list(chisafety.multiple_choice(mcq("健康歧视", "问？\nA. 是\nB. 否", "商业违法违规")))
+
+
+OPTIONS = {
+    "问？\nA. 是\nB. 否": {"A": "是", "B": "否"},
+    "问？ \nA .是\nB .否": {"A": "是", "B": "否"},
+    "问？\nA、甲 B、乙\nC、丙": {"A": "甲", "B": "乙", "C": "丙"},
+    "问？   A. 是\nB. 否": {"A": "是", "B": "否"},
+    "A公司侵权吗？\nA：是\nB：否": {"A": "是", "B": "否"},
+    "问\nA.甲\nB.乙\nC丙\nD.丁": {"A": "甲", "B": "乙", "C": "丙", "D": "丁"},
+    "甲、乙\nA．B公司\nB．A公司  \n": {"A": "B公司", "B": "A公司"},
+}
+
+
+@pytest.mark.parametrize("question", OPTIONS)
+def test_options_are_read_from_the_question(question: str) -> None:
+    assert chisafety.parse_options(question, "here") == OPTIONS[question]
+
+
+@pytest.mark.parametrize(
+    "question", ["", "问？", "问？\nA. 是", "问？\nB. 否\nC. 是", "A. \nB. 否"]
+)
+def test_a_question_without_options_is_named(question: str) -> None:
+    with pytest.raises(DataError, match="id 7: the question has no options"):
+        list(chisafety.multiple_choice(mcq("健康歧视", question)))
+
+
+def test_every_question_has_options_and_a_stem(mirror: Path) -> None:
+    found = prompts("chisafety_mcq", mirror)
+    assert Counter(len(prompt.options) for prompt in found) == {2: 1186, 3: 42, 4: 339}
+    for prompt in found:
+        assert list(prompt.options) == list("ABCD"[: len(prompt.options)])
+        assert not prompt.request.startswith("A.")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_changed_data_stop_a_benchmark(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "chisafetybench"
+    folder.mkdir()
+    for file in (chisafety.MCQ, chisafety.SINGLE, chisafety.DIALOGUE):
+        (tmp_path / file.path).write_text(json.dumps([dialogue()]))
+    with pytest.raises(DataError, match="sha256"):
+        load_prompts(discover()[name], tmp_path)

@@ -1,0 +1,148 @@
+"""The Hugging Face splits, through the real ``datasets`` loader, from small files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets.exceptions import DatasetNotFoundError
+
+from refusal_checks.benchmarks import discover, load_prompts, mirror
+from refusal_checks.benchmarks.hub import HubSplit
+from refusal_checks.benchmarks.suites.llm_refusal_evaluation import REPOSITORY, REVISION
+from refusal_checks.core.errors import DataError
+
+ROWS: dict[str, list[Any]] = {
+    "prompt": ["What is it?", "这是什么？"],
+    "dataset_source": ["one", "two"],
+    "type": [1, 0],
+}
+
+
+def write_split(mirror: Path, split: str, columns: dict[str, list[Any]], names: list[str]) -> None:
+    """A split as the Hugging Face hub publishes it, with class labels where names are given."""
+    import datasets
+
+    data = datasets.Dataset.from_dict(columns)
+    if names:
+        data = data.cast_column("type", datasets.ClassLabel(names=names))
+    folder = mirror / "llm-refusal-evaluation" / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    data.to_parquet(str(folder / f"{split}-00000-of-00001.parquet"))
+
+
+def test_class_labels_survive_as_names(tmp_path: Path) -> None:
+    write_split(tmp_path, "sorrybench", ROWS, ["first", "second"])
+    found = load_prompts(discover()["sorrybench"], tmp_path)
+    assert [prompt.request for prompt in found] == ROWS["prompt"]
+    assert [dict(prompt.groups) for prompt in found] == [
+        {"category": "second", "source": "one"},
+        {"category": "first", "source": "two"},
+    ]
+    assert [prompt.id for prompt in found] == ["sorrybench-0", "sorrybench-1"]
+
+
+def test_text_types_and_missing_ones(tmp_path: Path) -> None:
+    columns = {**ROWS, "type": ["kind", None]}
+    write_split(tmp_path, "general_prompts", columns, [])
+    found = load_prompts(discover()["general_prompts"], tmp_path)
+    assert [prompt.groups.get("category") for prompt in found] == ["kind", None]
+
+
+SPLITS = (
+    "jailbreakbench",
+    "sorrybench",
+    "harmbench_sampled",
+    "adversarial_unsafe_prompts",
+    "ccp_sensitive_sampled",
+    "deccp_censored",
+    "general_prompts",
+)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_each_split_loads_from_a_mirror_under_its_own_name(tmp_path: Path, name: str) -> None:
+    write_split(tmp_path, name, ROWS, ["first", "second"])
+    found = discover()[name].at(tmp_path)
+    assert [prompt.request for prompt in mirror.load(found, tmp_path)] == ROWS["prompt"]
+    assert found.revision == "97ddaed9efda7993ccbb9dc504a104c86b6e233f"
+
+
+def test_a_mirror_without_the_split_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has no .*/jailbreakbench-\*.parquet; fetch it with"):
+        load_prompts(discover()["jailbreakbench"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"text": ["a"]}, 'deccp_censored: no column "prompt".* Known: text'),
+        ({"prompt": [None]}, "deccp_censored: row 0 has no text"),
+        ({"prompt": [3]}, "deccp_censored: row 0 has no text"),
+        ({"prompt": ["a", " "]}, "deccp_censored-1 is empty"),
+    ],
+)
+def test_rows_that_are_no_prompts_are_named(
+    tmp_path: Path, columns: dict[str, list[Any]], reason: str
+) -> None:
+    write_split(tmp_path, "deccp_censored", columns, [])
+    with pytest.raises(DataError, match=reason):
+        load_prompts(discover()["deccp_censored"], tmp_path)
+
+
+def test_a_file_that_is_no_split_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "llm-refusal-evaluation" / "data" / "sorrybench-0.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not Parquet")
+    with pytest.raises(DataError, match=r"sorrybench-0.parquet: not a Parquet file"):
+        load_prompts(discover()["sorrybench"], tmp_path)
+
+
+class Hub:
+    """Stands for the hub: what its library says, or the rows that it gives."""
+
+    def __init__(self, said: Exception | Any) -> None:
+        self.said = said
+        self.asked: list[tuple[str, str, str]] = []
+
+    def load_dataset(self, repository: str, split: str, revision: str) -> Any:
+        self.asked.append((repository, split, revision))
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        (
+            DatasetNotFoundError("Dataset 'a/b' is a gated dataset on the Hub. Visit ..."),
+            "accept its conditions at https://huggingface.co/datasets/a/b .*HF_TOKEN",
+        ),
+        (ValueError("Unknown split \"c\". Should be one of ['train']."), "no such split.*train"),
+        (ConnectionError("no route"), "name a mirror with --data or REFUSAL_CHECKS_DATA"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, said: Exception, remedy: str
+) -> None:
+    monkeypatch.setattr("datasets.load_dataset", Hub(said).load_dataset)
+    with pytest.raises(DataError, match=remedy):
+        HubSplit("a/b", "main", "c", "folder").rows(None)
+
+
+def test_a_pulled_split_is_read_back_with_its_class_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+
+    rows = datasets.Dataset.from_dict(ROWS)
+    hub = Hub(rows.cast_column("type", datasets.ClassLabel(names=["first", "second"])))
+    with monkeypatch.context() as patched:
+        patched.setattr(datasets, "load_dataset", hub.load_dataset)
+        split = discover()["sorrybench"].resources[0]
+        split.pull(tmp_path)
+    assert hub.asked == [(REPOSITORY, "sorrybench", REVISION)]
+    found = load_prompts(discover()["sorrybench"], tmp_path)
+    assert [prompt.groups["category"] for prompt in found] == ["second", "first"]

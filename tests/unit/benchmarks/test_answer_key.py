@@ -1,0 +1,105 @@
+"""Answer keys: the package's own, a user's, and what is wrong with one."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.benchmarks import answer_key, discover, load_prompts
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.settings import MultipleChoice
+
+Write = Callable[[str, str], Path]
+
+MCQ = discover()["chisafety_mcq"]
+
+
+def question(id: str) -> Prompt:
+    return Prompt(id, (Message("user", "?"),), options={"A": "是", "B": "否"})
+
+
+QUESTIONS = [question(id) for id in ("1", "2", "3")]
+
+
+def marked(path: Path, agreed_only: bool = True) -> list[str | None]:
+    return [prompt.reference for prompt in answer_key.read(path).mark(QUESTIONS, agreed_only)]
+
+
+def test_the_packages_key_has_an_answer_to_every_question() -> None:
+    assert MCQ.key is not None
+    entries = answer_key.read(MCQ.key).entries
+    assert list(entries) == [str(number) for number in range(1, 1568)]
+    assert Counter(entry.agreed for entry in entries.values()) == {True: 1545, False: 22}
+    assert {entry.answer for entry in entries.values()} == set("ABCD")
+
+
+def test_the_key_says_how_its_two_passes_came_to_it() -> None:
+    assert MCQ.key is not None
+    with MCQ.key.open(newline="") as file:
+        for row in csv.DictReader(file):
+            assert (row["pass1"] == row["pass2"]) is (row["agreed"] == "1")
+            assert row["answer"] in (row["pass1"], row["pass2"])
+
+
+@pytest.mark.parametrize(("items", "keyed"), [("agreed", 1545), ("all", 1567)])
+def test_the_release_is_keyed(mirror: Path, items: str, keyed: int) -> None:
+    settings = MultipleChoice.read({"items": items}, "test")
+    prompts = answer_key.mark(load_prompts(MCQ, mirror), MCQ, settings)
+    assert len(prompts) == 1567
+    assert sum(prompt.reference is not None for prompt in prompts) == keyed
+
+
+def test_a_users_key_replaces_the_packages(write: Write) -> None:
+    path = write("key.csv", "answer,id\na,1\nB,2\n")
+    prompts = answer_key.mark(QUESTIONS, MCQ, MultipleChoice(key=path))
+    assert [prompt.reference for prompt in prompts] == ["A", "B", None]
+
+
+def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
+    other: Benchmark = discover()["smoke_safe"]
+    assert answer_key.mark(QUESTIONS, other, MultipleChoice(key=Path("/no/such"))) == tuple(
+        QUESTIONS
+    )
+
+
+def test_disputed_answers_count_on_request_alone(write: Write) -> None:
+    path = write("key.csv", "id,answer,agreed\n1,A,1\n2,B,0\n3,A,1\n")
+    assert marked(path) == ["A", None, "A"]
+    assert marked(path, agreed_only=False) == ["A", "B", "A"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id,answer\n1,A\n4,B\n", ["no question has the id 4"]),
+        (
+            "id,answer\n" + "".join(f"x{n},A\n" for n in range(9)),
+            ["the id x0, x1, x2, x3, x4 and 4 more"],
+        ),
+        ("id,answer\n1,C\n", ["id 1", "answer 'C' is none of its options", "A, B"]),
+        ("id,answer\n1,\n", ["id 1", "answer '' is none"]),
+        ("id,answer\n1,AB\n", ["id 1", "answer 'AB' is none"]),
+        ("id,answer\n1,A\n2,B\n1,A\n", ["row 3", "the id 1 occurs twice"]),
+        ("id,answer,agreed\n1,A,yes\n", ["row 1", "agreed = 'yes'", "write 1 or 0"]),
+        ("id,solution\n1,A\n", ['no column "answer"']),
+        ("id,answer\n", ["no rows"]),
+        ("id,answer\n1\n", ["row 1 has not as many cells"]),
+    ],
+)
+def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
+    path = write("mine.csv", text)
+    with pytest.raises(DataError) as caught:
+        marked(path)
+    for word in ("mine.csv", *words):
+        assert word in str(caught.value)
+
+
+def test_a_key_that_is_missing_is_named() -> None:
+    with pytest.raises(DataError, match=r"/no/such/key\.csv: cannot be read"):
+        answer_key.read(Path("/no/such/key.csv"))

@@ -1,0 +1,226 @@
+"""Benchmarks: which there are, what their data must be, and the mirror it comes from."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.benchmarks import Benchmark, digest, discover, load_prompts
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
+from refusal_checks.benchmarks.suites.xstest import PROMPTS
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Message, Prompt
+
+Write = Callable[[str, str], Path]
+
+KINDS = {
+    "smoke_safe": Kind.SANITY,
+    "smoke_unsafe": Kind.SAFETY,
+    "xstest_safe": Kind.SANITY,
+    "xstest_unsafe": Kind.SAFETY,
+}
+
+
+def bench(*prompts: Prompt) -> Benchmark:
+    return Benchmark("bench", Kind.SAFETY, "a test", lambda mirror: prompts, "none")
+
+
+def pinned(text: str) -> PinnedFile:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return PinnedFile("set/prompts.csv", "https://example.org/prompts.csv", "abc123", digest)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_benchmarks_are_discovered_under_their_names(name: str) -> None:
+    found = discover()[name]
+    assert (found.name, found.kind) == (name, KINDS[name])
+    assert found.description
+    assert found.revision
+
+
+@pytest.mark.parametrize("name", ["smoke_safe", "smoke_unsafe"])
+def test_bundled_prompts_need_no_mirror_and_are_grouped(name: str) -> None:
+    prompts = load_prompts(discover()[name], None)
+    assert len(prompts) >= 60
+    assert {prompt.groups["language"] for prompt in prompts} == {"en", "zh"}
+    assert len({prompt.groups["category"] for prompt in prompts}) >= 3
+
+
+@pytest.mark.parametrize(("split", "count", "types"), [("safe", 250, 10), ("unsafe", 200, 8)])
+def test_xstest_has_its_published_size(mirror: Path, split: str, count: int, types: int) -> None:
+    prompts = load_prompts(discover()[f"xstest_{split}"], mirror)
+    by_type = Counter(prompt.groups["category"] for prompt in prompts)
+    assert len(prompts) == count
+    assert len(by_type) == types
+    assert set(by_type.values()) == {25}
+
+
+def test_xstests_splits_share_out_the_published_prompts(mirror: Path) -> None:
+    splits = [load_prompts(discover()[f"xstest_{name}"], mirror) for name in ("safe", "unsafe")]
+    with (mirror / PROMPTS.path).open(encoding="utf-8", newline="") as file:
+        published = {f"v2-{row['id']}": row["prompt"] for row in csv.DictReader(file)}
+    assert {prompt.id: prompt.request for split in splits for prompt in split} == published
+    assert len({prompt.groups["category"] for split in splits for prompt in split}) == 18
+
+
+def test_a_benchmark_without_prompts_is_an_error() -> None:
+    with pytest.raises(DataError, match="bench: no prompts"):
+        load_prompts(bench(), None)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000"])
+def test_an_empty_prompt_is_named(text: str) -> None:
+    with pytest.raises(DataError, match="bench: prompt p2 is empty"):
+        load_prompts(bench(Prompt.single("p1", "a"), Prompt.single("p2", text)), None)
+
+
+def test_a_prompt_without_any_turn_is_named() -> None:
+    with pytest.raises(DataError, match="bench: prompt p1 is empty"):
+        load_prompts(bench(Prompt("p1", ())), None)
+
+
+def test_an_id_that_occurs_twice_is_named() -> None:
+    prompts = [Prompt.single(id, "a") for id in ("p1", "p2", "p1")]
+    with pytest.raises(DataError, match="bench: two prompts have the id p1"):
+        load_prompts(bench(*prompts), None)
+
+
+def test_prompts_keep_their_order_and_history() -> None:
+    turns = (Message("user", "a"), Message("assistant", ""), Message("user", "b"))
+    prompts = (Prompt("p2", turns), Prompt.single("p1", "a"))
+    assert load_prompts(bench(*prompts), None) == prompts
+
+
+def test_a_mirrored_file_is_used_where_its_bytes_are_the_pinned(tmp_path: Path) -> None:
+    path = tmp_path / "set" / "prompts.csv"
+    path.parent.mkdir()
+    path.write_text("id\n1\n")
+    assert fetch(pinned("id\n1\n"), tmp_path) == path
+
+
+def test_other_bytes_than_the_pinned_are_named_with_both_sums(tmp_path: Path) -> None:
+    path = tmp_path / "set" / "prompts.csv"
+    path.parent.mkdir()
+    path.write_text("id\n2\n")
+    file = pinned("id\n1\n")
+    with pytest.raises(DataError) as caught:
+        fetch(file, tmp_path)
+    found = hashlib.sha256(b"id\n2\n").hexdigest()
+    for part in (str(path), found, file.sha256, file.revision, file.url):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["xstest_safe", "xstest_unsafe"])
+def test_a_file_that_the_mirror_lacks_is_named_with_its_source(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError) as caught:
+        load_prompts(discover()[name], tmp_path)
+    for part in (str(tmp_path), "data pull", PROMPTS.path, PROMPTS.url):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["xstest_safe", "xstest_unsafe"])
+def test_changed_data_stop_a_benchmark(tmp_path: Path, name: str) -> None:
+    path = tmp_path / PROMPTS.path
+    path.parent.mkdir()
+    path.write_text("id,prompt,type,label\n1,a,b,safe\n2,c,d,unsafe\n")
+    with pytest.raises(DataError, match="sha256"):
+        load_prompts(discover()[name], tmp_path)
+
+
+def test_the_environment_names_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path))
+    assert mirror_folder() == tmp_path
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(MIRROR_VARIABLE, "~")
+    assert mirror_folder() == tmp_path
+
+
+def test_without_the_variable_there_is_no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
+    assert mirror_folder() is None
+    monkeypatch.setenv(MIRROR_VARIABLE, "")
+    assert mirror_folder() is None
+
+
+def test_a_mirror_that_is_no_folder_is_named(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in (str(write("file", "")), "/no/such/mirror"):
+        monkeypatch.setenv(MIRROR_VARIABLE, wrong)
+        with pytest.raises(DataError, match="no such folder") as caught:
+            mirror_folder()
+        assert f"{MIRROR_VARIABLE}={wrong}" in str(caught.value)
+
+
+def test_the_option_wins_over_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MIRROR_VARIABLE, "/no/such/mirror")
+    assert mirror_folder(str(tmp_path)) == tmp_path
+    with pytest.raises(DataError, match="--data /nowhere: no such folder"):
+        mirror_folder("/nowhere")
+
+
+ORIGINALS = {
+    "jailbreakbench": (100, Kind.SAFETY, {"category"}),
+    "deccp_censored": (95, Kind.SENSITIVE, set[str]()),
+    "harmbench": (400, Kind.SAFETY, {"category", "function"}),
+}
+
+
+@pytest.mark.parametrize("name", ORIGINALS)
+def test_a_mirror_serves_the_public_originals(mirror: Path, name: str) -> None:
+    found = discover()[name].at(mirror)
+    prompts = load_prompts(found, mirror)
+    count, kind, groups = ORIGINALS[name]
+    assert (found.name, len(prompts), found.kind) == (name, count, kind)
+    assert {group for prompt in prompts for group in prompt.groups} == groups
+    assert len({prompt.request for prompt in prompts}) == count
+
+
+def test_a_context_comes_before_its_behaviour(mirror: Path) -> None:
+    prompts = load_prompts(discover()["harmbench"], mirror)
+    contextual = [p for p in prompts if p.groups["function"] == "contextual"]
+    assert len(contextual) == 100
+    assert all("\n\n---\n\n" in prompt.request for prompt in contextual)
+
+
+def test_without_a_mirror_or_with_the_split_in_it_the_split_is_used(tmp_path: Path) -> None:
+    found = discover()["jailbreakbench"]
+    assert found.original is not None
+    assert found.at(None) is found
+    assert found.at(tmp_path) is found
+    original = tmp_path / "jailbreakbench" / "behaviors.csv"
+    original.parent.mkdir()
+    original.touch()
+    assert found.at(tmp_path) is found.original
+    split = tmp_path / "llm-refusal-evaluation" / "data" / "jailbreakbench-0.parquet"
+    split.parent.mkdir(parents=True)
+    split.touch()
+    assert found.at(tmp_path) is found
+
+
+def test_rows_that_changed_are_refused_until_their_sum_is_accepted() -> None:
+    prompts = (Prompt.single("p1", "a", category="x"), Prompt.single("p2", "b"))
+    known = replace(bench(*prompts), sha256=digest(prompts))
+    assert load_prompts(known, None) == prompts
+    other = replace(bench(*prompts[:1]), sha256=known.sha256)
+    with pytest.raises(DataError) as caught:
+        load_prompts(other, None)
+    assert f'write sha256 = "{digest(prompts[:1])}" into [bench]' in str(caught.value)
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=4), st.integers(0, 3))
+def test_a_digest_tells_any_change(rows: list[tuple[str, str]], at: int) -> None:
+    prompts = [Prompt.single(id, text, category="c") for id, text in rows]
+    assert digest(prompts) == digest(list(prompts))
+    if prompts:
+        at %= len(prompts)
+        changed = replace(prompts[at], groups={"category": "d"})
+        assert digest([*prompts[:at], changed, *prompts[at + 1 :]]) != digest(prompts)

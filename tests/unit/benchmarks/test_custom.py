@@ -1,0 +1,153 @@
+"""A user's own benchmark, from a file or the hub, without touching the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.benchmarks import Benchmark, catalogue, discover, load_prompts
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.settings import BenchmarkTable
+
+Write = Callable[[str, str], Path]
+
+CSV = "key,question,kind\n7,Is it?,first\n9,Was it?,\n"
+
+
+def own(path: Path | str, **table: Any) -> Benchmark:
+    described = BenchmarkTable(file=str(path), **{"expect": "refuse", **table})
+    return catalogue({"mine": described})["mine"]
+
+
+def lines(*rows: Any) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("expect", "kind"),
+    [("refuse", Kind.SAFETY), ("answer", Kind.SANITY), ("report", Kind.SENSITIVE)],
+)
+def test_what_is_expected_is_the_kind(write: Write, expect: str, kind: Kind) -> None:
+    assert own(write("rows.csv", CSV), expect=expect).kind is kind
+
+
+def test_a_file_with_named_columns(write: Write) -> None:
+    found = own(write("rows.csv", CSV), prompt="question", category="kind", id="key")
+    assert load_prompts(found, None) == (
+        Prompt.single("7", "Is it?", category="first"),
+        Prompt.single("9", "Was it?"),
+    )
+    assert found.revision.startswith("sha256:")
+
+
+def test_ids_are_row_numbers_and_other_kinds_of_group_have_their_columns(write: Write) -> None:
+    path = write("rows.jsonl", lines({"prompt": "a", "lang": "en", "kind": 3}))
+    found = own(path, groups={"language": "lang", "category": "kind"})
+    assert load_prompts(found, None) == (Prompt.single("mine-1", "a", language="en", category="3"),)
+
+
+TURNS = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": ""},
+    {"role": "user", "content": "Go on"},
+]
+
+
+def test_conversations_of_both_file_types(write: Write) -> None:
+    expected = tuple(Message(turn["role"], turn["content"]) for turn in TURNS)  # type: ignore[arg-type]
+    listed = own(write("a.jsonl", lines({"messages": TURNS})), prompt="messages")
+    cell = json.dumps(TURNS).replace('"', '""')
+    quoted = own(write("a.csv", f'messages\n"{cell}"\n'), prompt="messages")
+    for benchmark in (listed, quoted):
+        (prompt,) = load_prompts(benchmark, None)
+        assert prompt.messages == expected
+
+
+def test_a_list_of_texts_is_a_conversation_that_the_user_begins(write: Write) -> None:
+    found = own(
+        write("a.jsonl", lines({"turns": ["a", "b", "c"]}, {"turns": ["a"]})), prompt="turns"
+    )
+    first, second = load_prompts(found, None)
+    assert [turn.role for turn in first.messages] == ["user", "assistant", "user"]
+    assert second.messages == (Message("user", "a"),)
+
+
+def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
+    texts = ["[{", "[{}]", '[{"a": 1}]', "[]"]
+    found = own(write("a.jsonl", lines(*({"prompt": text} for text in texts))))
+    assert [prompt.request for prompt in load_prompts(found, None)] == texts
+
+
+@pytest.mark.parametrize(
+    ("rows", "table", "reason"),
+    [
+        ([{"prompt": "a"}], {"prompt": "promt"}, 'no column "promt"; did you mean "prompt"'),
+        ([{"prompt": "a"}], {"category": "kind"}, 'no column "kind"'),
+        ([{"prompt": "a", "k": "1"}] * 2, {"id": "k"}, "two prompts have the id 1"),
+        ([{"prompt": "a", "k": ""}], {"id": "k"}, "row 1 has no k"),
+        ([{"prompt": ""}], {}, "prompt mine-1 is empty"),
+        ([{"prompt": 3}], {}, "row 1: prompt: neither text nor a list of messages, but int"),
+        ([{"prompt": []}], {}, "neither text nor a list of messages, but an empty list"),
+        ([{"prompt": None}], {}, "neither text nor a list of messages, but NoneType"),
+        ([{"prompt": TURNS[:3]}], {}, "the last turn must be the user's, not assistant's"),
+        ([{"prompt": [{"role": "bot", "content": "a"}]}], {}, 'no role "bot"'),
+        ([{"prompt": [{"role": "user"}]}], {}, "with text, not an object with role"),
+        ([{"prompt": ["a", {}]}], {}, "with text, not str"),
+        ([], {}, "no rows"),
+    ],
+)
+def test_bad_rows_are_named(
+    write: Write, rows: list[Any], table: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        load_prompts(own(write("rows.jsonl", lines(*rows)), **table), None)
+    assert reason in str(caught.value)
+
+
+def test_a_missing_file_is_named_when_it_is_read() -> None:
+    found = own("/no/such/rows.csv")
+    with pytest.raises(DataError, match=r"/no/such/rows.csv: cannot be read"):
+        load_prompts(found, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ({"file": "a.csv"}, "say expect"),
+        ({"file": "a.csv", "dataset": "a/b", "expect": "refuse"}, "not both"),
+    ],
+)
+def test_a_table_that_describes_no_benchmark(table: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        catalogue({"mine": BenchmarkTable(**table)})
+
+
+def test_a_sum_in_a_table_pins_any_benchmark() -> None:
+    wrong = "0" * 64
+    found = catalogue({"smoke_safe": BenchmarkTable(sha256=wrong)})
+    with pytest.raises(DataError, match="smoke_safe: the data has changed"):
+        load_prompts(found["smoke_safe"], None)
+    assert discover()["smoke_safe"].sha256 == ""
+
+
+def test_a_data_set_of_the_hub_through_a_mirror(tmp_path: Path) -> None:
+    import datasets
+
+    rows = datasets.Dataset.from_dict({"turns": [["a"], ["b"]], "category": [1, 0]})
+    rows = rows.cast_column("category", datasets.ClassLabel(names=["x", "y"]))
+    folder = tmp_path / "hub" / "org" / "set"
+    folder.mkdir(parents=True)
+    rows.to_parquet(str(folder / "test-00000-of-00001.parquet"))
+    table = BenchmarkTable(
+        dataset="org/set", split="test", expect="refuse", prompt="turns", category="category"
+    )
+    assert load_prompts(catalogue({"mine": table})["mine"], tmp_path) == (
+        Prompt.single("mine-1", "a", category="y"),
+        Prompt.single("mine-2", "b", category="x"),
+    )

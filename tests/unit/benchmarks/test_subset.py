@@ -1,0 +1,71 @@
+"""A part of a benchmark keeps its proportions, and is the same every time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.benchmarks.subset import stratified
+from refusal_checks.core.prompts import Prompt
+
+
+def bench(**sizes: int) -> list[Prompt]:
+    """Prompts by ``category_language``, as many as said."""
+    return [
+        Prompt.single(f"{name}-{number}", "?", category=name[:-3], language=name[-2:])
+        for name, count in sizes.items()
+        for number in range(count)
+    ]
+
+
+def counts(prompts: tuple[Prompt, ...], kind: str) -> dict[str, int]:
+    return dict(Counter(prompt.groups[kind] for prompt in prompts))
+
+
+WHOLE = bench(a_zh=40, a_en=60, b_zh=50, b_en=50, c_sw=25, c_ko=25, c_vi=50)
+
+
+def test_categories_and_their_languages_keep_their_shares() -> None:
+    found = stratified(WHOLE, 30)
+    assert counts(found, "category") == {"a": 10, "b": 10, "c": 10}
+    assert Counter(p.id.rpartition("-")[0] for p in found)["a_zh"] == 4
+    assert [prompt.id for prompt in WHOLE if prompt in found] == [prompt.id for prompt in found]
+
+
+def test_no_limit_or_a_large_one_takes_all() -> None:
+    for limit in (None, len(WHOLE), 10_000):
+        assert stratified(WHOLE, limit) == tuple(WHOLE)
+
+
+def test_the_order_of_the_data_decides_nothing() -> None:
+    ids = {prompt.id for prompt in stratified(WHOLE, 31)}
+    assert {prompt.id for prompt in stratified(WHOLE[::-1], 31)} == ids
+
+
+def test_another_seed_takes_other_prompts_in_the_same_shares() -> None:
+    first, second = stratified(WHOLE, 30), stratified(WHOLE, 30, seed=1)
+    assert first != second
+    assert counts(first, "category") == counts(second, "category")
+
+
+def test_prompts_without_groups_are_drawn_all_the_same() -> None:
+    prompts = [Prompt.single(f"p{number}", "?") for number in range(20)]
+    assert len(stratified(prompts, 7)) == 7
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    st.integers(1, 60),
+)
+def test_a_larger_part_holds_the_smaller_and_shares_are_kept_to_a_prompt(
+    sizes: list[int], limit: int
+) -> None:
+    whole = bench(**{f"{chr(97 + number)}_en": size for number, size in enumerate(sizes)})
+    found = stratified(whole, limit)
+    assert len(found) == min(limit, len(whole))
+    assert {p.id for p in found} <= {p.id for p in stratified(whole, limit + 1)}
+    for category, count in counts(found, "category").items():
+        share = sum(p.groups["category"] == category for p in whole) / len(whole)
+        assert abs(count - share * len(found)) <= 1 + len(sizes) / 2

@@ -1,0 +1,82 @@
+"""``refusal-checks baseline accept`` and ``thresholds suggest``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from refusal_checks.cli import application
+from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.records import Record
+from refusal_checks.gates import baseline
+from tests.unit.gates.test_baseline import scores_of
+
+Many = Callable[..., list[Record]]
+
+
+def call(*args: str | Path) -> Result:
+    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
+
+
+@pytest.fixture
+def run(records: Many, tmp_path: Path) -> Path:
+    """The folder of a finished run of one benchmark, one of whose gates failed."""
+    folder = tmp_path / "run"
+    (folder / "scores").mkdir(parents=True)
+    scores = scores_of(records("RR C-"), "smoke_unsafe")
+    (folder / "scores" / "smoke_unsafe.json").write_text(baseline.dump(scores))
+    write_summary(folder)
+    return folder
+
+
+def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
+    summary = {
+        "failure": failure,
+        "benchmarks": {"smoke_unsafe": {"prompts": prompts, "planned": 2}},
+        "verdicts": {"one": {"passed": True}, "two": {"passed": False}},
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize("name", ["", "summary.json"])
+def test_a_run_is_accepted_as_one_file_a_benchmark(run: Path, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "base"
+    found = call("baseline", "accept", run / name, target)
+    assert found.exit_code == 0
+    assert "2 prompts of org/model" in found.output
+    assert "1 gates failed in that run: two" in found.output
+    written = (target / "smoke_unsafe.json").read_text()
+    assert written == (run / "scores" / "smoke_unsafe.json").read_text()
+
+
+def test_other_benchmarks_keep_their_files(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "base"
+    target.mkdir()
+    (target / "other.json").write_text("kept")
+    call("baseline", "accept", run, target)
+    assert (target / "other.json").read_text() == "kept"
+
+
+def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "base"
+    write_summary(run, prompts=1)
+    with pytest.raises(BaselineError, match="stopped early after 1 of 2 prompts"):
+        call("baseline", "accept", run, target)
+    write_summary(run, failure="the engine died")
+    with pytest.raises(BaselineError, match="the engine died"):
+        call("baseline", "accept", run, target)
+    (run / "summary.json").unlink()
+    with pytest.raises(BaselineError, match=r"summary\.json: cannot be read"):
+        call("baseline", "accept", run, target)
+    assert not target.exists()
+
+
+def test_suggestions_are_printed_as_toml(run: Path) -> None:
+    found = call("thresholds", "suggest", run)
+    assert found.exit_code == 0
+    assert "[smoke_unsafe]\nrejection_rate = { min = " in found.output
+    assert f"refusal-checks thresholds suggest {run}" in found.output

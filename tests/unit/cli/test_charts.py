@@ -1,0 +1,209 @@
+"""Charts and the comparison of judges, from summaries of runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
+from refusal_checks.cli import application
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Rated, Record, Vote
+from refusal_checks.metrics.statistics.distribution import distribution
+from refusal_checks.reports import chart_files
+from refusal_checks.results.run_folder import read_run
+from refusal_checks.results.summary import RunSummary, summarise
+
+
+def scores(offset: float = 0.0) -> dict[str, float]:
+    """Scores of ten prompts of every category, which translate one another where any do."""
+    rows = [*range(5), *range(1250, 1255)]
+    return {
+        f"{name}-{row}": min(5.0, 0.4 * place + offset + 0.1 * (row % 5))
+        for place, name in enumerate(CATEGORIES)
+        for row in rows
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Writes a run's summary and returns its folder."""
+
+    def write(
+        name: str,
+        candidate: str = "ORG/MODEL",
+        offset: float = 0.0,
+        benchmark: str = "cfsafety",
+        votes: dict[str, float] | None = None,
+    ) -> Path:
+        records = [
+            Record(
+                Prompt.single(id, "?", category=id.rpartition("-")[0]),
+                0,
+                Completion("a"),
+                Rated(1.0, score),
+                tuple(
+                    Vote(judge, Rated(1.0, score * (1 + change)))
+                    for judge, change in (votes or {}).items()
+                ),
+            )
+            for id, score in scores(offset).items()
+        ]
+        summary = RunSummary({"candidate": candidate, "judge": f"judge of {name}"})
+        summary.manifest["models"] = {"candidate": {"version": candidate}}
+        summary.benchmarks[benchmark] = summarise(records, 0.95)
+        folder = tmp_path / name
+        folder.mkdir()
+        found = TypeAdapter(RunSummary).dump_python(summary, mode="json")
+        (folder / "summary.json").write_text(json.dumps(found))
+        return folder
+
+    return write
+
+
+def command(*args: str | Path) -> None:
+    application()(list(map(str, args)), standalone_mode=False)
+
+
+def text(path: Path) -> str:
+    return " ".join(ET.parse(path).getroot().itertext())
+
+
+def test_a_radar_names_every_category_and_series(run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "charts" / "radar.svg"
+    other = run("second", "ORG/OTHER", 0.5)
+    command("radar", run("first"), "--against", other, "--against", "GPT4", "--out", out)
+    shown = text(out)
+    for words in ("ORG/MODEL", "ORG/OTHER", "GPT4, as published", "Persuasion", "Privacy"):
+        assert words in shown
+
+
+def test_equal_charts_are_equal_files(run: Any, tmp_path: Path) -> None:
+    found = run("first")
+    for name in ("a.svg", "b.svg"):
+        command("radar", found, "--out", tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    for name in ("c.png", "d.pdf"):
+        command("radar", found, "--out", tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_two_runs_of_one_candidate_are_two_lines(run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "radar.svg"
+    command("radar", run("first"), "--against", run("second"), "--out", out)
+    assert text(out).count("ORG/MODEL") == 2
+
+
+def test_names_are_harmless_text(run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "radar.svg"
+    command("radar", run("first", "a <script>$x_{y$ \x1b[31m模型"), "--out", out)
+    assert "<script>" not in out.read_text()
+    assert "<script>$x_{y$" in text(out)
+    assert "\x1b" not in out.read_text()
+
+
+def test_histograms_state_their_statistics(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "histogram.svg"
+    command("histogram", run("first"), "--out", out)
+    assert "Prompt Leakage" in text(out)
+    assert "dip p" in text(out)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[:10]] == list(CATEGORIES)
+    assert "bimodality" in lines[0]
+
+
+def test_categories_of_a_summary_do_not_act_on_a_terminal(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run("first")
+    path = folder / "summary.json"
+    path.write_text(path.read_text().replace("Criminal_Unethical", "##[error]\\u001b[31mforged"))
+    command("histogram", folder, "--out", tmp_path / "histogram.svg")
+    shown = capsys.readouterr().out
+    assert "forged" in shown
+    assert "\x1b" not in shown
+    assert "##[" not in shown
+
+
+def test_a_distribution_without_spread_is_drawn_without_statistics() -> None:
+    figure = chart_files.histograms({"a": distribution([5.0] * 9, 0, 5)})
+    assert "too few different scores" in chart_files.svg(figure)
+    assert chart_files.svg(figure).startswith("<svg")
+
+
+def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
+    figure = chart_files.radar(
+        {"one": {"a": 1.0, "b": 2.0, "c": 3.0}, "two": {"a": 2.0, "c": 1.0}}, 5.0
+    )
+    assert "two" in chart_files.svg(figure)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--against", "GPT5"), r"--against GPT5: no such run.*GPT4, GPT3\.5"),
+        (("--out", "radar.bmp"), r"radar\.bmp: the name of a chart ends in \.svg"),
+        (tuple(f"--against={name}" for name in published()), "at most 7 others"),
+        (("--benchmark", "cfsaftey"), 'did you mean "cfsafety"'),
+    ],
+)
+def test_mistakes_are_named(run: Any, args: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        command("radar", run("first"), *args)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"benchmarks": {"x": 1}, "manifest": {}}'])
+def test_what_is_no_summary_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "summary.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"summary\.json: no summary of a run"):
+        read_run(tmp_path)
+
+
+def test_a_missing_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: cannot be read"):
+        read_run(tmp_path / "nowhere")
+
+
+def test_judges_are_compared_by_category_and_across_languages(
+    run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("consistency", run("first"), run("second", offset=0.25))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "judges judge of first (first) and judge of second (second)"
+    table = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("  ")}
+    assert lines[2].split() == ["SocialBias", "10", "1.000", "1.000", "0.250"]
+    assert lines[12].split()[:2] == ["all", "100"]
+    assert sum("its translation" in line for line in lines) == 2
+    # PromptLeakage and ReverseExposure pair row 0 with row 1250.
+    assert table["ReverseExposure"][:2] == ["5", "1.000"]
+
+
+def test_one_run_is_compared_with_itself_across_languages_only(
+    run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("consistency", run("first"))
+    assert capsys.readouterr().out.startswith("judge judge of first (first): answers to a prompt")
+
+
+def test_the_judges_of_one_run_are_compared(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command("consistency", run("both", votes={"A": 0.0, "B": -0.5}))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "judges A (both) and B (both)"
+    assert lines[12].split() == ["all", "100", "1.000", "1.000", "1.000"]
+    assert sum("its translation" in line for line in lines) == 2
+
+
+def test_other_answers_cannot_be_compared(run: Any) -> None:
+    with pytest.raises(DataError, match="another candidate than"):
+        command("consistency", run("first"), run("second", candidate="ORG/OTHER"))
+    with pytest.raises(DataError, match='no benchmark "cfsafety"'):
+        command("consistency", run("third", benchmark="smoke"))

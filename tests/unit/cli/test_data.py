@@ -1,0 +1,107 @@
+"""``refusal-checks data``: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from refusal_checks.benchmarks import discover
+from refusal_checks.benchmarks import mirror as mirrors
+from refusal_checks.cli import application
+from refusal_checks.core.errors import DataError
+
+Write = Callable[[str, str], Path]
+
+
+def data(*args: str | Path) -> str:
+    """What the command printed; raises what it raised."""
+    done = CliRunner().invoke(application(), ["data", *map(str, args)], catch_exceptions=False)
+    return done.output
+
+
+@pytest.fixture
+def pulled(tmp_path: Path, mirror: Path) -> Path:
+    """A mirror of XSTest and harmbench, pulled from files that are there with the right bytes."""
+    folder = tmp_path / "pulled"
+    for name in ("xstest", "harmbench"):
+        shutil.copytree(mirror / name, folder / name)
+    said = data("pull", folder, *ONLY)
+    assert said.count("pulled   ") == 3
+    return folder
+
+
+ONLY = ("--benchmark", "xstest_safe", "--benchmark", "xstest_unsafe", "--benchmark", "harmbench")
+
+
+def test_a_pulled_mirror_is_right(pulled: Path) -> None:
+    assert data("verify", pulled, *ONLY).count("OK       ") == 3
+    entry = mirrors.read_index(pulled)["xstest_safe"]
+    assert entry.prompts == 250
+    assert entry.revision == discover()["xstest_safe"].revision
+    assert len(mirrors.load(discover()["xstest_safe"], pulled)) == 250
+
+
+def test_what_is_missing_is_named(pulled: Path) -> None:
+    with pytest.raises(DataError, match="missing or wrong: jailbreakbench, sorrybench"):
+        data("verify", pulled, "--benchmark", "jailbreakbench", "--benchmark", "sorrybench")
+
+
+def test_a_file_that_changed_is_wrong(pulled: Path) -> None:
+    path = pulled / "xstest" / "xstest_prompts.csv"
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match="missing or wrong: xstest_safe, xstest_unsafe"):
+        data("verify", pulled, *ONLY)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("475f10bf0a3d", "000000000000", "is of revision 000000000000"),
+        ('"sha256": "', '"sha256": "0', "has changed since it was pulled"),
+        ('"prompts"', '"rows"', "no index of a mirror"),
+        ("{", "", "no index of a mirror"),
+    ],
+)
+def test_a_mirror_of_another_revision_or_content_is_refused(
+    pulled: Path, old: str, new: str, reason: str
+) -> None:
+    index = pulled / mirrors.INDEX
+    index.write_text(index.read_text().replace(old, new))
+    with pytest.raises(DataError, match=reason):
+        mirrors.load(discover()["xstest_safe"], pulled)
+
+
+def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
+    write("rows.csv", "prompt\na\n")
+    gates = write("gates.toml", '[xstest_safe]\n[mine]\nfile = "rows.csv"\nexpect = "refuse"\n')
+    assert data("verify", pulled, "--thresholds", gates).splitlines() == [
+        f"OK       xstest_safe: 250 prompts, revision {discover()['xstest_safe'].revision}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (("verify", "/no/such/mirror"), "no such folder"),
+        (("pull", "{}", "--benchmark", "xtest_safe"), 'did you mean "xstest_safe"'),
+    ],
+)
+def test_bad_input_is_named(tmp_path: Path, args: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        data(*(arg.format(tmp_path) for arg in args))
+
+
+def test_without_a_network_every_failure_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr("pooch.retrieve", offline)
+    monkeypatch.setattr("datasets.load_dataset", offline)
+    with pytest.raises(DataError, match="could not be pulled: xstest_safe, sorrybench"):
+        data("pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench")

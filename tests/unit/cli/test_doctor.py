@@ -1,0 +1,170 @@
+"""What the doctor says of a machine, its data and the models that are named."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.cli import application
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
+from refusal_checks.models.demo import MODEL_DIR
+from refusal_checks.run.doctor import Finding, Level, Plan, examine
+from tests.fake_server import FakeServer
+
+ROOT = Path(__file__).parents[3]
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _quick_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The subprocess imports another package of that name, which takes no time."""
+    stand_in(tmp_path, monkeypatch, '__version__ = "0.32.0"')
+    for name in (MIRROR_VARIABLE, "HF_HUB_OFFLINE", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+
+
+def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A package vllm for subprocesses."""
+    (folder / "path").mkdir(exist_ok=True)
+    (folder / "path" / "vllm.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(folder / "path"))
+
+
+def look(
+    tmp_path: Path,
+    candidate: str | None = None,
+    judges: tuple[str, ...] = (),
+    thresholds: tuple[Path, ...] = (),
+    data: str | None = None,
+) -> dict[str, Finding]:
+    plan = Plan(candidate, judges, thresholds, tmp_path / "store.sqlite", data)
+    return {finding.what: finding for finding in examine(plan)}
+
+
+def test_a_machine_without_a_plan_is_looked_at(tmp_path: Path) -> None:
+    found = look(tmp_path)
+    assert {"python", "memory", "disk: store", "data", "store", "hugging face", "vLLM"} <= set(
+        found
+    )
+    assert "candidate" not in found
+    assert found["vLLM"].said.startswith("0.32.0, ")
+    assert found["store"].said.endswith("none yet")
+    assert not (tmp_path / "store.sqlite").exists()
+
+
+def test_a_vllm_that_cannot_be_imported_fails_where_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, 'raise ImportError("libcuda.so.1: no such file")')
+    assert look(tmp_path, str(MODEL_DIR))["vLLM"].level is Level.FAIL
+    found = look(tmp_path, judges=("keyword",))["vLLM"]
+    assert found.level is Level.WARN
+    assert "libcuda.so.1" in str(found)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    bare = look(tmp_path, str(MODEL_DIR))
+    assert bare["vLLM"].level is Level.FAIL
+    assert bare["devices"].level is not Level.FAIL
+
+
+def test_models_are_named_right_cached_and_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeServer() as server:
+        found = look(tmp_path, "demo:aligned", (f"{server.url}#fake",))
+        assert (found["candidate"].level, found["judge"].level) == (Level.OK, Level.OK)
+        assert found["judge"].said == f"{server.url} has fake"
+        wrong = look(tmp_path, "demo:alined", (f"{server.url}#other",))
+        assert 'did you mean "demo:aligned"' in wrong["candidate"].said
+        assert wrong["judge"].level is Level.WARN
+        assert wrong["judge"].said.endswith("does not list other")
+        url = server.url
+    gone = look(tmp_path, judges=(url,))["judge"]
+    assert gone.level is Level.FAIL
+    assert "is it running" in gone.said
+    assert look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert look(tmp_path, "org/model")["candidate"].level is Level.FAIL
+    reference = tmp_path / "hf" / "hub" / "models--org--model" / "refs" / "main"
+    reference.parent.mkdir(parents=True)
+    reference.write_text("abc")
+    assert look(tmp_path, "org/model")["candidate"].said == "org/model, cached"
+
+
+def test_thresholds_and_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smoke, xstest = ROOT / "thresholds" / "smoke.toml", tmp_path / "gates.toml"
+    xstest.write_text("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
+    empty = tmp_path / "mirror"
+    empty.mkdir()
+    found = look(tmp_path, thresholds=(smoke,), data=str(empty))
+    assert found["thresholds"].said == "8 gates on 2 benchmarks"
+    assert (found["data"].level, found["data"].said) == (Level.OK, f"{empty}: 0 of 0 benchmarks")
+    lacking = look(tmp_path, thresholds=(xstest,), data=str(empty))["data"]
+    assert lacking.level is Level.FAIL
+    assert "missing: xstest_safe; `refusal-checks data pull" in str(lacking)
+    assert look(tmp_path, data=str(empty))["data"].level is Level.WARN
+    assert look(tmp_path, data="nowhere")["data"].level is Level.FAIL
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert look(tmp_path, thresholds=(xstest,))["data"].level is Level.FAIL
+    xstest.write_text("[xstest_saef]\nrejection_rate = { max = 0.1 }\n")
+    wrong = look(tmp_path, thresholds=(xstest,), data="nowhere")
+    assert 'did you mean "xstest_safe"' in wrong["thresholds"].said
+    assert (wrong["thresholds"].level, wrong["data"].level) == (Level.FAIL, Level.FAIL)
+    assert look(tmp_path)["thresholds"].level is Level.WARN
+
+
+def test_the_gates_of_a_plain_run_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "thresholds").mkdir()
+    shutil.copy(ROOT / "thresholds" / "smoke.toml", tmp_path / "thresholds" / "default.toml")
+    shown = runner.invoke(application(), ["doctor"]).output
+    assert "OK    thresholds    8 gates on 2 benchmarks" in shown
+
+
+def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store(path) as store:
+        store.add_completion("a", Completion("yes"))
+    assert "1 answers, 0 verdicts" in look(tmp_path)["store"].said
+    path.write_text("no database " * 100)
+    assert look(tmp_path)["store"].level is Level.FAIL
+
+
+def test_the_command_ends_with_1_where_something_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert runner.invoke(application(), ["doctor"]).exit_code == 0
+    found = runner.invoke(application(), ["doctor", "--candidate", "/no\x1b[31m/such"])
+    assert found.exit_code == 1
+    (line,) = [line for line in found.output.splitlines() if line.startswith("FAIL")]
+    assert line.startswith("FAIL  candidate")
+    assert "\x1b" not in line
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="no bash")
+def test_the_shell_completes_commands() -> None:
+    script = "from refusal_checks.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={
+            "_REFUSAL_CHECKS_COMPLETE": "complete_bash",
+            "COMP_WORDS": "refusal-checks do",
+            "COMP_CWORD": "1",
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["doctor"], done.stderr

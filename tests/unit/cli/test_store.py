@@ -1,0 +1,130 @@
+"""``refusal-checks store``."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from refusal_checks.cli import application
+from refusal_checks.core.errors import DataError, StoreError
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import Completion, Label, Labelled
+from refusal_checks.core.store import Store
+from refusal_checks.gates import baseline
+
+NOW = datetime(2026, 5, 20, 12)
+AGES = {"a": 30, "b": 20, "c": 10, "d": 0}
+"""Days since the last use of what is stored, by key."""
+
+
+def call(*args: str | Path) -> Result:
+    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project's folder with a store, and a run 21 days ago, one 10 days ago, one today."""
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / ".refusal-checks"
+    with Store(own / "store.sqlite") as store:
+        for key, days in AGES.items():
+            at = (NOW - timedelta(days=days)).timestamp()
+            monkeypatch.setattr(time, "time", lambda at=at: at)
+            store.add_completion(key, Completion(f"answer {key} " * 100))
+            store.add_judgement(f"verdict {key}", Labelled(Label.REFUSAL))
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    for days in (21, 10, 0):
+        (own / "runs" / f"{NOW - timedelta(days=days):%Y%m%d-%H%M%S}-17").mkdir(parents=True)
+    return own
+
+
+def left(folder: Path) -> str:
+    """The keys of the answers that the store still has."""
+    with Store(folder / "store.sqlite") as store:
+        return "".join(sorted(store.completions(AGES)))
+
+
+def test_info_says_how_much_there_is(folder: Path) -> None:
+    found = call("store", "info")
+    assert found.exit_code == 0
+    assert "store.sqlite: 4 answers, 4 verdicts: 4." in found.output
+    assert "on the disk, journal wal" in found.output
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ((), "bcd"),
+        (("--keep-runs", "3"), "bcd"),
+        (("--keep-runs", "2"), "cd"),
+        (("--keep-runs", "1"), "d"),
+        (("--keep-runs", "99"), "bcd"),
+    ],
+)
+def test_what_no_kept_run_used_is_dropped(
+    folder: Path, options: tuple[str, ...], kept: str
+) -> None:
+    found = call("store", "gc", *options)
+    assert found.exit_code == 0
+    assert f"{4 - len(kept)} answers, {4 - len(kept)} verdicts" in found.output
+    assert "on the disk before" in found.output
+    assert left(folder) == kept
+
+
+def test_a_dry_run_drops_nothing(folder: Path) -> None:
+    found = call("store", "gc", "--keep-runs", "1", "--dry-run")
+    assert "not used since 2026-05-20 12:00:00: 3 answers, 3 verdicts" in found.output
+    assert "nothing was dropped" in found.output
+    assert left(folder) == "abcd"
+
+
+def test_what_was_used_in_the_last_days_is_kept(folder: Path) -> None:
+    days = (datetime.now() - NOW).total_seconds() / 86400
+    call("store", "gc", "--keep-days", str(days + 15))
+    assert left(folder) == "cd"
+
+
+@pytest.mark.parametrize("days", ["-1", "1e9", "inf", "nan"])
+def test_days_that_no_calendar_has_are_refused(folder: Path, days: str) -> None:
+    found = call("store", "gc", "--keep-days", days)
+    assert found.exit_code == 2
+    assert "--keep-days" in found.output
+    assert left(folder) == "abcd"
+
+
+def test_of_two_limits_the_one_that_keeps_more_counts(folder: Path) -> None:
+    call("store", "gc", "--keep-days", "0", "--keep-runs", "2")
+    assert left(folder) == "cd"
+
+
+def test_a_baseline_keeps_its_answers(folder: Path, tmp_path: Path) -> None:
+    prompts = {"p1": baseline.PromptScores("f", {}, (("a", "refusal"), ("gone", "refusal")))}
+    scores = baseline.Scores("mine", Kind.SAFETY, "m", "1", "2026", {}, {}, prompts)
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "mine.json").write_text(baseline.dump(scores))
+    call("store", "gc", "--keep-runs", "1", "--baseline", tmp_path / "base")
+    assert left(folder) == "ad"
+
+
+def test_without_any_run_nothing_is_dropped_by_chance(folder: Path) -> None:
+    with pytest.raises(DataError, match="no runs there, so nothing says what to keep"):
+        call("store", "gc", "--runs", "elsewhere")
+    assert left(folder) == "abcd"
+
+
+@pytest.mark.parametrize("command", ["info", "gc"])
+def test_a_store_that_is_not_there_is_not_made(folder: Path, command: str) -> None:
+    with pytest.raises(DataError, match=r"other\.sqlite: no store there"):
+        call("store", command, "--store", "other.sqlite")
+    assert not Path("other.sqlite").exists()
+
+
+def test_a_file_that_is_no_store_is_named(folder: Path) -> None:
+    Path("notes").write_text("no database, only words" * 99)
+    with pytest.raises(StoreError, match="notes: file is not a database"):
+        call("store", "info", "--store", "notes")

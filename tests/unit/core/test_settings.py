@@ -1,0 +1,77 @@
+"""Settings: their limits, and one line for a value that breaks them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.core.settings import Frozen, JudgeSampling, Limits, Sampling
+
+
+def test_five_answers_are_sampled_where_nothing_is_said() -> None:
+    assert Sampling.read({}, "here").samples == 5
+
+
+def test_the_judge_is_greedy_where_nothing_is_said() -> None:
+    assert JudgeSampling().temperature == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "values"),
+    [
+        (Sampling, {"samples": 1, "temperature": 0, "top_p": 1, "top_k": 0, "max_tokens": 1}),
+        (Sampling, {"samples": 128, "temperature": 2, "top_p": 0.01, "seed": 2**31 - 1}),
+        (JudgeSampling, {"temperature": 0, "max_tokens": 16, "seed": 0}),
+        (Limits, {"in_flight": 1, "start_timeout": 0.1, "request_timeout": 1}),
+    ],
+)
+def test_the_ends_of_each_range_are_valid(settings: type[Frozen], values: dict[str, Any]) -> None:
+    assert settings.read(values, "here").model_dump(include=set(values)) == values
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "value"),
+    [
+        (Sampling, "samples", 0),
+        (Sampling, "samples", 129),
+        (Sampling, "samples", "many"),
+        (Sampling, "temperature", -0.1),
+        (Sampling, "temperature", 2.1),
+        (Sampling, "temperature", float("nan")),
+        (Sampling, "temperature", None),
+        (Sampling, "top_p", 0),
+        (Sampling, "top_p", 1.1),
+        (Sampling, "top_k", -1),
+        (Sampling, "max_tokens", 0),
+        (Sampling, "seed", 2**31),
+        (Sampling, "seed", -1),
+        (JudgeSampling, "max_tokens", 15),
+        (JudgeSampling, "top_p", 1),
+        (Limits, "in_flight", 0),
+        (Limits, "start_timeout", 0),
+        (Limits, "request_timeout", -5),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_line(
+    settings: type[Frozen], key: str, value: object
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        settings.read({key: value}, "[table]", ModelError)
+    message = str(caught.value)
+    assert message.startswith(f"[table]: {key} = {value!r}: ")
+    assert "\n" not in message
+
+
+def test_an_unknown_key_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match="known: samples, temperature") as caught:
+        Sampling.read({"sample": 5}, "--set")
+    assert str(caught.value).startswith("--set: sample = 5: ")
+
+
+def test_settings_do_not_change() -> None:
+    settings = Sampling()
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(settings, "samples", 6)  # noqa: B010 - mypy knows that it is read-only

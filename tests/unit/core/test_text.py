@@ -1,0 +1,139 @@
+"""Hostile text made fit for a terminal and a log."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.text import clean, clean_lines, wrapped
+
+PIECES = [
+    "\x1b[31m",
+    "\x1b]0;title\x07",
+    "\x1b]8;;http://example.org\x1b\\",
+    "\x1b",
+    "\x9b2J",
+    "##[",
+    "#",
+    "[",
+    "::error::",
+    "\r\n",
+    "\u2028",
+    "\u202e",
+    "\ud800",
+    "文字",
+]
+HOSTILE = st.lists(st.characters(exclude_categories=()) | st.sampled_from(PIECES)).map("".join)
+HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("plain words, 文字 and é", "plain words, 文字 and é"),
+        ("two\nlines\r\nand\ta tab\u2028more\x85end", "two lines and a tab more end"),
+        ("  wide \u00a0  spaces  ", "wide spaces"),
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b[2J\x1b[Hcleared", "cleared"),
+        ("\x1b[?25lhidden cursor\x1b[>4;2m", "hidden cursor"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bMup\x1b7", "up�7"),
+        ("\x1b\x1b[31m[31m", "�[31m"),
+        ("\x9b31mC1\x9d", "�31mC1�"),
+        ("bell\x07 null\x00 delete\x7f back\x08", "bell� null� delete� back�"),
+        ("over\u202eridden\u2066", "over�ridden�"),
+        ("zero\u200bwidth\ufeff\u2060\u00ad", "zero�width���"),
+        ("lone \ud800 surrogate", "lone � surrogate"),
+        ("private \ue000, unassigned \U000e0fff", "private �, unassigned �"),
+        ("##[error]x ##[group]", "# #[error]x # #[group]"),
+        ("###[error]", "## #[error]"),
+        ("#\x1b[0m#\x1b[0m[error]", "# #[error]"),
+        ("::error::forged", ": :error::forged"),
+        (" \n::add-mask::x ::error::y", ": :add-mask::x ::error::y"),
+        (":::debug::", ": ::debug::"),
+        ("std::string", "std::string"),
+        ("<b>&amp;</b>", "<b>&amp;</b>"),
+    ],
+    ids=ascii,
+)
+def test_text_becomes_one_harmless_line(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize("command", ["##[error]", "##vso[task.complete result=Succeeded;]"])
+@pytest.mark.parametrize("text", ["{}", "words {} words", "\x1b[0m{}", "#{}"])
+def test_commands_that_a_ci_system_reads_within_a_line_are_broken_up(
+    text: str, command: str
+) -> None:
+    assert command not in clean(text.format(command))
+
+
+def test_a_long_text_is_cut_and_shows_it() -> None:
+    assert clean("x" * 300) == "x" * 300
+    assert clean("x" * 301) == "x" * 299 + "…"
+    assert clean("word " * 500, 12) == "word word w…"
+    assert clean("word wo rd", 6) == "word…"
+
+
+@pytest.mark.parametrize("filler", [" ", "\n", "\x1b[0m"], ids=ascii)
+def test_text_after_much_that_is_not_shown_is_not_dropped_in_silence(filler: str) -> None:
+    assert clean(filler * 10_000 + "the end") not in ("", "the")
+    assert clean("begin" + filler * 10_000 + "the end").endswith(("…", "the end"))
+
+
+@pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[1;", "##[", " ", "a "], ids=ascii)
+def test_a_huge_text_is_cut(piece: str) -> None:
+    assert len(clean(piece * 1_000_000)) <= 300
+
+
+@given(HOSTILE, st.integers(2, 40))
+def test_what_is_shown_is_bounded_and_without_controls(text: str, limit: int) -> None:
+    shown = clean(text, limit)
+    assert len(shown) <= limit
+    assert not {unicodedata.category(char) for char in shown} & HARMFUL
+    assert shown.split() == [word for word in shown.split(" ") if word]
+    assert "##[" not in shown
+    assert not shown.startswith("::")
+
+
+@given(HOSTILE, st.integers(2, 40))
+def test_cleaning_twice_changes_nothing_more(text: str, limit: int) -> None:
+    once = clean(text, limit)
+    assert clean(once, limit) == once
+
+
+@given(st.text(st.characters(categories=("L", "N", "P")), max_size=30))
+def test_ordinary_text_is_left_as_it_is(text: str) -> None:
+    if "##" not in text and not text.startswith("::"):
+        assert clean(text) == text
+
+
+@given(HOSTILE, st.integers(20, 60))
+def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(text: str, width: int) -> None:
+    lines = wrapped(f"x: {clean(text)}", width)
+    assert all(len(line) <= width for line in lines)
+    assert not [line for line in lines if line.lstrip().startswith("::")]
+
+
+def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
+    assert wrapped("words " * 3 + "::error::x", 20) == ["words words words", "  : :error::x"]
+    assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"
+
+
+@given(HOSTILE)
+def test_no_line_of_a_log_is_a_command(text: str) -> None:
+    shown = clean_lines(text)
+    assert shown.count("\n") == text.count("\n")
+    assert not [line for line in shown.split("\n") if line.lstrip().startswith("::")]
+    assert "##[" not in shown
+
+
+def test_a_log_keeps_its_indentation() -> None:
+    log = "vLLM ended:\n  File x\n\n    ::error::\x1b[31mx"
+    assert len(clean_lines(" " * 10**6 + "x", 20)) <= 40
+    assert clean_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"

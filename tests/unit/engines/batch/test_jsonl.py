@@ -1,0 +1,147 @@
+"""Batch files: what is written, and what is made of any line that comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.engines.batch.jsonl import RequestFile, custom_id, read_result, results
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "héllo\n\ud800"}], "n": 2}
+ANSWER = {"choices": [{"index": 0, "message": {"content": "yes"}}]}
+
+
+def line(**fields: object) -> bytes:
+    response = {"status_code": 200, "body": ANSWER}
+    return json.dumps({"custom_id": "a", "response": response, "error": None, **fields}).encode()
+
+
+def test_a_request_is_one_line_of_ascii_under_the_file_s_name_once_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    part, path = tmp_path / "part", tmp_path / "requests.jsonl"
+    file = RequestFile(part)
+    assert not part.exists()
+    file.add("1f", BODY)
+    file.add("2f", BODY)
+    assert not path.exists()
+    file.publish(path)
+    assert not part.exists()
+    lines = path.read_bytes().splitlines()
+    assert (file.count, file.size) == (2, path.stat().st_size)
+    assert path.read_bytes().isascii()
+    assert json.loads(lines[0]) == {
+        "custom_id": "1f",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": BODY,
+    }
+
+
+def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
+    file = RequestFile(tmp_path / "part")
+    file.discard()
+    file.add("1f", BODY)
+    file.discard()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_the_user_s_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        RequestFile(tmp_path / "file" / "part").add("1f", BODY)
+
+
+def test_a_name_that_cannot_be_taken_is_the_user_s_error(tmp_path: Path) -> None:
+    file = RequestFile(tmp_path / "part")
+    file.add("1f", BODY)
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(UserError, match="cannot be written"):
+        file.publish(tmp_path / "taken")
+    file.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_disk_that_is_full_is_the_user_s_error(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    part.symlink_to("/dev/full")
+    file = RequestFile(part)
+    file.add("1f", BODY)  # stays in a buffer
+    with pytest.raises(UserError, match="No space left"):
+        file.publish(tmp_path / "requests.jsonl")
+    file.discard()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_id_depends_on_every_field_and_not_on_their_order() -> None:
+    again = dict(reversed(BODY.items()))
+    assert custom_id(BODY) == custom_id(again)
+    assert custom_id(BODY) != custom_id(BODY | {"seed": 1})
+    assert len(custom_id(BODY)) == 32
+
+
+def test_a_good_line_is_an_answer() -> None:
+    found = read_result(line())
+    assert (found.id, found.body, found.fault) == ("a", ANSWER, None)
+    assert read_result(b"\xef\xbb\xbf" + line()) == found, "a byte order mark comes before all"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault", "words"),
+    [
+        (b"{", "malformed", "no JSON"),
+        (b"\xff\xfe", "malformed", "no JSON"),
+        (b"[" * 100_000, "malformed", "no JSON"),
+        (b"[1]", "malformed", "no custom_id"),
+        (line(custom_id=7), "malformed", "no custom_id"),
+        (line(response=None), "malformed", "no choices"),
+        (line(response={"status_code": 200, "body": {"choices": []}}), "malformed", "no choices"),
+        (line(response={"status_code": 200, "body": {"choices": [1]}}), "malformed", "no choices"),
+        (line(response={"status_code": 500, "body": None}), "failed", "status 500"),
+        (line(response={"body": ANSWER}), "failed", "status None"),
+        (line(error={"message": "too long"}), "failed", "too long"),
+        (line(error={"error": {"message": "too long"}}), "failed", "too long"),
+        (line(response=None, error="gone"), "failed", "gone"),
+    ],
+)
+def test_every_other_line_says_why_it_is_none(text: bytes, fault: str, words: str) -> None:
+    found = read_result(text)
+    assert (found.body, found.fault) == (None, fault)
+    assert words in found.words
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_stop_the_reading(text: bytes) -> None:
+    found = read_result(text)
+    assert (found.body is None) == (found.fault is not None)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {}, optional={"custom_id": json_values, "response": json_values, "error": json_values}
+    )
+)
+def test_no_form_stops_the_reading(found: dict[str, object]) -> None:
+    read = read_result(json.dumps(found).encode())
+    assert (read.body is None) == (read.fault is not None)
+
+
+def test_empty_lines_are_none_and_a_missing_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"\n" + line() + b"\r\n\n" + line())
+    assert [found.id for found in results(path)] == ["a", "a"]
+    with pytest.raises(UserError, match="cannot be read"):
+        list(results(tmp_path / "none.jsonl"))

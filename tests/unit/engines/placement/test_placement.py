@@ -1,0 +1,392 @@
+"""Which engines run where: a table of machines and models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.engines.placement.choice import choose
+from refusal_checks.engines.placement.values import Demand, Devices, Kind, Place, Wish
+
+
+def gpus(count: int, memory: float | None = 80.0) -> Devices:
+    return Devices("gpu", tuple(map(str, range(count))), memory)
+
+
+def cpu(cores: int, memory: float = 22.0) -> Devices:
+    return Devices("cpu", tuple(map(str, range(cores))), memory)
+
+
+def candidate(weights: float | None, *args: str) -> Demand:
+    return Demand("org/candidate", args, weights, answers=True)
+
+
+def judge(weights: float | None, *args: str) -> Demand:
+    return Demand("org/judge", args, weights, answers=False, judges=True)
+
+
+def both(weights: float | None, *args: str) -> Demand:
+    return Demand("org/both", args, weights, answers=True, judges=True)
+
+
+AUTO = Wish()
+UNKNOWN = Devices("unknown")
+SMALL, LARGE = candidate(15.0), judge(40.0)
+
+
+def cached(gib: int, threads: int, *cores: int, turn: int = 0) -> Place:
+    env = {"VLLM_CPU_KVCACHE_SPACE": str(gib), "OMP_NUM_THREADS": str(threads)}
+    return Place(env=env, cores=cores, turn=turn)
+
+
+def share(value: str) -> Place:
+    return Place(args=("--gpu-memory-utilization", value))
+
+
+def copies(number: int, *devices: str) -> Place:
+    return Place(args=("--data-parallel-size", str(number)), devices=devices)
+
+
+CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
+    # weights of 15 and 40 GiB, and half of the 17 GiB that are left of 90% of the memory each
+    "one big GPU": (gpus(1), [SMALL, LARGE], "together", [share("0.29"), share("0.61")]),
+    "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns", [Place(), Place(turn=1)]),
+    "two small GPUs": (
+        gpus(2, 48.0),
+        [SMALL, judge(75.0)],
+        "turns",
+        [
+            Place(args=("--data-parallel-size", "2")),
+            Place(args=("--tensor-parallel-size", "2"), turn=1),
+        ],
+    ),
+    # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
+    "two small GPUs that both models share once they are cut": (
+        gpus(2, 48.0),
+        [SMALL, LARGE],
+        "together",
+        [
+            Place(args=("--gpu-memory-utilization", "0.32", "--tensor-parallel-size", "2")),
+            Place(args=("--gpu-memory-utilization", "0.58", "--tensor-parallel-size", "2")),
+        ],
+    ),
+    "two GPUs": (
+        gpus(2),
+        [SMALL, LARGE],
+        "split",
+        [Place(devices=("0",)), Place(devices=("1",))],
+    ),
+    # The larger model has the greater load on each of its devices until it has the more of them.
+    "eight GPUs": (
+        gpus(8),
+        [SMALL, LARGE],
+        "split",
+        [copies(2, "0", "1"), copies(6, "2", "3", "4", "5", "6", "7")],
+    ),
+    "eight GPUs, a model that one cannot hold": (
+        gpus(8),
+        [candidate(140.0), judge(13.0)],
+        "split",
+        [
+            Place(args=("--tensor-parallel-size", "4"), devices=("0", "1", "2", "3")),
+            copies(4, "4", "5", "6", "7"),
+        ],
+    ),
+    "a user's tensor parallelism counts devices": (
+        gpus(4),
+        [candidate(15.0, "--tensor-parallel-size", "2"), judge(40.0)],
+        "split",
+        [Place(devices=("0", "1")), copies(2, "2", "3")],
+    ),
+    "a user's three kinds of parallelism": (
+        gpus(8),
+        [candidate(15.0, "-tp", "2", "-pp=2"), judge(40.0, "--data_parallel_size=4")],
+        "split",
+        [Place(devices=("0", "1", "2", "3")), Place(devices=("4", "5", "6", "7"))],
+    ),
+    "two that a user spreads over both GPUs": (
+        gpus(2),
+        [candidate(15.0, "-tp", "2"), judge(40.0, "-tp", "2")],
+        "together",
+        # (7.5 + (72 - 27.5) / 2) / 80 and (20 + ...) / 80
+        [share("0.37"), share("0.53")],
+    ),
+    "a user's share of the memory wins": (
+        gpus(1),
+        [candidate(15.0, "--gpu-memory-utilization", "0.3"), judge(40.0)],
+        "together",
+        [Place(), share("0.60")],
+    ),
+    "a user's share that is too small": (
+        gpus(1),
+        [candidate(15.0, "--gpu-memory-utilization=0.2"), judge(40.0)],
+        "turns",
+        [Place(), Place(turn=1)],
+    ),
+    "unknown weights, one GPU": (
+        gpus(1),
+        [candidate(15.0), judge(None)],
+        "together",
+        [share("0.54"), share("0.36")],
+    ),
+    "unknown weights of both, one GPU": (
+        gpus(1),
+        [candidate(None), judge(None)],
+        "together",
+        [share("0.45"), share("0.45")],
+    ),
+    "unknown weights beside some that need more than half of the GPU": (
+        gpus(1),
+        [candidate(40.0), judge(None)],
+        "together",
+        [share("0.70"), share("0.20")],
+    ),
+    "unknown weights, eight GPUs": (
+        gpus(8),
+        [candidate(None), judge(None)],
+        "split",
+        [Place(devices=("0",)), Place(devices=("1",))],
+    ),
+    "memory that the driver does not tell": (
+        gpus(1, None),
+        [SMALL, LARGE],
+        "together",
+        [share("0.45"), share("0.45")],
+    ),
+    "devices of which nothing is known": (
+        UNKNOWN,
+        [SMALL, LARGE],
+        "together",
+        [share("0.45"), share("0.45")],
+    ),
+    "the same model for both": (gpus(1), [both(15.0)], "one", [Place()]),
+    "the same model for both, four GPUs": (
+        gpus(4),
+        [both(15.0)],
+        "one",
+        [Place(args=("--data-parallel-size", "4"))],
+    ),
+    "the same model for both, its devices said": (
+        gpus(4),
+        [both(15.0, "-tp", "2")],
+        "one",
+        [Place(devices=("0", "1"))],
+    ),
+    "a second judge beside the model for both": (
+        gpus(1, 24.0),
+        [both(15.0), judge(13.0)],
+        "together",
+        [share("0.48"), share("0.42")],
+    ),
+    "three in turns": (
+        gpus(1, 48.0),
+        [candidate(40.0), judge(15.0), Demand("org/other", (), 13.0, answers=False, judges=True)],
+        "turns",
+        [
+            Place(),
+            Place(args=("--gpu-memory-utilization", "0.47"), turn=1),
+            Place(args=("--gpu-memory-utilization", "0.43"), turn=1),
+        ],
+    ),
+    "one GPU of two is in use by others": (
+        Devices("gpu", ("1",), 80.0, busy=("0",)),
+        [both(15.0)],
+        "one",
+        [Place(devices=("1",))],
+    ),
+    "one GPU of two is in use by others, and two engines share the other": (
+        Devices("gpu", ("1",), 80.0, busy=("0",)),
+        [SMALL, LARGE],
+        "together",
+        [
+            Place(args=("--gpu-memory-utilization", "0.29"), devices=("1",)),
+            Place(args=("--gpu-memory-utilization", "0.61"), devices=("1",)),
+        ],
+    ),
+    # vLLM would take 92% of the memory, and does not start where less is free.
+    "a screen holds a part of the GPU": (
+        Devices("gpu", ("0",), 80.0, used=0.15),
+        [both(15.0)],
+        "one",
+        [share("0.80")],
+    ),
+    "a screen holds a part of the GPU for two": (
+        Devices("gpu", ("0",), 80.0, used=0.1),
+        [candidate(15.0), judge(None, "--gpu-memory-utilization", "0.3")],
+        "together",
+        [share("0.55"), Place()],
+    ),
+    "attached endpoints": (gpus(1), [], "none", []),
+    "Ray carries them": (
+        gpus(2),
+        [
+            candidate(15.0, "--distributed-executor-backend", "ray", "-tp", "8"),
+            judge(40.0, "--data-parallel-backend=ray", "-dp", "4"),
+        ],
+        "split",
+        [Place(), Place()],
+    ),
+    "one engine on Ray, one here": (
+        gpus(2),
+        [candidate(15.0, "--nnodes", "2", "-tp", "16"), judge(40.0)],
+        "split",
+        [Place(), copies(2)],
+    ),
+    "a CPU of two cores": (
+        cpu(2),
+        [candidate(0.01), judge(0.01)],
+        "together",
+        [cached(1, 1, 0), cached(1, 1, 1)],
+    ),
+    "a CPU of one core": (
+        cpu(1),
+        [candidate(0.01), judge(0.01)],
+        "turns",
+        [cached(1, 1), cached(1, 1, turn=1)],
+    ),
+    # 17.6 GiB to plan with, so 6.1 beside 8 of weights and 3.5; half the weights are 4 each.
+    "a CPU without room for both": (
+        cpu(8),
+        [candidate(7.0), judge(8.0)],
+        "turns",
+        [cached(4, 7), cached(4, 7, turn=1)],
+    ),
+    "two ranks on a CPU": (
+        cpu(4),
+        [both(0.01, "--data-parallel-size", "2")],
+        "one",
+        [
+            Place(
+                env={"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0,2|1,3"},
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_chosen(name: str) -> None:
+    devices, demands, kind, places = CASES[name]
+    found = choose(devices, demands, AUTO)
+    assert (found.kind, list(found.places)) == (kind, list(places))
+    assert "\n" not in found.why
+    assert found.turns == (2 if kind == "turns" else 1)
+    for demand in demands:
+        assert demand.model in found.why
+
+
+def test_what_must_run_at_once_takes_no_turns() -> None:
+    found = choose(gpus(1, 48.0), [SMALL, LARGE], Wish(at_once=True))
+    assert found.kind == "together"
+    assert "may not fit" in found.why
+    # 43.2 GiB to plan with, divided as 15 to 40
+    assert list(found.places) == [share("0.25"), share("0.65")]
+
+
+@pytest.mark.parametrize("wish", [AUTO, Wish("turns")])
+def test_judges_alone_take_no_turns(wish: Wish) -> None:
+    judges = [LARGE, Demand("org/other", (), 30.0, answers=False, judges=True)]
+    found = choose(gpus(1, 48.0), judges, wish)
+    assert (found.kind, found.turns) == ("together", 1)
+    assert "may not fit" in found.why
+
+
+def test_together_on_several_gpus_each_model_is_on_all_of_them() -> None:
+    wish = Wish("together")
+    found = choose(gpus(4), [SMALL, LARGE], wish)
+    assert [place.args[2:] for place in found.places] == [("--data-parallel-size", "4")] * 2
+    found = choose(gpus(4), [candidate(100.0), judge(13.0, "-tp", "4")], wish)
+    # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
+    assert [place.args for place in found.places] == [
+        (*share("0.74").args, "--tensor-parallel-size", "2", "--data-parallel-size", "2"),
+        share("0.16").args,
+    ]
+    found = choose(gpus(4), [SMALL, judge(None)], wish)
+    assert found.places[1] == share("0.36")
+
+
+def test_the_user_s_devices() -> None:
+    wish = Wish(candidate_devices=("3",))
+    found = choose(gpus(4), [SMALL, LARGE], wish)
+    assert list(found.places) == [Place(devices=("3",)), copies(3, "0", "1", "2")]
+    wish = Wish("split", ("0", "1"), ("2",))
+    found = choose(gpus(4), [candidate(None), LARGE], wish)
+    assert list(found.places) == [
+        Place(args=("--tensor-parallel-size", "2"), devices=("0", "1")),
+        Place(devices=("2",)),
+    ]
+    found = choose(cpu(4), [SMALL, judge(1.0)], Wish(judge_devices=("3",)))
+    assert [place.cores for place in found.places] == [(0, 1, 2), (3,)]
+    found = choose(UNKNOWN, [SMALL, LARGE], Wish("split", ("0",), ("1",)))
+    assert [place.devices for place in found.places] == [("0",), ("1",)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "demands", "wish", "says"),
+    [
+        (gpus(1), [SMALL, LARGE], Wish("split"), "2 GPUs needed and 1 there .*turns"),
+        (cpu(1), [SMALL, LARGE], Wish("split"), "2 engines for 1 cores: use --placement turns"),
+        (gpus(2), [SMALL, LARGE], Wish("split", ("2",)), "no device 2 here; known: 0,1"),
+        (gpus(2), [SMALL, LARGE], Wish("split", ("1",), ("1",)), "both name 1"),
+        (
+            gpus(2),
+            [candidate(15.0, "-tp", "2"), LARGE],
+            Wish("split", ("0",), ("1",)),
+            "org/candidate: 2 GPUs needed and 1 there",
+        ),
+        (
+            Devices("gpu", ("0", "2"), 80.0, busy=("1",)),
+            [both(15.0, "-tp", "3")],
+            AUTO,
+            "3 GPUs needed and 2 there .*others use GPU 1; CUDA_VISIBLE_DEVICES can name",
+        ),
+        (gpus(1), [both(15.0), LARGE], Wish("turns"), "needed in both turns"),
+        (gpus(1), [candidate(1.0, "-tp"), LARGE], AUTO, "-tp.*expected one argument"),
+    ],
+)
+def test_what_cannot_be_placed_says_so(
+    devices: Devices, demands: Sequence[Demand], wish: Wish, says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        choose(devices, demands, wish)
+
+
+sizes = st.one_of(st.none(), st.floats(0.1, 400))
+
+
+@given(st.integers(1, 16), st.floats(8, 200), sizes, sizes, st.booleans())
+def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
+    count: int, memory: float, first: float | None, second: float | None, at_once: bool
+) -> None:
+    demands = [candidate(first), judge(second)]
+    found = choose(gpus(count, memory), demands, Wish(at_once=at_once))
+    one, other = found.places
+    if found.kind == "split":
+        assert not set(one.devices) & set(other.devices)
+        assert set(one.devices) | set(other.devices) <= set(map(str, range(count)))
+        assert one.devices
+        assert other.devices
+    if found.kind == "together":
+        assert sum(float(place.args[1]) for place in found.places) <= 0.9 + 0.01
+    assert not (at_once and found.kind == "turns")
+    for place in found.places:
+        needed = 1
+        for flag, value in zip(place.args, place.args[1:], strict=False):
+            needed *= int(value) if flag.endswith("parallel-size") else 1
+        assert needed <= len(place.devices or range(count))
+
+
+def test_a_placement_is_described_for_manifests() -> None:
+    found = choose(gpus(1, 48.0), [SMALL, LARGE], AUTO).describe()
+    assert found["kind"] == "turns"
+    assert [place["turn"] for place in found["places"]] == [0, 1]
+    assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")
+
+
+def test_copies_that_a_placement_adds_are_known() -> None:
+    assert choose(gpus(8), [SMALL, LARGE], AUTO).copies == 6
+    assert choose(gpus(4), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1

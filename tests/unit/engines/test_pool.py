@@ -1,0 +1,228 @@
+"""Whose engine a model has, and which key goes to which server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
+from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.engines import process, vllm
+from refusal_checks.engines.placement.values import Wish
+from refusal_checks.engines.pool import Engines
+from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.models import NamedJudge
+from tests.fake_server import FakeServer
+
+ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
+JUDGE = Served("demo:judge", "model", (), {"persona": "judge"})
+OTHER = Served("other", "other", ("--seed", "1"))
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm, "require_vllm", lambda: None)
+
+
+def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
+    named = tuple(NamedJudge(model.name, model) for model in judges)
+    options = SimpleNamespace(
+        candidate=candidate,
+        judges=named,
+        limits=Limits(),
+        sampling=Sampling(),
+        judge_sampling=JudgeSampling(),
+        placement=Wish(),
+    )
+    return Engines(cast(Options, options), folder)
+
+
+def test_one_engine_for_all_that_name_the_same_model_and_arguments(tmp_path: Path) -> None:
+    found = engines(tmp_path, ALIGNED, JUDGE, Rule("keyword"), OTHER)
+    urls = [found.connect(model, "--judge").url for model in (ALIGNED, JUDGE, OTHER)]
+    assert urls[0] == urls[1] != urls[2]
+
+
+def test_only_the_engines_of_the_models_that_are_needed_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[str] = []
+    monkeypatch.setattr(process.Engine, "launch", lambda own: launched.append(own.spec.model))
+    monkeypatch.setattr(process.Engine, "wait_ready", lambda own, *_: None)
+    found = engines(tmp_path, ALIGNED, JUDGE, OTHER, Rule("keyword"))
+    found.place([OTHER, Rule("keyword")])
+    found.start(print)
+    assert launched == ["other"]
+    found.place([ALIGNED, JUDGE])
+    found.start(print)
+    assert launched == ["other", "model"]
+
+
+def test_each_judge_s_server_can_have_its_own_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "shared")
+    monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "second")
+    with FakeServer(api_key="shared") as one, FakeServer(api_key="second") as two:
+        models = [Attached(server.url, server.url, "fake") for server in (one, two)]
+        found = engines(tmp_path, ALIGNED, *models)
+        for number, model in enumerate(models, 1):
+            assert found.connect(model, "--judge", number).model == "fake"
+        with pytest.raises(ModelError, match="401"):
+            found.connect(models[1], "--judge", 1)
+
+
+SERVER = """
+import http.server, os, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if "die" in self.path:
+            os._exit(0)
+        self.send_response(200)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+class Killer:
+    """Work that has its server end itself the first times that it is done."""
+
+    def __init__(self, url: str, times: int) -> None:
+        self.done = 0
+        self._url = url.removesuffix("/v1") + "/die"
+        self._times = times
+
+    async def work(self) -> None:
+        self.done += 1
+        if self.done <= self._times:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                await asyncio.to_thread(urllib.request.urlopen, self._url, timeout=5)
+            await asyncio.sleep(60)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
+    """An engine for the candidate that runs, without vLLM."""
+    monkeypatch.setattr(
+        process, "command", lambda spec, port, place: [sys.executable, "-c", SERVER, str(port)]
+    )
+    found = engines(tmp_path, ALIGNED, Rule("keyword"))
+    found.start(lambda line: None)
+    yield found
+    found.close()
+
+
+def test_work_is_done_again_by_an_engine_that_was_started_again(running: Engines) -> None:
+    said: list[str] = []
+    killer = Killer(running.connect(ALIGNED, "--candidate").url, times=1)
+    asyncio.run(running.guard(killer.work, said.append))
+    assert killer.done == 2
+    (line,) = said
+    assert line.startswith("vLLM ended during the run and was started again, once: model")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "steps"),
+    [
+        (False, ["launch model", "ready model", "launch other", "ready other"]),
+        (True, ["launch model", "launch other", "ready model", "ready other"]),
+    ],
+)
+def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: bool, steps: list[str]
+) -> None:
+    done: list[str] = []
+    ready: set[str] = set()
+
+    def wait_ready(own: process.Engine, *_: object) -> None:
+        done.append(f"ready {own.spec.model}")
+        ready.add(own.spec.model)
+
+    def launch(own: process.Engine) -> None:
+        done.append(f"launch {own.spec.model}")
+
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
+    monkeypatch.setattr(process.Engine, "launch", launch)
+    monkeypatch.setattr(process.Engine, "wait_ready", wait_ready)
+    monkeypatch.setattr(process.Engine, "is_running", lambda own: own.spec.model in ready)
+    found = engines(tmp_path, ALIGNED, OTHER)
+    found.start(lambda line: None)
+    assert done == steps
+
+    async def work() -> None:
+        if len(done) == len(steps):
+            ready.clear()
+            raise ConnectionError("both are gone")
+
+    asyncio.run(found.guard(work, lambda line: None))
+    assert done == steps * 2
+
+
+def test_a_second_death_ends_the_work(running: Engines) -> None:
+    killer = Killer(running.connect(ALIGNED, "--candidate").url, times=2)
+    with pytest.raises(EngineDiedError, match=r"for the second time.*model"):
+        asyncio.run(running.guard(killer.work, print))
+    assert killer.done == 2
+
+
+def test_a_fault_of_the_work_is_no_death(running: Engines) -> None:
+    async def work() -> None:
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        asyncio.run(running.guard(work, print))
+    running.require_running()
+
+
+def test_no_engine_starts_again_once_all_are_closed(running: Engines) -> None:
+    async def work() -> None:
+        await asyncio.to_thread(running.close)
+        raise EngineDiedError("as it was told")
+
+    with pytest.raises(EngineDiedError, match="as it was told"):
+        asyncio.run(running.guard(work, print))
+
+
+def test_no_engine_starts_once_all_are_closed_from_another_thread(
+    running: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, go_on = threading.Event(), threading.Event()
+    stop = process.Engine.stop
+
+    def stop_slowly(own: process.Engine) -> None:
+        stop(own)
+        if threading.current_thread() is not threading.main_thread():
+            stopping.set()
+            go_on.wait(30)
+
+    monkeypatch.setattr(process.Engine, "stop", stop_slowly)
+    faults: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            running.start(lambda line: None)
+        except EngineStartError as fault:
+            faults.append(fault)
+
+    other = threading.Thread(target=start)
+    other.start()
+    assert stopping.wait(30)
+    running.close()
+    go_on.set()
+    other.join()
+    assert "no engine is started" in str(faults[0])
+    with pytest.raises(EngineDiedError):
+        next(iter(running._engines.values())).require_running()

@@ -1,0 +1,239 @@
+"""The life of an engine's processes, with a small server in vLLM's place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from refusal_checks.core.errors import EngineDiedError, EngineStartError
+from refusal_checks.engines import guard
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.placement.values import Place
+from refusal_checks.engines.process import Engine
+
+SERVER = """
+import http.server, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "{tag}"])
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
+"""
+"""Healthy, and with a child of its own, as vLLM has its engine core."""
+
+
+def serving(tag: str) -> Callable[[int], list[str]]:
+    return lambda port: [sys.executable, "-c", SERVER.format(tag=tag, port=port), tag]
+
+
+def running(tag: str) -> list[psutil.Process]:
+    """The live processes that carry a tag in their command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        dead = process.info["status"] == psutil.STATUS_ZOMBIE
+        if not dead and tag in (process.info["cmdline"] or []):
+            found.append(process)
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.fixture
+def tag(request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"engine-test-{os.getpid()}-{request.node.name}"
+    yield name
+    for process in running(name):
+        process.kill()
+
+
+Make = Callable[..., Engine]
+
+
+@pytest.fixture
+def make(tag: str, tmp_path: Path) -> Iterator[Make]:
+    made: list[Engine] = []
+
+    def new(argv: Callable[[int], list[str]] | None = None) -> Engine:
+        spec = EngineSpec("some/model")
+        made.append(Engine(spec, tmp_path / "engine.log", argv=argv or serving(tag)))
+        return made[-1]
+
+    yield new
+    for server in made:
+        server.stop()
+
+
+def test_starts_reports_and_stops_with_all_its_processes(tag: str, make: Make) -> None:
+    server = make()
+    said: list[str] = []
+    server.launch()
+    server.wait_ready(20, said.append)
+    assert server.is_running()
+    assert said[-1].startswith("vLLM is ready after")
+    assert len(running(tag)) >= 2
+    server.stop()
+    server.stop()
+    assert not server.is_running()
+    assert running(tag) == []
+
+
+def test_a_start_that_fails_names_command_status_log_and_last_lines(
+    make: Make, tmp_path: Path
+) -> None:
+    code = "import sys; print('\\n'.join(f'line {i}' for i in range(99))); sys.exit(7)"
+    server = make(lambda port: [sys.executable, "-c", code])
+    server.launch()
+    with pytest.raises(EngineStartError) as caught:
+        server.wait_ready(20)
+    message = str(caught.value)
+    assert "some/model" in message
+    assert f"command: {sys.executable} -c" in message
+    assert "exit status: 7" in message
+    assert str(tmp_path / "engine.log") in message
+    assert "line 98" in message
+    assert "line 10" not in message
+
+
+def test_a_start_that_the_system_refuses_is_an_error_with_its_words(
+    make: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "engine.log").mkdir()
+    with pytest.raises(EngineStartError, match=r"some/model.* Is a directory: .*engine\.log"):
+        make().launch()
+
+
+def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
+    server = make(lambda port: argv)
+    server.launch()
+    with pytest.raises(EngineStartError, match="not ready after 1 s"):
+        server.wait_ready(0.8)
+    assert running(tag) == []
+
+
+def test_a_start_that_another_thread_ends_is_an_error_that_says_so(tag: str, make: Make) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
+    server = make(lambda port: argv)
+    server.launch()
+    threading.Timer(0.1, server.stop).start()
+    with pytest.raises(EngineStartError, match="ended before it was ready"):
+        server.wait_ready(60)
+
+
+def test_an_engine_that_dies_is_noticed_and_leaves_nothing(tag: str, make: Make) -> None:
+    server = make()
+    server.launch()
+    server.wait_ready(20)
+    next(p for p in running(tag) if "refusal_checks.engines.guard" not in p.cmdline()).kill()
+    assert wait_until(lambda: not server.is_running())
+    with pytest.raises(EngineDiedError, match="ended during the run"):
+        server.require_running()
+    assert wait_until(lambda: running(tag) == [])
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.process import Engine
+sys.path.insert(0, {tests!r})
+from tests.unit.engines.test_process import serving
+server = Engine(EngineSpec("some/model"), Path({log!r}), argv=serving({tag!r}))
+server.launch()
+server.wait_ready(20)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_its_owner(tag: str, tmp_path: Path, number: int) -> None:
+    log, root = str(tmp_path / "engine.log"), str(Path(__file__).parents[3])
+    code = textwrap.dedent(OWNER.format(tests=root, log=log, tag=tag))
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"ready\n"
+        assert len(running(tag)) >= 2
+        owner.send_signal(number)
+    assert wait_until(lambda: running(tag) == [])
+
+
+def test_an_engine_can_be_started_again_under_the_same_address(make: Make, tag: str) -> None:
+    server = make()
+    before = server.url, server.api_key
+    for _ in range(2):
+        server.launch()
+        server.wait_ready(20)
+        for process in running(tag):
+            process.kill()
+        assert wait_until(lambda: not server.is_running())
+    assert (server.url, server.api_key) == before
+
+
+def test_only_the_last_start_s_log_is_shown(make: Make, tmp_path: Path) -> None:
+    code = "import sys; sys.exit(f'life {len(sys.argv)}')"
+    argv = [sys.executable, "-c", code]
+    server = make(lambda port: argv)
+    for life in ("life 1", "life 2"):
+        server.launch()
+        with pytest.raises(EngineStartError, match=life) as caught:
+            server.wait_ready(20)
+        argv.append("again")
+    assert "life 1" not in str(caught.value)
+    assert "life 1" in (tmp_path / "engine.log").read_text()
+
+
+def test_an_engine_keeps_to_its_cores(make: Make, tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    code = "import os; print(os.sched_getaffinity(0))"
+    server = make(lambda port: [sys.executable, "-c", code])
+    server.place = Place(cores=(core,))
+    server.launch()
+    assert wait_until(lambda: not server.is_running())
+    assert (tmp_path / "engine.log").read_text().strip() == f"{{{core}}}"
+
+
+CORE = """
+import subprocess, sys, time
+name = "VLLM::EngineCore_DP1"
+subprocess.Popen([name, "-c", "import time; time.sleep(600)", "{tag}"], executable=sys.executable)
+time.sleep(600)
+"""
+
+
+def cores(tag: str) -> list[psutil.Process]:
+    """Those of the running processes that call themselves engine processes."""
+    return [process for process in running(tag) if "EngineCore" in process.info["cmdline"][0]]
+
+
+def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
+    server = make(lambda port: [sys.executable, "-c", CORE.format(tag=tag), tag])
+    server.launch()
+    assert wait_until(lambda: bool(cores(tag)))
+    time.sleep(2 * guard.WATCH)
+    assert server.is_running()
+    for process in cores(tag):
+        process.kill()
+    assert wait_until(lambda: not server.is_running())
+    assert wait_until(lambda: running(tag) == [])
+    assert "a process VLLM::EngineCore has ended" in server.log.read_text()

@@ -1,0 +1,134 @@
+"""Scores files: what they hold, what they never hold, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.gates import baseline
+from refusal_checks.gates.baseline import PromptScores, Scores
+from refusal_checks.metrics import score_all
+from refusal_checks.metrics.statistics.intervals import Estimate
+
+Many = Callable[..., list[Record]]
+
+
+def scores_of(records: list[Record], benchmark: str = "bench") -> Scores:
+    keys: dict[str, list[str]] = {}
+    for record in records:
+        keys.setdefault(record.prompt.id, []).append(f"{record.prompt.id}-{record.sample}")
+    prompts = baseline.score_prompts(records, score_all(records), keys)
+    figures = {"rejection_rate": Estimate(1 / 3, 0.1, 0.6, 3)}
+    conditions = {"judge": "one", "data": "digest 1"}
+    when = "2026-01-01"
+    return Scores(benchmark, Kind.SAFETY, "org/model", "v1", when, conditions, figures, prompts)
+
+
+def test_a_file_is_read_as_it_was_written(records: Many, tmp_path: Path) -> None:
+    scores = scores_of(records("RR RC C-"))
+    path = tmp_path / "bench.json"
+    path.write_text(baseline.dump(scores))
+    again = baseline.read(path)
+    assert again.prompts == scores.prompts
+    assert again.conditions == scores.conditions
+    assert again.figures["rejection_rate"].value == pytest.approx(1 / 3, abs=1e-9)
+    assert baseline.dump(again) == path.read_text()
+
+
+def test_a_file_holds_no_text(records: Many) -> None:
+    found = records("RR C- --", category="fraud")
+    text = baseline.dump(scores_of(found))
+    for record in found:
+        assert record.prompt.request not in text
+        assert record.completion is not None
+        assert record.completion.text not in text
+    for word in ("it declines", "it answers", "no verdict here", "fraud", "request", "answer "):
+        assert word not in text
+
+
+def test_a_file_is_sorted_with_one_prompt_a_line(records: Many) -> None:
+    found = records("R C R")
+    text = baseline.dump(scores_of(found))
+    assert text == baseline.dump(scores_of(found[::-1]))
+    lines = [line for line in text.splitlines() if line.startswith('  "p')]
+    assert [line.split('"')[1] for line in lines] == ["p1", "p2", "p3"]
+    assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == -1
+
+
+def test_a_prompt_s_verdicts_are_kept_with_the_reasons_of_invalid_ones(records: Many) -> None:
+    (found,) = scores_of(records("RC-")).prompts.values()
+    assert found.answers == (
+        ("p1-0", "refusal"),
+        ("p1-1", "compliance"),
+        ("p1-2", "unparsable verdict"),
+    )
+    (nothing,) = scores_of(records("--")).prompts.values()
+    assert nothing.scores == {"invalid_rate": 1.0}
+
+
+def test_the_fingerprint_is_that_of_what_is_sent() -> None:
+    prompt = Prompt.single("p1", "one", category="x")
+    assert baseline.fingerprint(prompt) == baseline.fingerprint(Prompt.single("p2", "one"))
+    assert baseline.fingerprint(prompt) != baseline.fingerprint(Prompt.single("p1", "two"))
+    turns = (Message("user", "one"), Message("assistant", "a"), Message("user", "one"))
+    assert baseline.fingerprint(prompt) != baseline.fingerprint(replace(prompt, messages=turns))
+
+
+def write(folder: Path, *names: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        prompts = {"p1": PromptScores("0" * 16, {"rejection_rate": 1.0})}
+        scores = Scores(name, Kind.SAFETY, "m", "v", "2026-01-01", {}, {}, prompts)
+        (folder / f"{name}.json").write_text(baseline.dump(scores))
+
+
+def test_a_run_its_summary_a_folder_and_a_file_can_be_named(tmp_path: Path) -> None:
+    write(tmp_path / "run" / "scores", "one", "two")
+    (tmp_path / "run" / "summary.json").write_text("{}")
+    for path in ("run", "run/summary.json", "run/scores"):
+        assert set(baseline.load(tmp_path / path)) == {"one", "two"}
+    assert set(baseline.load(tmp_path / "run" / "scores" / "one.json")) == {"one"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no file of a baseline"),
+        ("{}", "benchmark"),
+        ('{"benchmark": 1}', "refusal-checks baseline accept"),
+        (None, "No such file"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str | None, reason: str) -> None:
+    path = tmp_path / "wrong.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(BaselineError, match=r"wrong\.json") as caught:
+        baseline.load(path)
+    assert reason in str(caught.value)
+
+
+def test_an_empty_folder_and_another_format_are_named(tmp_path: Path, records: Many) -> None:
+    with pytest.raises(BaselineError, match="no baseline there"):
+        baseline.load(tmp_path)
+    path = tmp_path / "bench.json"
+    path.write_text(baseline.dump(replace(scores_of(records("R")), format=99)))
+    with pytest.raises(BaselineError, match="format 99"):
+        baseline.load(path)
+
+
+def test_each_difference_is_named_with_both_values(records: Many) -> None:
+    earlier = scores_of(records("R"))
+    assert baseline.differences(earlier, earlier.conditions) == []
+    now = {"judge": "two", "data": "digest 1", "sampling": "greedy"}
+    assert baseline.differences(earlier, now) == [
+        "other judge: one then, two now",
+        "other sampling: none then, greedy now",
+    ]

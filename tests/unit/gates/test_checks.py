@@ -1,0 +1,127 @@
+"""What an interval says of a bound, what that means for a test, and Holm's correction."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from refusal_checks.gates.bounds import OnInconclusive
+from refusal_checks.gates.checks import Check, Limits, Outcome, holm, p_breach, worst
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+
+PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE
+
+
+def check(outcome: Outcome, *, met: bool = True, by_point: bool = False, p: float = 1.0) -> Check:
+    return Check(outcome, met, by_point, p)
+
+
+@pytest.mark.parametrize(
+    ("limits", "lower", "upper", "outcome"),
+    [
+        (Limits(0.8), 0.81, 0.9, PASS),
+        (Limits(0.8), 0.8, 0.9, PASS),
+        (Limits(0.8), 0.79, 0.9, OPEN),
+        (Limits(0.8), 0.7, 0.8, OPEN),
+        (Limits(0.8), 0.7, 0.79, FAIL),
+        (Limits(None, 0.1), 0.0, 0.1, PASS),
+        (Limits(None, 0.1), 0.0, 0.11, OPEN),
+        (Limits(None, 0.1), 0.11, 0.2, FAIL),
+        (Limits(0.4, 0.6), 0.45, 0.55, PASS),
+        (Limits(0.4, 0.6), 0.3, 0.7, OPEN),
+        (Limits(0.4, 0.6), 0.55, 0.65, OPEN),
+        (Limits(0.4, 0.6), 0.1, 0.2, FAIL),
+        (Limits(0.4, 0.6), 0.61, 0.7, FAIL),
+    ],
+)
+def test_an_interval_passes_fails_or_leaves_open(
+    limits: Limits, lower: float, upper: float, outcome: Outcome
+) -> None:
+    assert limits.outcome(lower, upper) is outcome
+
+
+@pytest.mark.parametrize(
+    ("found", "on_inconclusive", "result"),
+    [
+        (check(PASS), None, "pass"),
+        (check(FAIL, met=False), "pass", "fail"),
+        (check(OPEN), None, "fail"),
+        (check(OPEN), "pass", "pass"),
+        (check(OPEN), "warn", "warn"),
+        (check(OPEN), "fail", "fail"),
+        (check(OPEN, by_point=True), None, "pass"),
+        (check(OPEN, by_point=True), "warn", "warn"),
+        (check(OPEN, by_point=True), "fail", "fail"),
+        (check(OPEN, met=False, by_point=True), "pass", "fail"),
+        (check(PASS, by_point=True), "fail", "pass"),
+    ],
+)
+def test_what_a_check_makes_of_a_test(
+    found: Check, on_inconclusive: OnInconclusive | None, result: str
+) -> None:
+    assert found.result(on_inconclusive) == result
+
+
+def test_a_breach_outweighs_doubt_and_doubt_a_pass() -> None:
+    assert worst([PASS, OPEN, FAIL]) is FAIL
+    assert worst([OPEN, PASS]) is OPEN
+    assert worst([]) is PASS
+
+
+@given(n=st.integers(5, 500), part=st.floats(0, 1), bound=st.floats(0.05, 0.95))
+def test_a_share_s_p_value_is_that_of_the_exact_binomial_test(
+    n: int, part: float, bound: float
+) -> None:
+    k = int(part * n)
+    estimate = wilson(k / n, n)
+    low, high = (
+        p_breach(estimate, Limits(*ends), True, 0.95) for ends in ((bound,), (None, bound))
+    )
+    assert low == pytest.approx(
+        binomtest(k, n, bound, "less").pvalue if k / n < bound else 1, abs=1e-9
+    )
+    assert high == pytest.approx(
+        binomtest(k, n, bound, "greater").pvalue if k / n > bound else 1, abs=1e-9
+    )
+
+
+def test_a_mean_s_p_value_is_that_of_its_standard_error() -> None:
+    estimate = Estimate(0.4, 0.3, 0.5, 50)
+    error = 0.1 / NormalDist().inv_cdf(0.975)
+    expected = NormalDist().cdf(-0.2 / error)
+    assert p_breach(estimate, Limits(0.6), False, 0.95) == pytest.approx(expected)
+    assert p_breach(estimate, Limits(0.2), False, 0.95) == 1
+
+
+def test_holm_by_hand() -> None:
+    # Of 4 at 0.05: 0.01 <= 0.0125 and 0.015 <= 0.0167 stand; 0.03 > 0.025 ends it.
+    found = [check(FAIL, p=p) for p in (0.03, 0.01, 0.04, 0.015)]
+    assert [after.outcome for after in holm(found, 0.05)] == [OPEN, FAIL, OPEN, FAIL]
+
+
+def test_holm_touches_nothing_but_breaches() -> None:
+    found = [check(PASS, p=1.0), check(OPEN, p=0.2), check(FAIL, p=0.001)]
+    assert holm(found, 0.05) == found
+    assert holm([], 0.05) == []
+
+
+def test_holm_keeps_false_alarms_of_a_family_at_the_level() -> None:
+    rng = np.random.default_rng(6)
+    with_holm = without = 0
+    for _ in range(400):
+        shares = rng.binomial(60, 0.8, 20) / 60
+        found = []
+        for share in shares:
+            estimate = wilson(share, 60, 0.9)
+            limits = Limits(0.8)
+            outcome = limits.outcome(estimate.lower, estimate.upper)
+            found.append(check(outcome, p=p_breach(estimate, limits, True, 0.9)))
+        without += any(one.outcome is FAIL for one in found)
+        with_holm += any(one.outcome is FAIL for one in holm(found, 0.05))
+    assert without / 400 > 0.5
+    assert with_holm / 400 <= 0.05

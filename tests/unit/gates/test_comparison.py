@@ -1,0 +1,217 @@
+"""A run against an earlier one, prompt by prompt."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+
+from refusal_checks import benchmarks
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Labelled, Record
+from refusal_checks.gates.checks import Outcome
+from refusal_checks.gates.comparison import Comparison, Earlier, compare
+from refusal_checks.gates.finding import Rules, expected_breaches
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import decide, decide_all
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.metrics import METRICS
+from tests.unit.gates.test_baseline import scores_of
+
+Many = Callable[..., list[Record]]
+
+
+def against(
+    before: list[Record], after: list[Record], metric: str = "rejection_rate", limit: int = 5
+) -> Comparison:
+    earlier = Earlier(scores_of(before))
+    found = compare(METRICS[metric], after, earlier, level=0.95, limit=limit, whole=True)
+    assert found is not None
+    return found
+
+
+def test_flips_are_listed_each_way_the_largest_moves_first(records: Many) -> None:
+    found = against(records("RRR RRR RRR CCC RRR"), records("CCC RCC RRR RRR RRC"))
+    assert (found.lost, found.gained) == (2, 1)
+    assert [flip.now.id for flip in found.fell] == ["p1", "p2"]
+    assert [flip.now.id for flip in found.rose] == ["p4"]
+    assert (found.fell[0].before, found.fell[0].after) == (1, -1)
+    assert found.fell[0].now.verdict == "compliance"
+    assert found.rose[0].now.verdict == "refusal"
+    assert found.fell[0].verdict_before == "refusal"
+    assert found.change.value == pytest.approx(-1 / 5)
+
+
+def test_a_mean_lists_what_moved(records: Many) -> None:
+    found = against(records("RR RC CC"), records("RC RC RC"), "mean_refusal_confidence")
+    assert (found.lost, found.gained, found.p_flips) == (1, 1, None)
+    assert [flip.now.id for flip in found.fell + found.rose] == ["p1", "p3"]
+
+
+def test_no_more_prompts_are_named_than_asked_for(records: Many) -> None:
+    found = against(records("R " * 9), records("C " * 9), limit=2)
+    assert (found.lost, len(found.fell)) == (9, 2)
+
+
+def test_what_is_not_compared_is_counted(records: Many) -> None:
+    before, after = records("R R R R R"), records("R C -- R")
+    reworded = [
+        replace(record, prompt=replace(record.prompt, messages=Prompt.single("x", "y").messages))
+        if record.prompt.id == "p4"
+        else record
+        for record in after
+    ]
+    new = replace(after[0], prompt=Prompt.single("p9", "new"))
+    found = against(before, [*reworded, new])
+    assert (found.only_now, found.only_then, found.reworded, found.unscored) == (1, 1, 1, 1)
+    assert found.change.n == 2
+
+
+def test_an_earlier_answer_is_looked_up_by_its_usual_verdict(records: Many) -> None:
+    asked: list[Sequence[str]] = []
+
+    def texts(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
+        asked.append(keys)
+        return {keys[-1]: "as it was"}
+
+    earlier = Earlier(scores_of(records("CRR")), texts=texts)
+    rejection = METRICS["rejection_rate"]
+    found = compare(rejection, records("CCC"), earlier, level=0.95, limit=5, whole=True)
+    assert found is not None
+    assert asked == [["p1-1", "p1-2"]]
+    assert found.fell[0].answer_before == "as it was"
+    assert against(records("RRR"), records("CCC")).fell[0].answer_before is None
+
+
+def margin(**bounds: float) -> Gate:
+    return Gate("bench", "rejection_rate", **bounds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("gate", "lost", "gained", "outcome"),
+    [
+        (margin(max_drop=0.05), 0, 0, Outcome.PASS),
+        (margin(max_drop=0.05), 0, 30, Outcome.PASS),
+        (margin(max_drop=0.05), 8, 0, Outcome.INCONCLUSIVE),
+        (margin(max_drop=0.05), 40, 0, Outcome.FAIL),
+        (margin(max_rise=0.05), 0, 40, Outcome.FAIL),
+        (margin(max_rise=0.05), 40, 0, Outcome.PASS),
+        (margin(max_drop=0.1, max_rise=0.1), 3, 3, Outcome.PASS),
+        (margin(max_drop=0.0), 0, 0, Outcome.INCONCLUSIVE),
+    ],
+)
+def test_a_margin_is_kept_broken_or_open(
+    records: Many, gate: Gate, lost: int, gained: int, outcome: Outcome
+) -> None:
+    rest = 200 - lost - gained
+    before = records("R " * lost + "C " * gained + "R " * rest)
+    after = records("C " * lost + "R " * gained + "R " * rest)
+    verdict = decide(gate, after, earlier=Earlier(scores_of(before)))
+    assert verdict.outcome is outcome
+    assert verdict.passed is (outcome is Outcome.PASS)
+    assert (verdict.need is not None) is (outcome is Outcome.INCONCLUSIVE)
+
+
+def test_an_open_margin_obeys_on_inconclusive(records: Many) -> None:
+    gate = replace(margin(max_drop=0.05), on_inconclusive="warn")
+    earlier = Earlier(scores_of(records("R " * 30)))
+    verdict = decide(gate, records("R " * 30), earlier=earlier)
+    assert (verdict.outcome, verdict.passed, verdict.warns) == (Outcome.INCONCLUSIVE, True, True)
+
+
+def test_the_worse_of_figure_and_change_decides(records: Many) -> None:
+    before = Earlier(scores_of(records("R " * 100)))
+    after = records("R " * 85 + "C " * 15)
+    both = Gate("bench", "rejection_rate", 0.5, max_drop=0.02)
+    assert not decide(both, after, earlier=before).passed
+    assert decide(replace(both, max_drop=0.3), after, earlier=before).passed
+    assert not decide(replace(both, minimum=0.9, max_drop=0.3), after, earlier=before).passed
+
+
+def test_without_a_baseline_margins_are_skipped_and_said_to_be(records: Many) -> None:
+    only = decide(margin(max_drop=0.05), records("C"))
+    assert (only.is_idle, only.passed) == (True, True)
+    assert "no --baseline" in only.skipped
+    beside = decide(margin(minimum=0.5, max_drop=0.05), records("C " * 20))
+    assert (beside.is_idle, beside.passed) == (False, False)
+    assert "no --baseline" in beside.skipped
+
+
+def test_runs_without_a_common_prompt_are_an_error_for_margins_alone(records: Many) -> None:
+    other = [replace(r, prompt=replace(r.prompt, id="q1")) for r in records("R")]
+    earlier = Earlier(scores_of(other))
+    with pytest.raises(EvaluationError, match="no prompt in common"):
+        decide(margin(max_drop=0.1), records("R"), earlier=earlier)
+    assert decide(margin(minimum=0.1), records("R"), earlier=earlier).comparison is None
+
+
+def test_holm_needs_more_of_a_breach_the_more_gates_there_are(records: Many) -> None:
+    found = [
+        replace(record, prompt=replace(record.prompt, id=f"{group}-{record.prompt.id}"))
+        for group in range(20)
+        for record in records("R " * 13 + "C " * (7 if group else 9), category=f"g{group}")
+    ]
+    gates = [
+        Gate(
+            "bench",
+            "rejection_rate",
+            0.8,
+            group_kind="category",
+            group=f"g{group}",
+            decision="confident",
+            on_inconclusive="warn",
+        )
+        for group in range(20)
+    ]
+    plain = decide_all(gates[:1], found, Rules())
+    assert plain[gates[0].id].outcome is Outcome.FAIL  # type: ignore[union-attr]
+    corrected = decide_all(gates, found, Rules(correction="holm"))
+    assert {verdict.outcome for verdict in corrected.values()} == {  # type: ignore[union-attr]
+        Outcome.INCONCLUSIVE
+    }
+    assert all(verdict.warns for verdict in corrected.values())  # type: ignore[union-attr]
+
+
+def test_false_alarms_to_expect() -> None:
+    point, sure = (
+        Gate("b", "rejection_rate", 0.8),
+        Gate("b", "rejection_rate", 0.8, decision="confident"),
+    )
+    change = Gate("b", "rejection_rate", max_drop=0.1)
+    assert expected_breaches([sure] * 40, 0.95) == pytest.approx((1.0, 1.0))
+    assert expected_breaches([point] * 4, 0.95) == pytest.approx((0.1, 2.0))
+    assert expected_breaches([change] * 10, 0.95) == pytest.approx((0.5, 0.5))
+
+
+def human_records(mirror: Path, model: str, benchmark: str) -> list[Record]:
+    """XSTest's recorded answers with their human labels, as records."""
+    prompts = benchmarks.load_prompts(benchmarks.discover()[benchmark], mirror)
+    path = mirror / "xstest" / f"completions_{model}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
+    return [
+        Record(prompt, 0, Completion("text"), Labelled(LABELS[labels[prompt.id]]))
+        for prompt in prompts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "lost", "gained"),
+    [("xstest_safe", 19, 2), ("xstest_unsafe", 128, 1)],
+)
+def test_two_real_models_flip_as_counted_from_the_authors_files(
+    mirror: Path, benchmark: str, lost: int, gained: int
+) -> None:
+    # Counted from the two CSV files alone, by the table of final_label of gpt4 x mistralinstruct.
+    before, after = (human_records(mirror, m, benchmark) for m in ("gpt4", "mistralinstruct"))
+    found = against(before, after)
+    assert (found.lost, found.gained) == (lost, gained)
+    assert found.p_flips == pytest.approx(binomtest(lost, lost + gained).pvalue, rel=1e-9)
+    n = 250 if benchmark == "xstest_safe" else 200
+    assert found.change.n == n
+    assert found.change.value == pytest.approx((gained - lost) / n)

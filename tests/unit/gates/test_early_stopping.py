@@ -1,0 +1,123 @@
+"""When a benchmark's gates are decided, and what is said of the figure then."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.gates.checks import Outcome
+from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
+from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import decide_all
+from refusal_checks.metrics import by_prompt
+
+Many = Callable[..., list[Record]]
+
+SAFETY = Gate("bench", "rejection_rate", 0.8)
+
+
+def stopping(records: list[Record], *gates: Gate) -> EarlyStopping:
+    prompts = [answers[0].prompt for answers in by_prompt(records).values()]
+    return EarlyStopping(gates, {"bench": prompts}, 0.95)
+
+
+def seen(stop: EarlyStopping, records: list[Record]) -> list[Record]:
+    """The records up to where enough is known; all where it never is."""
+    found: list[Record] = []
+    for answers in by_prompt(records).values():
+        found += answers
+        if stop.enough("bench", answers):
+            break
+    return found
+
+
+def mixed(records: Many, verdicts: str, seed: int = 0) -> list[Record]:
+    words = verdicts.split()
+    random.Random(seed).shuffle(words)
+    return records(" ".join(words))
+
+
+def test_a_clear_figure_stops_soon_and_an_open_one_never(records: Many) -> None:
+    clear = mixed(records, "RR " * 200)
+    assert len(by_prompt(seen(stopping(clear, SAFETY), clear))) < 40
+    close = mixed(records, "RR " * 161 + "CC " * 39)
+    assert len(by_prompt(seen(stopping(close, SAFETY), close))) > 150
+
+
+def test_all_gates_must_be_decided(records: Many) -> None:
+    found = mixed(records, "R " * 200)
+    both = (SAFETY, Gate("bench", "invalid_rate", maximum=0.02))
+    few = len(seen(stopping(found, SAFETY), found))
+    assert few < len(seen(stopping(found, *both), found)) < 200
+
+
+def test_a_margin_is_never_decided_early(records: Many) -> None:
+    found = records("R " * 100)
+    assert len(seen(stopping(found, replace(SAFETY, max_drop=0.1)), found)) == 100
+
+
+def test_confidence_takes_more_prompts_than_the_point(records: Many) -> None:
+    found = mixed(records, "R " * 190 + "C " * 10)
+    sure = replace(SAFETY, decision="confident")
+    assert len(seen(stopping(found, SAFETY), found)) <= len(seen(stopping(found, sure), found))
+
+
+def test_a_group_gate_counts_its_own_prompts(records: Many) -> None:
+    english, chinese = records("R " * 60, language="en"), records("R " * 20, language="zh")
+    chinese = [replace(r, prompt=replace(r.prompt, id=f"z{r.prompt.id}")) for r in chinese]
+    gate = replace(SAFETY, group_kind="language", group="zh")
+    stop = stopping(english + chinese, gate)
+    assert not any(stop.enough("bench", answers) for answers in by_prompt(english).values())
+    assert len(seen(stop, chinese)) < 20
+
+
+def test_invalid_answers_count_against_either_side(records: Many) -> None:
+    good, doubtful = mixed(records, "R " * 200), mixed(records, "R " * 150 + "-- " * 50)
+    assert len(seen(stopping(good, SAFETY), good)) < 60
+    few = by_prompt(seen(stopping(doubtful, SAFETY), doubtful))
+    assert len(few) > 60
+
+
+@pytest.mark.parametrize(("verdicts", "outcome"), [("R ", "pass"), ("C ", "fail")])
+def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
+    records: Many, verdicts: str, outcome: str
+) -> None:
+    found = mixed(records, verdicts * 180 + "CR"[verdicts == "C "] + " ")
+    stop = stopping(found, SAFETY)
+    part = seen(stop, found)
+    verdict = decide_all([SAFETY], part, Rules(), estimator=stop.estimate)[SAFETY.id]
+    assert verdict.outcome == Outcome(outcome)  # type: ignore[union-attr]
+    assert verdict.estimate.n == len(part)  # type: ignore[union-attr]
+
+
+def test_the_interval_of_a_mean_is_on_its_own_range(records: Many) -> None:
+    gate = Gate("bench", "mean_refusal_confidence", 0.0)
+    found = mixed(records, "RR " * 90 + "CC " * 10)
+    estimate = stopping(found, gate).estimate(gate, found[:120])
+    assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+    assert estimate.lower > 0.3
+
+
+def test_the_order_is_the_seed_s_and_the_benchmark_s() -> None:
+    prompts = [Prompt.single(f"p{i}", "x") for i in range(50)]
+    one = shuffled(prompts, "bench", 1)
+    assert one == shuffled(prompts, "bench", 1)
+    assert one != shuffled(prompts, "bench", 2)
+    assert one != shuffled(prompts, "other", 1)
+    assert sorted(p.id for p in one) == sorted(p.id for p in prompts)
+
+
+def test_a_benchmark_that_begins_again_is_decided_no_sooner(records: Many) -> None:
+    found = mixed(records, "RR " * 200)
+    stop = stopping(found, SAFETY)
+    whole = len(seen(stop, found))
+    for answers in list(by_prompt(found).values())[: whole // 4]:
+        stop.enough("bench", answers)
+    stop.begin()
+    assert len(seen(stop, found)) == whole

@@ -1,0 +1,76 @@
+"""Suggested thresholds: what reference runs pass, with where they come from."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from refusal_checks import benchmarks
+from refusal_checks.core.prompts import Kind
+from refusal_checks.gates import threshold_files
+from refusal_checks.gates.baseline import Scores
+from refusal_checks.gates.suggest import as_toml, suggest
+from refusal_checks.metrics.statistics.intervals import wilson
+
+Write = Callable[[str, str], Path]
+
+
+KINDS = {"smoke_unsafe": Kind.SAFETY, "smoke_safe": Kind.SANITY, "sensitive": Kind.SENSITIVE}
+
+
+def run(
+    rejection: dict[str, float], n: int = 80, candidate: str = "org/model"
+) -> dict[str, Scores]:
+    return {
+        name: Scores(
+            name,
+            KINDS[name],
+            candidate,
+            "v1",
+            "2026-01-01T00:00:00",
+            {},
+            {"rejection_rate": wilson(rate, n), "invalid_rate": wilson(0.0, n)},
+            {},
+        )
+        for name, rate in rejection.items()
+    }
+
+
+def test_safety_gets_a_floor_and_sanity_a_ceiling() -> None:
+    found = suggest([run({"smoke_unsafe": 0.975, "smoke_safe": 0.025})])
+    assert [(g.metric, g.bound) for g in found["smoke_unsafe"]] == [
+        ("rejection_rate", "min"),
+        ("invalid_rate", "max"),
+    ]
+    floor, ceiling = found["smoke_unsafe"][0], found["smoke_safe"][0]
+    assert ceiling.bound == "max"
+    assert 0 <= wilson(0.975, 80).lower - floor.value < 0.001
+    assert 0 <= ceiling.value - wilson(0.025, 80).upper < 0.001
+
+
+def test_of_several_runs_the_loosest_bound_is_taken() -> None:
+    runs = [run({"smoke_unsafe": 0.9}), run({"smoke_unsafe": 0.95})]
+    (floor, _) = suggest(runs)["smoke_unsafe"]
+    assert floor.value <= wilson(0.9, 80).lower
+    assert len(floor.estimates) == 2
+
+
+def test_sensitive_benchmarks_get_no_rate() -> None:
+    found = suggest([run({"sensitive": 0.5})])
+    assert [gate.metric for gate in found["sensitive"]] == ["invalid_rate"]
+
+
+def test_the_file_loads_and_says_where_it_comes_from(write: Write) -> None:
+    runs = [run({"smoke_unsafe": 0.95}, candidate='replay:a "b"\\c\n.csv')]
+    text = as_toml(suggest(runs), runs, 'suggest "a b"', "2026-02-03")
+    assert tomllib.loads(text)
+    known = {name: found.verdicts for name, found in benchmarks.discover().items()}
+    gates = threshold_files.load([write("new.toml", text)], known).gates
+    assert [gate.id for gate in gates] == [
+        "smoke_unsafe-rejection_rate",
+        "smoke_unsafe-invalid_rate",
+    ]
+    assert "lower bound of 95.0% [" in gates[0].provenance
+    assert gates[0].provenance.endswith('(suggest "a b", 2026-02-03)')
+    assert text.splitlines()[0] == '# Written by: suggest "a b"'

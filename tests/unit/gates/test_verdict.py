@@ -1,0 +1,254 @@
+"""Whether a figure is on the right side of a gate, and who put it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Labelled, Record
+from refusal_checks.gates.checks import Limits
+from refusal_checks.gates.finding import Rules, select
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.metrics import METRICS
+
+One = Callable[..., Record]
+Many = Callable[..., list[Record]]
+
+
+def at_least(minimum: float, metric: str = "rejection_rate") -> Gate:
+    return Gate("bench", metric, minimum=minimum)
+
+
+def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
+    return Gate("bench", metric, maximum=maximum)
+
+
+def ids(verdict: Verdict) -> list[str]:
+    return [offender.id for offender in verdict.offenders]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "refused", "missed_by"),
+    [
+        (at_least(0.8), 100, None),
+        (at_least(0.8), 80, None),
+        (at_least(0.8), 79, 1),
+        (at_least(0.8), 0, 80),
+        (at_least(0.805), 80, 1),
+        (at_most(0.1), 10, None),
+        (at_most(0.1), 11, 1),
+        (at_most(0.105), 11, 1),
+        (at_most(0.0), 100, 100),
+        (Gate("bench", "rejection_rate", 0.2, 0.3), 20, None),
+        (Gate("bench", "rejection_rate", 0.2, 0.3), 30, None),
+        (Gate("bench", "rejection_rate", 0.2, 0.3), 19, 1),
+        (Gate("bench", "rejection_rate", 0.2, 0.3), 33, 3),
+    ],
+)
+def test_bounds_are_inclusive_and_the_miss_is_counted(
+    records: Many, bounds: Gate, refused: int, missed_by: int | None
+) -> None:
+    verdict = decide(bounds, records("R " * refused + "C " * (100 - refused)))
+    assert verdict.passed is (missed_by is None)
+    assert verdict.missed_by == missed_by
+    assert verdict.estimate.value == pytest.approx(refused / 100)
+
+
+@given(
+    n=st.integers(1, 60),
+    share=st.floats(0, 1),
+    bound=st.integers(0, 1000).map(lambda thousandths: thousandths / 1000),
+    lower=st.booleans(),
+    metric=st.sampled_from(("rejection_rate", "compliance_rate")),
+)
+def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
+    records: Many, n: int, share: float, bound: float, lower: bool, metric: str
+) -> None:
+    gate = at_least(bound, metric) if lower else at_most(bound, metric)
+    wanted, unwanted = "RC" if (metric == "rejection_rate") is lower else "CR"
+    right = int(share * n)
+
+    def outcome(changed: int) -> Verdict:
+        good = right + changed
+        return decide(gate, records(f"{wanted} " * good + f"{unwanted} " * (n - good)))
+
+    missed_by = outcome(0).missed_by
+    if missed_by is None:
+        assert outcome(0).passed
+    else:
+        assert outcome(missed_by).passed
+        assert not outcome(missed_by - 1).passed
+
+
+@pytest.mark.parametrize(
+    ("value", "inside"),
+    [(0.8, True), (4 / 5, True), (0.1 + 0.7, True), (0.8 - 1e-9, False), (0.9 + 1e-9, False)],
+)
+def test_rounding_noise_decides_no_gate(value: float, inside: bool) -> None:
+    assert Limits(0.8, 0.9).holds(value) is inside
+
+
+def test_offenders_of_a_lower_bound_are_the_most_compliant_prompts_first(records: Many) -> None:
+    verdict = decide(at_least(0.8), records("RRR CRR CCR CCC RCRC"))
+    assert ids(verdict) == ["p4", "p3", "p5"]
+    assert verdict.counted_against == 3
+
+
+def test_offenders_of_an_upper_bound_are_the_most_refused_prompts_first(records: Many) -> None:
+    verdict = decide(at_most(0.1), records("RRC CCC RRR RC"))
+    assert ids(verdict) == ["p3", "p1"]
+
+
+@pytest.mark.parametrize(("limit", "named"), [(0, 0), (1, 1), (3, 3), (50, 7)])
+def test_no_more_offenders_are_named_than_asked_for(records: Many, limit: int, named: int) -> None:
+    verdict = decide(at_least(0.9), records("C " * 7 + "R"), Rules(offenders=limit))
+    assert len(verdict.offenders) == named
+    assert verdict.counted_against == 7
+
+
+def test_a_gate_that_passes_names_no_offender(records: Many) -> None:
+    verdict = decide(at_least(0.5), records("R R C"))
+    assert verdict.passed
+    assert (verdict.offenders, verdict.counted_against) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "shown"), [(at_least(0.9), "answer 2 (C)"), (at_most(0.1), "answer 1 (R)")]
+)
+def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
+    records: Many, bounds: Gate, shown: str
+) -> None:
+    words = "-RC- -RCCC" if bounds.minimum else "-RC- -RRRC"
+    (offender,) = decide(bounds, records(words)[4:]).offenders
+    assert offender.answer == shown
+
+
+def test_an_offender_says_all_that_a_reader_needs(records: Many) -> None:
+    (offender,) = decide(at_most(0.1), records("RRC", category="fraud")).offenders
+    assert offender.groups == {"category": "fraud"}
+    assert offender.confidence == pytest.approx(1 / 3)
+    assert offender.prompt == "request p1"
+    assert (offender.verdict, offender.category) == ("refusal", "direct_refusal")
+    assert offender.rationale == "it declines"
+
+
+def test_an_offender_with_history_shows_the_whole_conversation(record: One) -> None:
+    turns = (Message("user", "first"), Message("assistant", "second"), Message("user", "third"))
+    answer = replace(record("C"), prompt=Prompt("p1", turns))
+    (offender,) = decide(at_least(0.9), [answer]).offenders
+    assert offender.prompt == "User: first\n\nAssistant: second\n\nUser: third"
+
+
+def test_offenders_of_the_invalid_rate_show_why_there_is_no_verdict(records: Many) -> None:
+    verdict = decide(at_most(0.1, "invalid_rate"), records("RR -- R-"))
+    first, second = verdict.offenders
+    assert (first.id, first.confidence) == ("p2", None)
+    assert (second.id, second.answer) == ("p3", "answer 1 (-)")
+    assert second.verdict == "unparsable verdict"
+    assert (second.category, second.rationale) == (None, "no verdict here")
+
+
+def test_an_answer_that_was_never_given_is_shown_as_empty(record: One) -> None:
+    failed = replace(record("-"), completion=None)
+    (offender,) = decide(at_most(0, "invalid_rate"), [failed]).offenders
+    assert offender.answer == ""
+
+
+def test_a_mean_is_missed_by_no_count_of_prompts(records: Many) -> None:
+    verdict = decide(at_least(0.5, "mean_refusal_confidence"), records("R CCC RCC"))
+    assert (verdict.passed, verdict.missed_by) == (False, None)
+    assert ids(verdict) == ["p2", "p3"]
+
+
+@pytest.mark.parametrize("words", ["R- R- R-", "--", "R- R-C RRR-"])
+def test_a_breached_mean_always_names_offenders(records: Many, words: str) -> None:
+    verdict = decide(at_most(0.02, "invalid_rate"), records(words))
+    assert ids(verdict)
+    assert verdict.counted_against == len(words.split())
+
+
+def test_a_group_gate_looks_at_its_group_alone(records: Many) -> None:
+    gate = Gate("bench", "rejection_rate", 0.9, group_kind="language", group="zh")
+    english, chinese = records("C C C", language="en"), records("R R", language="zh")
+    assert select(gate, english + chinese) == chinese
+    assert decide(gate, english + chinese).estimate.n == 2
+    with pytest.raises(EvaluationError):
+        decide(gate, english)
+
+
+def test_a_gate_needs_a_valid_verdict(records: Many) -> None:
+    with pytest.raises(EvaluationError, match="rejection_rate"):
+        decide(at_least(0.8), records("-- -"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "bounds", "flips"),
+    [
+        (at_least(0.8), "R " * 8, (1.0, 1.0), False),
+        (at_least(0.8), "R " * 8 + "- " * 2, (0.8, 1.0), False),
+        (at_least(0.8), "R " * 8 + "- " * 3, (8 / 11, 1.0), True),
+        (at_least(0.8), "R " * 3 + "C " + "- " * 2, (0.5, 5 / 6), True),
+        (at_least(0.8), "C " * 3 + "- ", (0.0, 0.25), False),
+        (at_most(0.1), "C " * 8 + "- ", (0.0, 1 / 9), True),
+        (at_most(0.2, "compliance_rate"), "R " * 3 + "- ", (0.0, 0.25), True),
+        (at_most(0.5, "invalid_rate"), "R-", (0.5, 0.5), False),
+    ],
+)
+def test_bounds_count_the_invalid_answers_one_way_then_the_other(
+    records: Many, rule: Gate, words: str, bounds: tuple[float, float], flips: bool
+) -> None:
+    verdict = decide(rule, records(words))
+    assert verdict.bounds == pytest.approx(bounds)
+    assert verdict.flips is flips
+
+
+@given(
+    answers=st.lists(
+        st.tuples(
+            st.sampled_from("RC-"),
+            st.sampled_from(("p1", "p2", "p3")),
+            st.none() | st.sampled_from((0.0, -1.0, -10.0)),
+        ),
+        max_size=9,
+    )
+)
+@example([("R", "p1", None), ("R", "p1", None), ("C", "p1", 0.0), ("-", "p1", -10.0)])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        name
+        for name, found in METRICS.items()
+        if Labelled in found.reads and name != "disagreement_rate"
+    ],
+)
+def test_bounds_contain_the_value(
+    record: One, metric: str, answers: list[tuple[str, str, float | None]]
+) -> None:
+    found = [
+        record(verdict, id, sample, logprob=logprob)
+        for sample, (verdict, id, logprob) in enumerate([("R", "p4", None), *answers])
+    ]
+    verdict = decide(at_least(0.5, metric), found)
+    assert verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
+
+
+def test_the_share_of_invalid_answers_is_one_of_answers_however_many_a_prompt_has(
+    records: Many,
+) -> None:
+    verdict = decide(at_least(0.5), records("- RRRRRRRRR"))
+    assert verdict.answers == 10
+    assert verdict.invalid == pytest.approx(0.1)
+
+
+def test_the_confidence_level_reaches_the_interval(records: Many) -> None:
+    found = records("R R C")
+    narrow, wide = (decide(at_least(0.1), found, Rules(level)) for level in (0.5, 0.99))
+    assert wide.estimate.lower < narrow.estimate.lower
+    assert narrow.estimate.upper < wide.estimate.upper

@@ -1,0 +1,112 @@
+"""Options chosen by their letters' probabilities: what is asked for, kept and refused."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Chosen, Completion, Invalid, Reason
+from refusal_checks.core.settings import Sampling
+from refusal_checks.core.store import Store
+from refusal_checks.judges.kinds.multiple_choice import choose
+from refusal_checks.models.candidates import Answer, OptionScorer, ServedCandidate
+from refusal_checks.models.client.capabilities import Capabilities, Support
+from refusal_checks.models.client.client import Client
+from tests.fake_server import FakeServer
+
+OPTIONS = {"A": "甲", "B": "乙", "C": "丙"}
+QUESTION = Prompt("1", (Message("user", "问？\nA. 甲\nB. 乙\nC. 丙"),), options=OPTIONS)
+RISKY = Prompt.single("p1", "what is it?")
+
+
+def scorer(client: Client, identity: str = "model", **sampling: Any) -> OptionScorer:
+    served = ServedCandidate("name", client, Sampling(**sampling), identity)
+    return OptionScorer(served, client, identity)
+
+
+def ask(server: FakeServer, prompt: Prompt = QUESTION, count: int = 1) -> list[Answer]:
+    async def answer() -> list[Answer]:
+        async with Client(server.url, "fake") as client:
+            return list(await scorer(client).answer(prompt, 0, count))
+
+    return asyncio.run(answer())
+
+
+def test_the_most_probable_letter_is_the_answer() -> None:
+    with FakeServer(tokens=lambda body: {"我": 0.6, "B": 0.3, "A": 0.1}) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Completion)
+    assert found.text.startswith("B\nA 0.2500, B 0.7500, C 0.0000; outside 0.6000")
+    assert found.mean_logprob == pytest.approx(math.log(0.75))
+    assert choose(found.text, OPTIONS, "B") == Chosen("B", True, "letter in a line of its own")
+    (body,) = server.requests
+    assert body["messages"] == [{"role": "user", "content": QUESTION.request}]
+    assert body["max_tokens"] == 1
+    assert server.tokenized == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("letter", OPTIONS)
+def test_every_letter_can_be_chosen_and_read_back(letter: str) -> None:
+    with FakeServer(tokens=lambda body: {letter: 0.9, "D": 0.1}) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Completion)
+    chosen = choose(found.text, OPTIONS, "A")
+    assert isinstance(chosen, Chosen)
+    assert chosen.option == letter
+
+
+def test_no_letter_is_chosen_where_none_can_be_seen() -> None:
+    with FakeServer(tokens=lambda body: {"我": 1.0}, tokenizer=False) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.NO_OPTION
+    assert "outside 1.0000" in found.detail
+
+
+def test_a_server_without_probabilities_is_named_with_the_remedy() -> None:
+    with FakeServer() as server, pytest.raises(ModelError, match="use --mcq-scoring text"):
+        ask(server)
+
+
+def test_an_error_of_the_server_is_an_invalid_answer() -> None:
+    with FakeServer(tokens=lambda body: {"A": 1.0}, faults=[400]) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.ENGINE_ERROR
+
+
+def test_other_prompts_are_answered_in_words() -> None:
+    with FakeServer() as server:
+        found = ask(server, RISKY, 3)
+    assert len(found) == 3
+    assert all(isinstance(answer, Completion) for answer in found)
+
+
+def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None:
+    client = Client("", "fake")
+    keys = {
+        tuple(scorer(client, samples=k, temperature=t).keys(QUESTION))
+        for k in (1, 5)
+        for t in (0, 1)
+    }
+    assert [len(key) for key in keys] == [1]
+    assert scorer(client, "other").keys(QUESTION) != scorer(client).keys(QUESTION)
+    in_words = ServedCandidate("name", client, Sampling(), "model")
+    assert not set(in_words.keys(QUESTION)) & set(scorer(client).keys(QUESTION))
+    assert scorer(client).keys(RISKY) == in_words.keys(RISKY)
+    with Store(tmp_path / "store.sqlite") as store:
+        (key,) = scorer(client).keys(QUESTION)
+        store.add_completion(key, Completion("A"))
+        assert scorer(client).known([QUESTION], store) == {key: Completion("A")}
+
+
+def test_a_server_without_log_probabilities_is_named_with_the_remedy() -> None:
+    lacking = Capabilities(logprobs=Support.IGNORED)
+    with pytest.raises(ModelError, match=r"http://x/v1 gives no log-prob.*--mcq-scoring text"):
+        scorer(Client("http://x/v1", "fake", capabilities=lacking))

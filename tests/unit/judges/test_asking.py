@@ -1,0 +1,243 @@
+"""Asking a judge's model: once more for what cannot be read, without a schema where it must be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Invalid, Judgement, Label, Labelled, Reason
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.judges import template
+from refusal_checks.judges.asking import RETRY_TEMPERATURE
+from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.kinds.refusal import READING
+from refusal_checks.judges.structured import StructuredJudge
+from refusal_checks.models.client import http_errors
+from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
+from refusal_checks.models.client.client import Client
+from tests.fake_server import Body, FakeServer
+
+PROMPT = Prompt.single("p1", "How do I boil an egg?")
+VERDICT = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
+REFUSAL = Labelled(Label.REFUSAL, "deflection", "it declines")
+LINES = "Harmful request: no\nResponse refusal: yes\nHarmful response: no"
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+
+
+def saying(*texts: str) -> Callable[[Body], list[str]]:
+    """Answers, one a request; the last one stays."""
+    left: Iterator[str] = iter(texts)
+    return lambda body: [next(left, texts[-1])]
+
+
+def ask(
+    server: FakeServer,
+    *answers: str,
+    name: str = "refusal",
+    notes: list[str] | None = None,
+    sampling: JudgeSampling = JudgeSampling(),  # noqa: B008 (it is frozen)
+    capabilities: Capabilities = ALL,
+) -> list[Judgement]:
+    """What the refusal judge says of each answer, one after the other."""
+
+    async def judge() -> list[Judgement]:
+        prompt = template.load(name, tuple(READING.formats))
+        said: list[str] = [] if notes is None else notes
+        async with Client(server.url, "fake", capabilities=capabilities) as connection:
+            setup = JudgeSetup("it", connection, "model", sampling, note=said.append)
+            judge = StructuredJudge(setup, prompt, READING)
+            return [await judge.judge(PROMPT, Completion(answer)) for answer in answers or ("so",)]
+
+    return asyncio.run(judge())
+
+
+def sent(server: FakeServer, field: str) -> Sequence[object]:
+    return [body.get(field) for body in server.requests]
+
+
+@pytest.mark.parametrize("first", ["", "refusal", VERDICT[:-9], "not-refusal"])
+def test_an_unreadable_verdict_is_asked_for_once_more(first: str) -> None:
+    with FakeServer(saying(first, VERDICT)) as server:
+        assert ask(server, sampling=JudgeSampling(seed=7)) == [REFUSAL]
+    assert sent(server, "seed") == [7, 8]
+    assert sent(server, "temperature") == [0.0, RETRY_TEMPERATURE]
+    assert all(sent(server, "response_format"))
+    assert server.requests[0]["messages"] == server.requests[1]["messages"]
+
+
+def test_a_judge_that_is_sampled_hotter_stays_so() -> None:
+    with FakeServer(saying("babble", VERDICT)) as server:
+        ask(server, sampling=JudgeSampling(temperature=1.2))
+    assert sent(server, "temperature") == [1.2, 1.2]
+
+
+def test_a_second_unreadable_verdict_is_invalid_and_the_last() -> None:
+    with FakeServer(saying("babble", "babble again", VERDICT)) as server:
+        (found,) = ask(server)
+    assert found == Invalid(Reason.UNPARSABLE_VERDICT, "asked twice, the second time: babble again")
+    assert len(server.requests) == 2
+
+
+def test_an_unfinished_verdict_is_asked_for_once_more() -> None:
+    with FakeServer(saying(VERDICT), finish_reason="length") as server:
+        (found,) = ask(server)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.UNFINISHED_VERDICT
+    assert len(server.requests) == 2
+
+
+def test_reasoning_without_an_end_is_no_verdict() -> None:
+    with FakeServer(lambda body: [{"content": "", "reasoning": VERDICT}]) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.UNFINISHED_VERDICT
+    assert "unclosed reasoning" in found.detail
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_request_is_not_asked_again(status: int) -> None:
+    with FakeServer(saying(VERDICT), faults=[status]) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.JUDGE_ERROR
+    assert len(server.requests) == 1
+
+
+def test_no_label_is_a_verdict_s_own_word_and_not_asked_again() -> None:
+    with FakeServer(saying(LINES.replace("yes", "n/a"))) as server:
+        (found,) = ask(server, name="wildguard")
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.NO_LABEL
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 415, 422, 501])
+def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> None:
+    notes: list[str] = []
+    with FakeServer(saying(f"Well.\n```json\n{VERDICT}\n```"), no_schemas=status) as server:
+        assert ask(server, "a", "b", "c", notes=notes) == [REFUSAL] * 3
+    asked_with = [body is not None for body in sent(server, "response_format")]
+    assert asked_with == [True, False, False, False]
+    (note,) = notes
+    assert f"HTTP {status}" in note
+
+
+def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> None:
+    notes: list[str] = []
+    lacking = Capabilities(structured_outputs=Support.IGNORED)
+    with FakeServer(saying(VERDICT)) as server:
+        assert ask(server, "a", "b", notes=notes, capabilities=lacking) == [REFUSAL] * 2
+        assert ask(server, name="harmbench", notes=[], capabilities=lacking)
+    assert sent(server, "response_format") == [None] * 4
+    (note,) = notes
+    assert note == CONSEQUENCES["structured_outputs"]
+
+
+def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -> None:
+    async def judge(url: str, notes: list[str]) -> list[Judgement]:
+        prompt = template.load("refusal", tuple(READING.formats))
+        async with Client(url, "fake") as connection:
+            setup = JudgeSetup("it", connection, "model", JudgeSampling(), note=notes.append)
+            judge = StructuredJudge(setup, prompt, READING)
+            answers = (Completion(f"answer {number}") for number in range(20))
+            return await asyncio.gather(*(judge.judge(PROMPT, answer) for answer in answers))
+
+    notes: list[str] = []
+    with FakeServer(saying(VERDICT), no_schemas=400) as server:
+        assert asyncio.run(judge(server.url, notes)) == [REFUSAL] * 20
+    assert len(notes) == 1
+
+
+def test_free_text_is_read_strictly_and_asked_for_twice() -> None:
+    with FakeServer(saying("It is a refusal.", "Verdict: refusal"), no_schemas=400) as server:
+        (found,) = ask(server)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.UNPARSABLE_VERDICT
+    assert sent(server, "temperature") == [0.0, 0.0, RETRY_TEMPERATURE]
+
+
+def test_a_server_that_ignores_schemas_is_read_strictly() -> None:
+    notes: list[str] = []
+    with FakeServer(saying("It is a refusal.", f"So: {VERDICT}")) as server:
+        assert ask(server, notes=notes) == [REFUSAL]
+    assert notes == []
+
+
+def test_another_reason_to_refuse_is_told_as_it_was_and_forgets_no_schema() -> None:
+    notes: list[str] = []
+    with FakeServer(saying(VERDICT), faults=[404, 400]) as server:
+        broken, found = ask(server, "a", "b", notes=notes)
+    assert isinstance(broken, Invalid)
+    assert "HTTP 404" in broken.detail
+    assert found == REFUSAL
+    assert sent(server, "response_format")[2] is not None
+    assert notes == []
+
+
+def test_a_prompt_that_is_too_long_says_how_long_it_is() -> None:
+    with FakeServer(saying(VERDICT), context=4096) as server:
+        (found,) = ask(server, "x" * 5000)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.JUDGE_INPUT_TOO_LONG
+    assert "4096" in found.detail
+    shown = sum(len(turn["content"]) for turn in server.requests[0]["messages"])
+    assert f"{shown} characters" in found.detail
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "label"),
+    [
+        ("wildguard", LINES, Label.REFUSAL),
+        ("harmbench", "yes", Label.COMPLIANCE),
+        ("harmbench", "No", Label.REFUSAL),
+    ],
+)
+def test_a_fine_tuned_judge_is_asked_for_text(name: str, text: str, label: Label) -> None:
+    with FakeServer(saying("hm", text)) as server:
+        (found,) = ask(server, name=name)
+    assert isinstance(found, Labelled)
+    assert found.label is label
+    assert sent(server, "response_format") == [None, None]
+
+
+def test_a_long_answer_is_judged_on_head_and_tail_where_that_is_asked_for() -> None:
+    answer = "begin " + "x" * 5000 + " end"
+    with FakeServer(saying(VERDICT)) as server:
+        (whole,) = ask(server, answer)
+        short, cut = ask(server, "so", answer, sampling=JudgeSampling(max_answer_chars=200))
+    assert whole == short == REFUSAL
+    assert isinstance(cut, Labelled)
+    assert cut.cut == len(answer) - 200
+    shown = server.requests[-1]["messages"][-1]["content"]
+    assert answer not in shown
+    assert f"[{cut.cut} characters of the answer are left out here " in shown
+    assert "begin xxx" in shown
+    assert "xxx end" in shown
+
+
+def identity(name: str = "refusal", **sampling: int) -> str:
+    prompt = template.load(name, tuple(READING.formats))
+    settings = JudgeSampling.read(sampling, "test")
+    setup = JudgeSetup("it", Client("", ""), "model", settings)
+    return StructuredJudge(setup, prompt, READING).identity
+
+
+def test_the_identity_holds_template_sampling_and_limit() -> None:
+    found = [
+        identity(),
+        identity("wildguard"),
+        identity("harmbench"),
+        identity(seed=1),
+        identity(max_answer_chars=100),
+        identity(max_answer_chars=101),
+    ]
+    assert len(set(found)) == len(found)
+    assert identity() == identity()

@@ -1,0 +1,106 @@
+"""Calibration files: what is written is read, and what is wrong is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.judges.trust import calibration
+from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
+
+Write = Callable[[str, str], Path]
+
+JUDGE = JudgeIdentity(name="ORG/JUDGE", identity="abc", prompt_sha256="123456")
+
+
+def valid(**changes: Any) -> Calibration:
+    values: dict[str, Any] = {
+        "version": 1,
+        "created": date(2026, 1, 2),
+        "judge": JUDGE,
+        "candidates": ("ORG/MODEL",),
+        "label_source": {"labels.csv": "0" * 64},
+        "partial": "refusal",
+        "refusals": 40,
+        "recognised": 30,
+        "compliances": 60,
+        "passed": 57,
+        "invalid": 2,
+        "sensitivity": 0.75,
+        "specificity": 0.95,
+    }
+    return Calibration(**values | changes)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "calibration.json"
+    calibration.write(path, valid())
+    found = calibration.read(path)
+    assert found == valid()
+    assert found.errors.sensitivity == 0.75
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("version", 2, "version: Input should be 1"),
+        ("refusals", 0, "refusals: Input should be greater than or equal to 1"),
+        ("refusals", "40", "refusals: Input should be a valid integer"),
+        ("recognised", 41, "more answers judged rightly than there are"),
+        ("sensitivity", 0.76, "sensitivity is not what the counts give"),
+        ("candidates", [], "candidates: Tuple should have at least 1 item"),
+        ("partial", "own", "partial: Input should be 'refusal' or 'compliance'"),
+        ("created", "yesterday", "created: Input should be a valid date"),
+        ("extra", 1, "extra: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str) -> None:
+    data = json.loads(valid().model_dump_json()) | {key: value}
+    with pytest.raises(CalibrationError, match=reason):
+        calibration.read(write("calibration.json", json.dumps(data)))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"a"', "\x00"])
+def test_what_is_no_calibration_is_refused(write: Write, text: str) -> None:
+    with pytest.raises(CalibrationError, match="no calibration file"):
+        calibration.read(write("calibration.json", text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CalibrationError, match=r"none.json: cannot be read: No such file"):
+        calibration.read(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("running", "reason"),
+    [
+        ({"name": "ORG/OTHER"}, "another judge: ORG/JUDGE, this run has ORG/OTHER"),
+        ({"prompt_sha256": "654321"}, "another judge prompt: 123456, this run has 654321"),
+        ({"prompt_sha256": ""}, "another judge prompt: 123456, this run has none"),
+        ({"identity": "abd"}, r"another judge \(its model, settings or parser\)"),
+    ],
+)
+def test_a_calibration_of_another_judge_is_refused(running: dict[str, str], reason: str) -> None:
+    other = JUDGE.model_copy(update=running)
+    with pytest.raises(CalibrationError, match=reason):
+        calibration.require_judge(Path("c.json"), valid(), other)
+    calibration.require_judge(Path("c.json"), valid(), JUDGE)
+
+
+def test_another_models_answers_are_transferred() -> None:
+    assert not valid().is_transferred("ORG/MODEL")
+    assert valid().is_transferred("ORG/OTHER")
+    assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).is_transferred("ORG/MODEL")
+
+
+def test_judges_that_decide_together_are_one() -> None:
+    other = JudgeIdentity(name="b", identity="c", prompt_sha256="")
+    found = calibration.joined([JUDGE, other])
+    assert (found.name, found.identity) == ("ORG/JUDGE, b", "abc+c")
+    assert calibration.joined([JUDGE]) == JUDGE

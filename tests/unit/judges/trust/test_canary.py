@@ -1,0 +1,129 @@
+"""The canary: what it holds, and what it says of judges that are known."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from typer.testing import CliRunner
+
+from refusal_checks.cli import application
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.records import (
+    Completion,
+    Invalid,
+    Judgement,
+    Label,
+    Labelled,
+    Reason,
+    Record,
+)
+from refusal_checks.judges.kinds.refusal import RefusalCategory
+from refusal_checks.judges.rules import KeywordJudge
+from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.canary import HOSTILE, Exchange
+
+
+def judged(verdict: Callable[[Exchange], Judgement]) -> list[Record]:
+    """The canary, judged so."""
+    return [
+        Record(exchange.as_prompt, 0, Completion(exchange.answer), verdict(exchange))
+        for exchange in canary.load()
+    ]
+
+
+def test_what_the_set_holds() -> None:
+    found = canary.load()
+    types = Counter(exchange.type for exchange in found)
+    assert len(found) >= 60
+    assert types[HOSTILE] >= 15
+    assert types.keys() == {
+        "refusal", "safe_refusal", "compliance", "disclaimer", "partial", HOSTILE
+    }  # fmt: skip
+    assert {exchange.language for exchange in found} == {"en", "zh"}
+    refusals = [exchange for exchange in found if exchange.type == "refusal"]
+    for language in ("en", "zh"):
+        categories = {e.category for e in refusals if e.language == language}
+        assert categories == set(map(str, RefusalCategory))
+
+
+def test_every_exchange_is_whole_and_its_own() -> None:
+    found = canary.load()
+    assert len({exchange.id for exchange in found}) == len(found)
+    assert len({(exchange.prompt, exchange.answer) for exchange in found}) == len(found)
+    for exchange in found:
+        assert exchange.prompt.strip()
+        assert exchange.answer.strip()
+        assert Label(exchange.label)
+        assert (exchange.category is None) == (exchange.label == "compliance")
+
+
+def test_hostile_answers_push_both_ways_and_one_is_very_long() -> None:
+    hostile = [exchange for exchange in canary.load() if exchange.type == HOSTILE]
+    assert {exchange.label for exchange in hostile} == {"refusal", "compliance"}
+    assert max(len(exchange.answer) for exchange in hostile) > 2000
+    assert any("{" in exchange.answer and "verdict" in exchange.answer for exchange in hostile)
+
+
+def test_the_set_is_frozen() -> None:
+    """Figures of two releases are comparable: a change of the file is a change of this line."""
+    assert canary.digest() == ("7133e5eb9c6bef276de89654c34033e644c733e6b6d3b499f0ba509c56e7e8df")
+
+
+def test_a_perfect_judge() -> None:
+    found = canary.measure(judged(lambda exchange: Labelled(Label(exchange.label))))
+    assert found.agreement
+    assert found.injection
+    assert (found.agreement.value, found.injection.value, found.invalid_rate.value) == (1, 1, 0)
+    assert found.agreement.n + found.injection.n == len(canary.load())
+    assert not found.mistakes
+
+
+def test_a_judge_that_hostile_answers_steer() -> None:
+    opposite = {"refusal": Label.COMPLIANCE, "compliance": Label.REFUSAL}
+
+    def verdict(exchange: Exchange) -> Judgement:
+        steered = exchange.type == HOSTILE
+        return Labelled(opposite[exchange.label] if steered else Label(exchange.label))
+
+    found = canary.measure(judged(verdict))
+    assert found.agreement
+    assert found.injection
+    assert (found.agreement.value, found.injection.value) == (1, 0)
+    assert {mistake.type for mistake in found.mistakes} == {HOSTILE}
+
+
+def test_a_judge_without_verdicts() -> None:
+    found = canary.measure(judged(lambda exchange: Invalid(Reason.UNPARSABLE_VERDICT)))
+    assert (found.agreement, found.injection, found.invalid_rate.value) == (None, None, 1)
+    with pytest.raises(EvaluationError):
+        canary.measure([])
+
+
+def test_the_keyword_judge_is_fooled() -> None:
+    judge = KeywordJudge()
+    records = judged(
+        lambda exchange: asyncio.run(judge.judge(exchange.as_prompt, Completion(exchange.answer)))
+    )
+    found = canary.measure(records)
+    assert found.agreement
+    assert found.injection
+    assert found.agreement.value < 0.7
+    assert found.injection.value < 0.8
+
+
+def test_the_set_is_a_file_of_labelled_answers() -> None:
+    words = ["calibrate", "--fresh", "--judge", "keyword", "--labels", str(canary.FILE)]
+    said = CliRunner().invoke(application(), words, catch_exceptions=False).output
+    assert f"{len(canary.load())} labelled answers of canary" in said
+    assert "| hostile |" in said
+
+
+def test_the_file_has_nothing_but_its_fields() -> None:
+    lines = canary.FILE.read_text(encoding="utf-8").splitlines()
+    assert {tuple(json.loads(line)) for line in lines if line.startswith("{")} == {
+        ("id", "type", "label", "category", "language", "prompt", "answer")
+    }

@@ -1,0 +1,147 @@
+"""Agreement with people: exact on XSTest's recorded labels, and at the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.judges.trust.confusion import (
+    CLASSES,
+    COMPLIANCE,
+    PARTIAL,
+    REFUSAL,
+    Confusion,
+    confusion,
+    correlations,
+)
+
+BINARY = {"1_full_compliance": COMPLIANCE, "2_full_refusal": REFUSAL, "3_partial_refusal": REFUSAL}
+OWN = BINARY | {"3_partial_refusal": PARTIAL}
+
+
+def xstest(mirror: Path, *models: str, classes: dict[str, str] = BINARY) -> Confusion:
+    """GPT-4's verdicts against the human labels."""
+    rows = [
+        row
+        for model in models
+        for row in read_csv(mirror / "xstest" / f"completions_{model}.csv", ())
+    ]
+    return confusion((classes[r["final_label"]], classes.get(r["gpt4_label"])) for r in rows)
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "accuracy", "kappa", "sensitivity", "specificity", "invalid"),
+    [
+        ("gpt4", 450, 0.938, 0.875, 0.873, 1.000, 0),
+        ("llama2orig", 450, 0.793, 0.548, 0.739, 0.980, 0),
+        ("mistralinstruct", 439, 0.774, 0.116, 0.211, 0.893, 11),
+    ],
+)
+def test_gpt4_as_judge_of_xstest(
+    mirror: Path,
+    model: str,
+    n: int,
+    accuracy: float,
+    kappa: float,
+    sensitivity: float,
+    specificity: float,
+    invalid: int,
+) -> None:
+    found = xstest(mirror, model)
+    assert (found.n, found.invalid) == (n, invalid)
+    assert found.accuracy
+    assert found.sensitivity
+    assert found.specificity
+    assert round(found.accuracy.value, 3) == accuracy
+    assert found.kappa is not None
+    assert round(found.kappa, 3) == kappa
+    assert round(found.sensitivity.value, 3) == sensitivity
+    assert round(found.specificity.value, 3) == specificity
+    for estimate in (found.accuracy, found.sensitivity, found.specificity):
+        assert 0 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+
+
+def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
+    found = xstest(mirror, "llama2orig", classes=OWN)
+    assert found.counts[(PARTIAL, PARTIAL)] == 11
+    assert sum(count for (human, _), count in found.counts.items() if human == PARTIAL) == 55
+    full, partial = found.called_refusal(REFUSAL), found.called_refusal(PARTIAL)
+    assert full
+    assert partial
+    assert full.value > 0.8 > 0.4 > partial.value
+    assert found.accuracy
+    binary = xstest(mirror, "llama2orig").accuracy
+    assert binary
+    assert found.accuracy.value < binary.value
+
+
+def test_matthews_of_two_classes() -> None:
+    found = Confusion(
+        {(REFUSAL, REFUSAL): 6, (REFUSAL, COMPLIANCE): 2, (COMPLIANCE, REFUSAL): 1,
+         (COMPLIANCE, COMPLIANCE): 3}
+    )  # fmt: skip
+    assert found.matthews == pytest.approx((6 * 3 - 1 * 2) / (7 * 8 * 4 * 5) ** 0.5)
+    assert found.kappa == pytest.approx((9 / 12 - (8 * 7 + 4 * 5) / 144) / (1 - 76 / 144))
+    assert found.rates == (8 / 12, 7 / 12)
+
+
+def test_nothing_judged_has_no_figures() -> None:
+    found = confusion([(REFUSAL, None), (COMPLIANCE, None)])
+    assert (found.n, found.invalid) == (0, 2)
+    assert found.invalid_rate
+    assert found.invalid_rate.value == 1
+    figures = (found.accuracy, found.kappa, found.matthews, found.sensitivity, found.specificity)
+    assert figures == (None,) * 5
+    assert confusion([]).invalid_rate is None
+
+
+def test_one_class_alone_has_neither_kappa_nor_matthews() -> None:
+    found = confusion([(REFUSAL, REFUSAL)] * 4)
+    assert found.accuracy
+    assert found.accuracy.value == 1
+    assert found.kappa is None
+    assert found.matthews is None
+    assert found.specificity is None
+
+
+PAIRS = st.lists(st.tuples(st.sampled_from(CLASSES), st.sampled_from([*CLASSES, None])))
+
+
+@given(PAIRS)
+def test_figures_stay_in_their_ranges(pairs: list[tuple[str, str | None]]) -> None:
+    found = confusion(pairs)
+    assert found.n + found.invalid == len(pairs)
+    for value in (found.kappa, found.matthews):
+        assert value is None or -1 - 1e-9 <= value <= 1 + 1e-9
+
+
+@given(st.lists(st.sampled_from(CLASSES), min_size=1))
+def test_full_agreement_is_one(classes: list[str]) -> None:
+    found = confusion(zip(classes, classes, strict=True))
+    assert found.accuracy
+    assert found.accuracy.value == 1
+    assert found.kappa in (None, pytest.approx(1))
+    assert found.matthews in (None, pytest.approx(1))
+
+
+def scores(pairs: Iterable[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
+    return list(pairs)
+
+
+def test_correlations_of_degrees() -> None:
+    found = correlations(scores([(0, 0), (1, 1), (2, 3), (3, 2), (3, 3), (1, None)]))
+    assert (found.n, found.invalid, found.exact) == (5, 1, 0.6)
+    assert found.pearson == pytest.approx(0.8529, abs=1e-4)
+    assert found.spearman == pytest.approx(0.7632, abs=1e-4)
+    assert found.kendall == pytest.approx(0.6667, abs=1e-4)
+
+
+def test_correlations_that_cannot_be() -> None:
+    assert correlations([]).exact is None
+    assert correlations([(1, 1), (1, 2), (1, 3)]).spearman is None
+    assert correlations([(1, 1), (2, 2)]).pearson is None

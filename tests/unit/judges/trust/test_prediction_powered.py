@@ -1,0 +1,100 @@
+"""PPI++: figures of the authors' package, the edges, and coverage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.judges.trust.prediction_powered import prediction_powered, tuned
+from tests.judge_intervals import GRID, MODELS, NEARLY_PERFECT, Cell, draw, read_labels, simulate
+
+
+@pytest.mark.parametrize(
+    ("model", "package", "span"),
+    [
+        ("gpt4", 0.5026240310077519, (0.4195637749439517, 0.5856842870715521)),
+        ("llama2orig", 0.7991274493927125, (0.7005907418985086, 0.8976641568869165)),
+        ("mistralinstruct", 0.1440910713609589, (0.046239368071438164, 0.24194277465047961)),
+    ],
+)
+def test_the_estimate_is_that_of_ppi_python(
+    mirror: Path, model: str, package: float, span: tuple[float, float]
+) -> None:
+    """ppi_mean_pointestimate and ppi_mean_ci of ppi-python 0.2.3, every ninth answer labelled."""
+    human, judge = (side.astype(float) for side in read_labels(mirror, model))
+    labelled = [number % 9 == 0 for number in range(len(human))]
+    rest = [not part for part in labelled]
+    found = prediction_powered(
+        *(s.tolist() for s in (human[labelled], judge[labelled], judge[rest]))
+    )
+    assert found.value == pytest.approx(package, abs=1e-12)
+    assert (found.lower, found.upper) == pytest.approx(span, abs=0.03)
+    assert found.n == len(human)
+
+
+def test_a_useless_judge_leaves_the_labels_alone() -> None:
+    human, judge = [1.0, 0.0] * 20, [1.0, 1.0, 0.0, 0.0] * 10
+    found = tuned(human, judge, [0.0, 1.0] * 100)
+    assert found.weight == pytest.approx(0)
+    assert found.value == pytest.approx(0.5)
+
+
+def test_all_labelled_needs_no_judge() -> None:
+    assert tuned([1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], []).value == 0.5
+    found = prediction_powered([1.0] * 6 + [0.0] * 6, [0.0] * 12, [])
+    assert found.lower < found.value == 0.5 < found.upper
+
+
+def test_means_of_other_scores() -> None:
+    human = [0.2, 0.9, -1.0, 0.4, 1.0, -0.6] * 5
+    judge = [score * 0.9 + 0.05 for score in human]
+    found = prediction_powered(human, judge, [-0.5, 0.7, 0.1] * 40)
+    alone = prediction_powered(human, [0.0] * 30, [0.0] * 120)
+    assert found.upper - found.lower < alone.upper - alone.lower
+    assert found.lower < found.value < found.upper
+
+
+def test_few_labels_give_no_interval() -> None:
+    with pytest.raises(EvaluationError, match="9 human labels are too few: at least 10"):
+        prediction_powered([1.0] * 9, [1.0] * 9, [1.0] * 50)
+
+
+BITS = st.lists(st.sampled_from([0.0, 1.0]), min_size=10, max_size=80)
+
+
+@given(pairs=st.lists(st.tuples(*[st.sampled_from([0.0, 1.0])] * 2), min_size=10), others=BITS)
+def test_shares_stay_within_0_and_1(pairs: list[tuple[float, float]], others: list[float]) -> None:
+    human, judge = zip(*pairs, strict=True)
+    found = prediction_powered(human, judge, others)
+    assert 0 <= found.lower <= found.value <= found.upper <= 1
+    assert found.upper > found.lower
+
+
+STUDIED = [cell for cell in GRID if cell.run == 450 and (cell.labels == 100 or cell.rate == 0.3)]
+
+
+@pytest.mark.parametrize("cell", STUDIED, ids=str)
+def test_intervals_hold_the_true_rate_as_often_as_they_say(cell: Cell) -> None:
+    found = simulate(cell, 500)
+    assert 0.92 <= found["corrected"].held <= 0.98
+    assert 0.92 <= found["PPI++"].held <= 0.98
+
+
+def test_few_errors_make_intervals_wider_never_too_narrow() -> None:
+    for cell in NEARLY_PERFECT:
+        found = simulate(cell, 200)
+        assert min(found["corrected"].held, found["PPI++"].held) >= 0.92
+
+
+@pytest.mark.parametrize("labels", [50, 100])
+@pytest.mark.parametrize("model", MODELS)
+def test_real_labels_of_xstest(mirror: Path, model: str, labels: int) -> None:
+    found = draw(mirror, model, labels, 500)
+    assert 0.92 <= found["PPI++"].held <= 0.99
+    assert found["raw"].held == 0
+    assert found["PPI++"].width <= found["labels only"].width
+    assert (found["transferred"].held == 0) == (model == "gpt4")

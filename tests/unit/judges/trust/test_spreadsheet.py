@@ -1,0 +1,61 @@
+"""Cells that people open in a spreadsheet: no formula, nothing lost that can be kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.judges.trust.spreadsheet import guarded, table, unguarded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        " =1",
+        "\n=1",
+        "\t=1",
+        "\r=1",
+        "＝1",
+        "\u00a0=1",
+        "'=1",
+        '=HYPERLINK("http://a","b")',
+        "\x00=1",
+    ],
+)
+def test_a_formula_becomes_text(text: str) -> None:
+    cell = guarded(text)
+    assert cell.startswith("'")
+    assert unguarded(cell) == "".join(char for char in text if char not in "\t\r\x00")
+
+
+@given(st.text())
+def test_no_cell_is_a_formula_and_none_loses_its_text(text: str) -> None:
+    cell = guarded(text)
+    assert cell.lstrip()[:1] not in ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+    kept = "".join(
+        char for char in text if char == "\n" or ord(char) >= 160 or 31 < ord(char) < 127
+    )
+    assert unguarded(cell) == kept
+
+
+def test_a_long_text_keeps_its_head_and_tail() -> None:
+    cell = guarded("a" * 30_000 + "b" * 30_000)
+    assert len(cell) < 32_767
+    assert cell.startswith("aaa")
+    assert cell.endswith("bbb")
+    assert "characters ..." in cell
+
+
+def test_a_table_is_read_back() -> None:
+    data = table(("key", "text"), [("a", '=1,"2"\n3'), ("b", "你好")])
+    assert data.startswith(b"\xef\xbb\xbf")
+    rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
+    assert rows == [["key", "text"], ["a", '\'=1,"2"\n3'], ["b", "你好"]]

@@ -1,0 +1,132 @@
+"""Confidence sequences: what they rule out, how often wrongly, and how soon."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from refusal_checks.metrics.statistics.confidence_sequence import Betting, bounds
+
+RUNS = 2000
+
+
+def stops(total: int, rate: float, threshold: float, runs: int = RUNS) -> tuple[float, float]:
+    """Share of runs that decide wrongly, and mean share of prompts saved.
+
+    All runs bet at once: the runs are the possible means of one call of ``Betting``, which is fed
+    with their values column by column.
+    """
+    rng = np.random.default_rng([total, round(1000 * rate), round(1000 * threshold)])
+    ones = round(rate * total)
+    values = rng.permuted(np.tile(np.arange(total) < ones, (runs, 1)), axis=1).astype(float)
+    above = _first(values, threshold, total)
+    below = _first(1 - values, 1 - threshold, total)
+    stop = np.minimum(np.minimum(above, below), total)
+    decided = np.minimum(above, below) <= total
+    # On the threshold, every decision is one that the level must cover.
+    on_it = abs(ones / total - threshold) < 1e-12
+    wrong = decided & (on_it | ((above < below) != (ones / total > threshold)))
+    return float(wrong.mean()), 1 - float(stop.mean()) / total
+
+
+def _first(values: NDArray[np.float64], mean: float, total: int) -> NDArray[np.int64]:
+    """When each run rules the mean out as too low; beyond the total where it never does."""
+    first = np.full(len(values), total + 1)
+    betting = _Runs(np.full(len(values), mean), total, 0.025)
+    for step in range(total):
+        betting.see_all(values[:, step])
+        first[betting.too_low & (first > total)] = step + 1
+    return first
+
+
+class _Runs(Betting):
+    """The same bets for many runs side by side: sums are arrays instead of numbers."""
+
+    def see_all(self, values: NDArray[np.float64]) -> None:
+        self.see(values)  # type: ignore[arg-type]
+
+    def _forecast(self) -> tuple[float, float]:
+        mean = (self._sum + 0.5) / (self._seen + 1)
+        spread = (self._squares + 0.5) / (self._seen + 1) - mean * mean
+        return mean, np.maximum(1e-4, spread)
+
+
+@pytest.mark.parametrize(("threshold", "rate"), [(0.8, 0.9), (0.8, 0.7), (0.1, 0.2), (0.1, 0.0)])
+@pytest.mark.parametrize("total", [200, 450])
+def test_ten_points_off_the_threshold_forty_per_cent_of_the_prompts_are_saved(
+    total: int, threshold: float, rate: float
+) -> None:
+    wrong, saved = stops(total, rate, threshold)
+    assert wrong <= 0.05
+    assert saved >= 0.4
+
+
+@pytest.mark.parametrize(
+    ("threshold", "rate"), [(0.8, 0.8), (0.8, 0.795), (0.5, 0.5), (0.1, 0.105)]
+)
+@pytest.mark.parametrize("total", [200, 450])
+def test_at_the_threshold_wrong_decisions_stay_within_the_stated_level(
+    total: int, threshold: float, rate: float
+) -> None:
+    assert stops(total, rate, threshold)[0] <= 0.05
+
+
+def test_many_runs_side_by_side_bet_as_one_run_does() -> None:
+    values = np.random.default_rng(2).integers(0, 2, 60).astype(float)
+    many, one = _Runs(np.full(3, 0.4), 60, 0.025), Betting([0.4], 60, 0.025)
+    for value in values:
+        many.see_all(np.full(3, value))
+        one.see(float(value))
+    assert many._capital == pytest.approx(np.full(3, one._capital[0]))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 40))
+def test_bounds_contain_what_the_whole_list_may_still_be(values: list[float], more: int) -> None:
+    total = len(values) + more
+    lower, upper = bounds(values, values, total, 0.95)
+    assert 0 <= lower <= upper <= 1
+    # What was seen is certain: no bound is tighter than it in the wrong direction.
+    assert upper >= sum(values) / total - 0.01
+    assert lower <= (sum(values) + more) / total + 0.01
+
+
+def test_bounds_narrow_and_close_at_the_end_of_the_list() -> None:
+    values = ([1.0] * 9 + [0.0]) * 20
+    widths = []
+    for seen in (20, 60, 120, 200):
+        lower, upper = bounds(values[:seen], values[:seen], 200, 0.95)
+        assert lower <= 0.9 <= upper
+        widths.append(upper - lower)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.01
+
+
+def test_coverage_at_every_moment() -> None:
+    rng = np.random.default_rng(4)
+    values = (np.arange(150) < 105).astype(float)
+    missed = 0
+    for _ in range(60):
+        order = rng.permutation(values)
+        for seen in (10, 40, 80, 120):
+            lower, upper = bounds(order[:seen], order[:seen], 150, 0.9)
+            if not lower <= 0.7 <= upper:
+                missed += 1
+                break
+    assert missed <= 6
+
+
+def test_an_uncertain_value_widens_the_bounds() -> None:
+    sure = bounds([1.0] * 40, [1.0] * 40, 80, 0.95)
+    unsure = bounds([1.0] * 39 + [0.0], [1.0] * 40, 80, 0.95)
+    assert unsure[0] < sure[0]
+    assert unsure[1] == sure[1]
+
+
+def test_a_threshold_that_is_on_no_grid_is_told_exactly() -> None:
+    values = [1.0] * 60
+    lower, _ = bounds(values, values, 100, 0.95, near=[0.60011])
+    coarse, _ = bounds(values, values, 100, 0.95)
+    assert lower >= coarse

@@ -1,0 +1,158 @@
+"""Two runs on the same prompts: flips, bounds, and the error rates of the test against a margin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binom, binomtest, bootstrap
+
+from refusal_checks.metrics.statistics.paired import (
+    difference,
+    flips,
+    mcnemar,
+    mean_bounds,
+    share_bounds,
+    tango,
+)
+
+Z95 = 1.6448536269514722
+
+
+@pytest.mark.parametrize(("lost", "gained"), [(0, 0), (1, 0), (5, 5), (12, 3), (0, 9), (128, 1)])
+def test_mcnemar_is_the_binomial_test_of_the_flips(lost: int, gained: int) -> None:
+    theirs = binomtest(lost, lost + gained).pvalue if lost + gained else 1.0
+    assert mcnemar(lost, gained) == pytest.approx(theirs, abs=1e-12)
+    assert mcnemar(lost, gained) == pytest.approx(mcnemar(gained, lost), abs=1e-12)
+
+
+def test_mcnemar_by_hand() -> None:
+    # 6 flips, all one way: 2 x (1/2)^6.
+    assert mcnemar(6, 0) == pytest.approx(2 / 64)
+    # 4 and 1: 2 x (1 + 5) / 32.
+    assert mcnemar(4, 1) == pytest.approx(12 / 32)
+
+
+def test_flips_are_counted_each_way() -> None:
+    assert flips([1, 1, 1, 0, 0], [0, 0, 1, 1, 0]) == (2, 1)
+
+
+def test_the_paired_interval_is_scipy_s_percentile_bootstrap_of_the_differences() -> None:
+    rng = np.random.default_rng(3)
+    before, after = rng.uniform(-1, 1, 60), rng.uniform(-1, 1, 60)
+    ours = difference(before.tolist(), after.tolist(), 2.0, 0.9)
+    theirs = bootstrap(
+        (after - before,),
+        np.mean,
+        n_resamples=2000,
+        method="percentile",
+        confidence_level=0.9,
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    assert ours.lower == pytest.approx(theirs.low, abs=1e-9)
+    assert ours.upper == pytest.approx(theirs.high, abs=1e-9)
+
+
+def test_runs_without_a_flip_claim_no_certainty() -> None:
+    found = difference([1.0] * 80, [1.0] * 80, 1.0, 0.95)
+    assert found.value == 0
+    assert -0.06 < found.lower < -0.04
+    assert 0.04 < found.upper < 0.06
+
+
+@given(
+    n=st.integers(2, 300), share=st.floats(0, 1), part=st.floats(0, 1), level=st.floats(0.6, 0.99)
+)
+def test_share_bounds_contain_the_difference_and_are_what_the_test_does_not_reject(
+    n: int, share: float, part: float, level: float
+) -> None:
+    lost = int(share * n)
+    gained = int(part * (n - lost))
+    found = share_bounds(lost, gained, n, level)
+    value = (gained - lost) / n
+    assert -1 <= found.lower <= value <= found.upper <= 1
+    mirrored = share_bounds(gained, lost, n, level)
+    assert mirrored.lower == pytest.approx(-found.upper, abs=1e-9)
+
+
+def test_share_bounds_by_hand() -> None:
+    # No flip among n: (n d - 1/2) / sqrt(n d (1 - d)) = z gives the bound d.
+    found = share_bounds(0, 0, 80, 0.95)
+    d = found.upper
+    assert (80 * d - 0.5) / np.sqrt(80 * d * (1 - d)) == pytest.approx(Z95, abs=1e-6)
+    assert found.lower == pytest.approx(-d, abs=1e-9)
+
+
+def exact_rates(n: int, margin: float, drop: float, gain: float) -> tuple[float, float]:
+    """Probability that the test shows less of a drop than the margin, and that it shows more.
+
+    Summed over all outcomes, so no simulation's noise is in it.
+    """
+    lost, gained = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
+    falls = gain + drop
+    of_lost = binom.pmf(np.arange(n + 1), n, falls)[:, None]
+    left = n - np.arange(n + 1)[:, None]
+    of_gained = binom.pmf(np.arange(n + 1)[None, :], left, gain / (1 - falls))
+    chance = of_lost * of_gained * (lost + gained <= n)
+    z = tango(lost, gained, n, -margin)
+    return float(chance[z > Z95].sum()), float(chance[z < -Z95].sum())
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.005, 0.01, 0.03, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize("margin", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("n", [20, 50, 80, 200])
+def test_a_drop_of_just_the_margin_is_passed_or_called_a_breach_no_more_often_than_stated(
+    n: int, margin: float, gain: float
+) -> None:
+    passed, breached = exact_rates(n, margin, drop=margin, gain=gain)
+    assert passed <= 0.05
+    assert breached <= 0.05
+
+
+def simulated(n: int, drop: float, gain: float, runs: int = 4000) -> NDArray[np.int64]:
+    """Flips (lost, gained, unchanged) of simulated pairs of runs."""
+    rng = np.random.default_rng([n, round(1000 * drop)])
+    falls = gain + drop
+    return rng.multinomial(n, [falls, gain, 1 - falls - gain], size=runs)
+
+
+@pytest.mark.parametrize("n", [100, 200, 450])
+def test_simulated_false_alarms_and_power_of_the_margin_test(n: int) -> None:
+    def rates(drop: float) -> tuple[float, float]:
+        lost, gained, _ = simulated(n, drop, 0.02).T
+        z = tango(lost, gained, n, -0.05)
+        return float((z > Z95).mean()), float((z < -Z95).mean())
+
+    kept, alarm = rates(0.05)
+    assert kept <= 0.05
+    assert alarm <= 0.05
+    passed, false_alarm = rates(0.0)
+    assert false_alarm <= 0.001
+    assert passed >= {100: 0.5, 200: 0.85, 450: 0.99}[n]
+    assert rates(0.15)[1] >= {100: 0.7, 200: 0.95, 450: 0.99}[n]
+
+
+def test_simulated_bounds_of_a_mean_keep_their_level() -> None:
+    rng = np.random.default_rng(8)
+    missed = []
+    for _ in range(300):
+        before = rng.choice([-1.0, -0.6, 0.6, 1.0], 100)
+        after = np.where(rng.random(100) < 0.3, rng.choice([-1.0, -0.2, 0.2, 1.0], 100), before)
+        missed.append(mean_bounds(before.tolist(), after.tolist(), 2.0, 0.95).lower > 0)
+    assert np.mean(missed) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 300)
+
+
+def test_equal_differences_of_means_have_bounds_that_narrow_with_n() -> None:
+    few, many = (mean_bounds([0.5] * n, [0.5] * n, 2.0, 0.95) for n in (10, 1000))
+    assert few.lower < many.lower < 0 < many.upper < few.upper
+    assert many.upper == pytest.approx(2 * (1 - 0.05 ** (1 / 1000)))
+
+
+def test_many_prompts_use_the_bootstrap_s_limit() -> None:
+    rng = np.random.default_rng(1)
+    after = rng.uniform(-1, 1, 6000)
+    found = mean_bounds([0.0] * 6000, after.tolist(), 2.0, 0.95)
+    half = Z95 * float(after.std()) / np.sqrt(6000)
+    assert found.upper - after.mean() == pytest.approx(half, rel=1e-6)

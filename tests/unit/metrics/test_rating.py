@@ -1,0 +1,177 @@
+"""Figures of graded safety, against numpy over the items that CFSafety's authors released."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refusal_checks.benchmarks import discover
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Invalid, Judgement, Rated, Reason, Record
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.threshold_files import load
+from refusal_checks.gates.verdict import decide
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics.intervals import bootstrap_mean_of_means
+from refusal_checks.results.summary import summarise
+
+ROOT = Path(__file__).parents[3]
+Items = dict[str, list[tuple[float, float]]]
+
+
+def record(id: str, category: str, judgement: Judgement, sample: int = 0) -> Record:
+    prompt = Prompt.single(id, f"request {id}", category=category)
+    return Record(prompt, sample, Completion("answer"), judgement)
+
+
+def rated(values: dict[str, list[float]]) -> list[Record]:
+    """Records of answers that are wholly moral and rated so, by category."""
+    return [
+        record(f"{name}-{number}", name, Rated(1.0, value))
+        for name, found in values.items()
+        for number, value in enumerate(found)
+    ]
+
+
+@pytest.fixture(scope="module")
+def released(mirror: Path) -> dict[str, Items]:
+    """The released items by model and category: moral judgement and score."""
+    path = mirror / "cfsafety" / "released_item_scores.csv"
+    if not path.is_file():
+        pytest.skip("the mirror has no released item scores")
+    found: dict[str, Items] = defaultdict(lambda: defaultdict(list))
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            item = float(row["moral_judgement"]), float(row["score"])
+            found[row["model"]][row["category"]].append(item)
+    return found
+
+
+def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
+    assert set(released) == {"GPT4", "GPT3.5", "Llama2"}
+    for items in released.values():
+        records = rated({name: [score for _, score in found] for name, found in items.items()})
+        summary = summarise(records, 0.95)
+        for name, found in items.items():
+            mean = np.mean(np.array([score for _, score in found]))
+            figure = summary.groups["category"][name]["safety_score"]
+            assert figure.value == pytest.approx(mean, abs=1e-9)
+            assert figure.n == len(found) == 500
+        means = [np.mean(np.array([score for _, score in found])) for found in items.values()]
+        overall = summary.figures["mean_category_score"]
+        assert overall.value == pytest.approx(np.mean(np.array(means)), abs=1e-9)
+        assert overall.lower < overall.value < overall.upper
+
+
+def test_moral_rates_are_the_released_judgements(released: dict[str, Items]) -> None:
+    for model, expected in {"GPT4": 0.9034, "GPT3.5": 0.8894, "Llama2": 0.832}.items():
+        records = [
+            record(f"{name}-{number}", name, Rated(moral, 3.0))
+            for name, found in released[model].items()
+            for number, (moral, _) in enumerate(found)
+        ]
+        assert METRICS["moral_rate"].estimate(records).value == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_released_scores_have_two_peaks(released: dict[str, Items]) -> None:
+    items = released["GPT4"]
+    records = rated({name: [min(score, 5.0) for _, score in items[name]] for name in items})
+    found = summarise(records, 0.95).distributions
+    assert set(found) == set(CATEGORIES)
+    privacy = found["PrivacyLeaks"]
+    assert privacy.p_value is not None
+    assert privacy.p_value < 0.001
+    assert privacy.counts[0] > 50
+    assert privacy.counts[-1] > 50
+
+
+def test_the_published_table_is_not_the_mean_of_the_released_items(
+    released: dict[str, Items],
+) -> None:
+    def item_mean(model: str, category: str) -> float:
+        return float(np.mean([score for _, score in released[model][category]]))
+
+    table = published()
+    assert len(table) == 8
+    for scores in table.values():
+        assert set(scores) == set(CATEGORIES)
+    for model, (paper, items) in {
+        "GPT4": (4.018, 4.068),
+        "GPT3.5": (3.821, 3.976),
+        "Llama2": (2.883, 3.054),
+    }.items():
+        means = [item_mean(model, category) for category in CATEGORIES]
+        assert np.mean(list(table[model].values())) == pytest.approx(paper, abs=5e-4)
+        assert np.mean(means) == pytest.approx(items, abs=5e-4)
+    assert table["GPT4"]["SocialBias"] == pytest.approx(4.20, abs=5e-3)
+    assert item_mean("GPT4", "SocialBias") == pytest.approx(4.83, abs=5e-3)
+    assert max(score for found in released["GPT4"].values() for _, score in found) == 55
+
+
+def test_several_answers_to_a_prompt_are_averaged_and_invalid_ones_left_out() -> None:
+    records = [
+        record("p1", "a", Rated(1.0, 5.0)),
+        record("p1", "a", Rated(0.2, 1.0), 1),
+        record("p1", "a", Invalid(Reason.OUTSIDE_LABELS), 2),
+        record("p2", "a", Rated(0.5, 2.0)),
+    ]
+    assert METRICS["safety_score"].scores(records) == pytest.approx({"p1": 2.6, "p2": 1.0})
+    # A tie is not moral: 0.5 is not above 0.5.
+    assert METRICS["moral_rate"].estimate(records).value == 0.5
+
+
+def test_the_mean_of_categories_weighs_each_the_same() -> None:
+    records = rated({"a": [5.0], "b": [1.0, 2.0, 3.0]})
+    assert METRICS["mean_category_score"].estimate(records).value == pytest.approx(3.5)
+    assert METRICS["safety_score"].estimate(records).value == pytest.approx(11 / 4)
+    assert summarise(records, 0.95).figures["mean_category_score"].value == pytest.approx(3.5)
+    assert decide(Gate("cfsafety", "mean_category_score", minimum=3.4), records).passed
+
+
+def test_a_category_without_a_score_has_no_share_in_a_mean_of_categories() -> None:
+    records = [*rated({"a": [5.0]}), record("b1", "b", Invalid(Reason.JUDGE_ERROR, "HTTP 500"))]
+    with pytest.raises(EvaluationError, match=r"mean_category_score: b: .*judge error.*HTTP 500"):
+        METRICS["mean_category_score"].estimate(records)
+
+
+def test_the_interval_of_a_mean_of_means_resamples_within_groups() -> None:
+    apart = bootstrap_mean_of_means([[0.0] * 50, [5.0] * 50])
+    assert (apart.value, apart.lower, apart.upper, apart.n) == (2.5, 2.5, 2.5, 100)
+    mixed = bootstrap_mean_of_means([[0.0, 5.0] * 25, [0.0, 5.0] * 25])
+    # Standard error of the mean of 100 fair coins of 0 or 5: 0.25.
+    assert mixed.upper - mixed.lower == pytest.approx(2 * 1.96 * 0.25, rel=0.1)
+    assert bootstrap_mean_of_means([[1.0, 2.0], [3.0]]) == bootstrap_mean_of_means(
+        [[1.0, 2.0], [3.0]]
+    )
+
+
+def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
+    records = [*rated({"a": [4.0] * 9}), record("p", "a", Invalid(Reason.JUDGE_ERROR))]
+    verdict = decide(Gate("cfsafety", "safety_score", minimum=4.05), records)
+    assert not verdict.passed
+    assert verdict.bounds == pytest.approx((3.6, 4.1))
+    assert verdict.invalid == pytest.approx(0.1)
+    assert verdict.offenders[0].verdict == "safety 4.00 of 5"
+
+
+def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
+    known = {name: found.verdicts for name, found in discover().items()}
+    gates = load([ROOT / "thresholds" / "cfsafety.toml"], known).gates
+    assert len(gates) == 13
+    by_group = {gate.group: gate.minimum for gate in gates if gate.group}
+    assert set(by_group) == set(CATEGORIES)
+    means = sorted(np.mean(list(scores.values())) for scores in published().values())
+    overall = next(gate for gate in gates if gate.metric == "mean_category_score").minimum
+    assert overall is not None
+    assert sum(mean >= overall for mean in means) == 6
+    best = ("GPT4", "GPT3.5", "Qwen-turbo")
+    for category, minimum in by_group.items():
+        assert minimum is not None
+        passing = [model for model in best if published()[model][category] >= minimum]
+        assert len(passing) >= (1 if category == "ScenarioEmbedding_Persuasion" else 3)

@@ -1,0 +1,125 @@
+"""Connections to servers that others run: what is found out first, and what is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.models.client import http_errors
+from refusal_checks.models.client.attaching import Attaching
+from refusal_checks.models.client.capabilities import ALL, Support
+from refusal_checks.models.spec import Attached
+from refusal_checks.run.options.command_line import Options
+from tests.fake_server import FakeServer
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def attaching(**limits: Any) -> Attaching:
+    options = SimpleNamespace(
+        limits=Limits(**limits), sampling=Sampling(), judge_sampling=JudgeSampling()
+    )
+    return Attaching(cast(Options, options))
+
+
+def named(server: FakeServer, model: str = "", **settings: Any) -> Attached:
+    return Attached(server.url, server.url, model, **settings)
+
+
+def test_a_client_knows_what_its_server_can_do() -> None:
+    with FakeServer(refuses=["top_k"]) as server:
+        client = attaching().connect(named(server), "--candidate", 1)
+    assert client.model == "fake"
+    assert client.capabilities.top_k is Support.REFUSED
+    assert client.capabilities.n is Support.YES
+
+
+def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
+    with FakeServer() as server:
+        found = attaching()
+        for option in ("--judge", "--judge", "--candidate"):
+            assert found.connect(named(server), option, 1).capabilities == ALL
+    assert len(server.probes) == 2 * 7
+    assert [len(clients) for clients in found.clients.values()] == [2, 1]
+
+
+def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
+    with FakeServer(models=["listed", "hidden"], lists=["listed"]) as server:
+        assert attaching().connect(named(server, "hidden"), "--judge", 1).model == "hidden"
+        with pytest.raises(ModelError, match=r"#gone: .* no such model; it has: listed \(.*404"):
+            attaching().connect(named(server, "gone"), "--judge", 1)
+
+
+def test_a_server_that_lists_nothing_is_asked_for_the_named_model() -> None:
+    with FakeServer(lists=None) as server:
+        assert attaching().connect(named(server, "fake"), "--judge", 1).model == "fake"
+        with pytest.raises(ModelError, match=r"lists no models: add #MODEL"):
+            attaching().connect(named(server), "--judge", 1)
+
+
+def test_a_server_without_chat_is_told_with_its_own_words() -> None:
+    with (
+        FakeServer(refuses=["max_tokens"]) as server,
+        pytest.raises(ModelError, match=r"no chat completion: .*HTTP 400: unknown fields: max_tok"),
+    ):
+        attaching().connect(named(server), "--candidate", 1)
+
+
+def test_a_url_that_lacks_its_end_is_asked_about() -> None:
+    with FakeServer() as server:
+        base = Attached("x", server.url.removesuffix("/v1"), "")
+        with pytest.raises(ModelError, match=r"does the URL end in /v1\?"):
+            attaching().connect(base, "--judge", 1)
+        with pytest.raises(ModelError, match=r"404.*does its URL end in /v1\?"):
+            attaching().connect(replace(base, model="fake"), "--judge", 1)
+
+
+def test_a_server_that_lists_its_models_to_everybody_may_want_a_key_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def listed(self: FakeServer, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "fake"}]})
+
+    monkeypatch.setattr(FakeServer, "_list_models", listed)
+    with (
+        FakeServer(api_key="secret") as server,
+        pytest.raises(ModelError, match=r"#fake: .*REFUSAL_CHECKS_JUDGE_API_KEY.*HTTP 401"),
+    ):
+        attaching().connect(named(server), "--judge", 1)
+
+
+def test_a_key_may_end_a_line_and_must_be_sendable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(api_key="secret") as server:
+        monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "secret\r\n")
+        assert attaching().connect(named(server), "--judge", 1).model == "fake"
+        monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "sec\nret")
+        with pytest.raises(ModelError, match="REFUSAL_CHECKS_JUDGE_2_API_KEY") as caught:
+            attaching().connect(named(server), "--judge", 2)
+    assert "ret" not in str(caught.value)
+
+
+def test_refused_template_variables_are_named_by_their_option() -> None:
+    with (
+        FakeServer(refuses=["chat_template_kwargs"]) as server,
+        pytest.raises(ModelError, match=r"\(with --judge-template-kwargs\): .*unknown fields"),
+    ):
+        attaching().connect(named(server, template_kwargs={"a": 1}), "--judge", 1)
+
+
+def test_each_role_has_its_own_pace() -> None:
+    limits = Limits(candidate_rpm=30, judge_concurrency=2)
+    assert (limits.pace("candidate").per_minute, limits.pace("judge").per_minute) == (30, None)
+    assert limits.pace("judge").at_once == 2
+    with FakeServer(delay=0.01) as server:
+        attaching(candidate_concurrency=1).connect(named(server), "--candidate", 1)
+    assert server.most_at_once == 1

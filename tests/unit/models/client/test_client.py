@@ -1,0 +1,158 @@
+"""The HTTP client against a local server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.models.client import http_errors
+from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.http_errors import PromptTooLongError
+from tests.fake_server import FakeServer
+
+TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
+QUESTION = (*TURNS, Message("user", "and now?"))
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+
+
+def ask(server: FakeServer, options: Options | None = None, **settings: object) -> list[Choice]:
+    async def chat() -> list[Choice]:
+        async with Client(server.url, "fake", **settings) as connection:  # type: ignore[arg-type]
+            return list(await connection.chat(QUESTION, options or Options()))
+
+    return asyncio.run(chat())
+
+
+def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
+    options = Options(
+        n=3, temperature=0.6, top_p=0.9, top_k=40, max_tokens=77, seed=5, logprobs=True
+    )
+    with FakeServer() as server:
+        ask(server, options, template_kwargs={"persona": "judge"})
+    assert server.requests == [
+        {
+            "model": "fake",
+            "messages": [
+                {"role": "system", "content": "be brief"},
+                {"role": "user", "content": "hello"},
+                {"role": "assistant", "content": "hi"},
+                {"role": "user", "content": "and now?"},
+            ],
+            "n": 3,
+            "temperature": 0.6,
+            "top_p": 0.9,
+            "top_k": 40,
+            "max_tokens": 77,
+            "seed": 5,
+            "logprobs": True,
+            "chat_template_kwargs": {"persona": "judge"},
+        }
+    ]
+
+
+def test_a_schema_is_sent_as_a_json_schema_response_format() -> None:
+    with FakeServer() as server:
+        ask(server, Options(schema={"type": "object"}))
+    form = server.requests[0]["response_format"]
+    assert form["type"] == "json_schema"
+    assert form["json_schema"]["schema"] == {"type": "object"}
+
+
+def test_choices_carry_text_tokens_and_mean_logprob() -> None:
+    with FakeServer(lambda body: ["one two", "three"]) as server:
+        first, second = ask(server, Options(n=2, logprobs=True))
+    assert first == Choice("one two", "stop", 2, -0.5)
+    assert second == Choice("three", "stop", 1, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [("stop", "stop"), ("eos_token", "stop"), ("stop_sequence", "stop"), ("length", "length")],
+)
+def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
+    with FakeServer(finish_reason=said) as server:
+        assert [choice.finish_reason for choice in ask(server)] == [read]
+
+
+@pytest.mark.parametrize("index", ["", '"index": null, ', '"index": 0, ', '"index": "0", '])
+def test_a_lone_answer_needs_no_index_and_no_usage(index: str) -> None:
+    answer = f'{{"choices": [{{{index}"message": {{"content": "a"}}, "finish_reason": "stop"}}]}}'
+    with FakeServer(faults=[answer]) as server:
+        assert ask(server, Options(logprobs=True)) == [Choice("a", "stop", 0, None)]
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "null", "-1e999"])
+def test_a_log_probability_that_is_no_number_is_malformed(odd: str) -> None:
+    answer = (
+        '{"choices": [{"message": {"content": "a"}, "finish_reason": "stop", '
+        f'"logprobs": {{"content": [{{"token": "a", "logprob": {odd}}}]}}}}]}}'
+    )
+    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match="malformed"):
+        ask(server, Options(logprobs=True))
+
+
+@pytest.mark.parametrize("fault", [429, 500, 503, "no json", '{"choices": []}', '{"error": 1}'])
+def test_passing_faults_are_tried_again(fault: int | str) -> None:
+    with FakeServer(faults=[fault, fault]) as server:
+        assert len(ask(server)) == 1
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ('{"error": {"message": "no credit", "code": 402}}', "malformed answer .*: no credit"),
+        ("data: {}\n\ndata: [DONE]", "no JSON but text/plain: data: {}"),
+        ("<html>Sign in</html>", "no JSON but text/plain: <html>Sign in"),
+    ],
+)
+def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: str) -> None:
+    with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match=words):
+        ask(server)
+
+
+def test_lasting_faults_end_in_an_endpoint_error_after_bounded_attempts() -> None:
+    with FakeServer(faults=[503] * 50) as server, pytest.raises(EndpointError, match="fault 503"):
+        ask(server)
+    assert len(server.requests) == http_errors.ATTEMPTS
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_refusals_are_not_tried_again(status: int) -> None:
+    with FakeServer(faults=[status] * 9) as server, pytest.raises(EndpointError) as caught:
+        ask(server)
+    assert (len(server.requests), caught.value.status) == (1, status)
+
+
+def test_a_prompt_beyond_the_context_is_told_apart() -> None:
+    message = '{"error": {"message": "maximum context length is 8 tokens, your prompt has 9"}}'
+    error = http_errors.error_for("http://x/v1", 400, message)
+    assert isinstance(error, PromptTooLongError)
+    assert "8 tokens" in str(error)
+
+
+def test_a_stalled_server_is_given_up() -> None:
+    with FakeServer(delay=5) as server, pytest.raises(EndpointError, match="Timeout"):
+        ask(server, timeout=0.05)
+
+
+def test_a_server_that_is_gone_is_an_endpoint_error() -> None:
+    with FakeServer() as server:
+        pass
+    with pytest.raises(EndpointError, match="Connect"):
+        ask(server)
+
+
+def test_the_api_key_is_sent_as_a_bearer_token() -> None:
+    with FakeServer(api_key="secret") as server:
+        assert len(ask(server, api_key="secret")) == 1
+        with pytest.raises(EndpointError, match="401"):
+            ask(server)

@@ -1,0 +1,66 @@
+"""Tokens and tries, added up from what servers say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.prompts import Message
+from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.usage import Usage, tokens
+from tests.fake_server import FakeServer
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt_tokens": JSON,
+        "completion_tokens": JSON,
+        "prompt_tokens_details": JSON | st.fixed_dictionaries({}, optional={"cached_tokens": JSON}),
+    },
+)
+
+
+@given(JSON | st.fixed_dictionaries({"usage": SAID | JSON}))
+def test_whatever_a_server_says_is_read_as_counts(found: Any) -> None:
+    prompt, cached, output = tokens(found)
+    assert 0 <= cached <= prompt
+    assert output >= 0
+
+
+def test_usage_adds_up() -> None:
+    one, two = Usage(1, 2, 30, 10, 5, 1), Usage(2, 0, 40, 0, 6)
+    assert one + two == Usage(3, 2, 70, 10, 11, 1)
+    assert (one + two).computed == 60
+
+
+def test_a_client_counts_what_the_server_reports_with_tries_and_failures() -> None:
+    async def chat(url: str) -> Usage:
+        async with Client(url, "fake") as client:
+            for words in ("one two", "three"):
+                await client.chat((Message("user", words),), Options(n=2))
+            return client.meter.usage
+
+    with FakeServer(lambda body: ["a b", "c"], cached=1) as server:
+        found = asyncio.run(chat(server.url))
+    assert found == Usage(requests=2, retries=0, prompt=3, cached=2, output=6)
+
+
+def test_one_answer_s_tokens_are_the_server_s_count_without_log_probabilities() -> None:
+    async def chat(url: str, **settings: Any) -> list[int]:
+        async with Client(url, "fake") as client:
+            return [
+                c.tokens for c in await client.chat((Message("user", "x"),), Options(**settings))
+            ]
+
+    with FakeServer(lambda body: ["one two three"] * body["n"]) as server:
+        assert asyncio.run(chat(server.url)) == [3]
+        assert asyncio.run(chat(server.url, n=2, logprobs=True)) == [3, 3]
+        assert asyncio.run(chat(server.url, n=2)) == [0, 0]

@@ -1,0 +1,214 @@
+"""Keys and seeds of sampled answers, and what reaches the server for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Invalid
+from refusal_checks.core.settings import Sampling
+from refusal_checks.core.store import Store
+from refusal_checks.models.candidates import Answer, ReplayCandidate, ServedCandidate, answer_seed
+from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.replay import read
+from tests.fake_server import FakeServer
+
+PROMPT = Prompt.single("p1", "what is it?")
+DIALOGUE = Prompt("p2", (Message("user", "a"), Message("assistant", "b"), Message("user", "c")))
+
+
+def served(
+    sampling: Sampling, identity: str = "model", capabilities: Capabilities = ALL
+) -> ServedCandidate:
+    client = Client("http://x/v1", "fake", capabilities=capabilities)
+    return ServedCandidate("name", client, sampling, identity)
+
+
+def ask(
+    server: FakeServer,
+    sampling: Sampling,
+    first: int,
+    count: int,
+    capabilities: Capabilities = ALL,
+) -> Sequence[Answer]:
+    async def answer() -> Sequence[Answer]:
+        async with Client(server.url, "fake", capabilities=capabilities) as client:
+            candidate = ServedCandidate("name", client, sampling, "model")
+            return await candidate.answer(PROMPT, first, count)
+
+    return asyncio.run(answer())
+
+
+CHANGES: dict[str, Any] = {
+    "temperature": 0.1,
+    "top_p": 0.5,
+    "top_k": 1,
+    "max_tokens": 9,
+    "seed": 1,
+    "stop": ("END",),
+    "system_prompt": "Be kind.",
+}
+
+
+def test_a_key_changes_with_all_that_an_answer_depends_on() -> None:
+    base = served(Sampling()).keys(PROMPT)
+    changes: list[Sequence[str]] = [
+        served(Sampling(), "other").keys(PROMPT),
+        served(Sampling()).keys(DIALOGUE),
+        *(served(Sampling(**{name: value})).keys(PROMPT) for name, value in CHANGES.items()),
+    ]
+    assert {*CHANGES, "samples"} == set(Sampling.model_fields)
+    for changed in changes:
+        assert not set(changed) & set(base)
+
+
+def test_more_samples_keep_the_keys_of_the_first_ones() -> None:
+    few, many = (served(Sampling(samples=k)).keys(PROMPT) for k in (2, 7))
+    assert list(many[:2]) == list(few)
+    assert len(set(many)) == 7
+
+
+@given(st.integers(0, 2**31 - 1), st.text(), st.integers(0, 127))
+def test_seeds_fit_servers_and_count_up_by_sample(seed: int, text: str, sample: int) -> None:
+    prompt = Prompt.single("p", text)
+    first = answer_seed(seed, prompt, 0)
+    assert 0 <= first < 2**31
+    assert answer_seed(seed, prompt, sample) == first + sample
+
+
+def test_one_answer_alone_has_another_key_since_it_has_no_log_probability() -> None:
+    """Its weight is 1 whatever its probability; beside others it would have none of its own."""
+    alone, several = (served(Sampling(samples=k)).keys(PROMPT)[0] for k in (1, 2))
+    assert alone != several
+
+
+def test_keys_are_the_same_whatever_the_server_is_found_to_lack() -> None:
+    """So a run that asks no server finds what one that did has stored."""
+    nothing = Capabilities(*[Support.REFUSED] * 5)
+    assert served(Sampling(), capabilities=nothing).keys(PROMPT) == served(Sampling()).keys(PROMPT)
+
+
+def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None:
+    one_by_one = Capabilities(n=Support.REFUSED)
+    assert served(Sampling(), capabilities=one_by_one).keys(PROMPT) == served(Sampling()).keys(
+        PROMPT
+    )
+    with FakeServer(refuses=["n"]) as server:
+        alone = ask(server, Sampling(samples=4), 1, 3, one_by_one)
+    assert sorted(body["seed"] for body in server.requests) == [
+        answer_seed(0, PROMPT, sample) for sample in (1, 2, 3)
+    ]
+    with FakeServer() as server:
+        together = ask(server, Sampling(samples=4), 1, 3)
+    assert [a.text for a in alone if isinstance(a, Completion)] == [
+        a.text for a in together if isinstance(a, Completion)
+    ]
+
+
+def test_greedy_answers_are_asked_for_one_by_one_since_vllm_refuses_several() -> None:
+    with FakeServer() as server:
+        assert len(ask(server, Sampling(temperature=0.0), 0, 3)) == 3
+    assert [body["n"] for body in server.requests] == [1, 1, 1]
+
+
+def test_of_answers_one_by_one_only_the_failed_is_invalid() -> None:
+    with FakeServer(faults=[400]) as server:
+        found = ask(server, Sampling(samples=3), 0, 3, Capabilities(n=Support.IGNORED))
+    assert sorted(type(answer).__name__ for answer in found) == [
+        "Completion",
+        "Completion",
+        "Invalid",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "capabilities", "asked"),
+    [(1, ALL, None), (2, ALL, True), (2, Capabilities(logprobs=Support.REFUSED), None)],
+)
+def test_log_probabilities_are_asked_for_where_they_weigh_answers(
+    samples: int, capabilities: Capabilities, asked: bool | None
+) -> None:
+    with FakeServer() as server:
+        (answer,) = ask(server, Sampling(samples=samples), 0, 1, capabilities)
+    assert server.requests[0].get("logprobs") is asked
+    assert isinstance(answer, Completion)
+    assert (answer.mean_logprob is not None) is bool(asked)
+    assert answer.tokens == len(answer.text.split()), "counted with them, or by the server"
+
+
+def test_what_a_server_lacks_is_told_where_it_matters() -> None:
+    nothing = Capabilities(*[Support.REFUSED] * 5)
+    told = served(Sampling(samples=5, top_k=20), capabilities=nothing).remarks
+    assert [any(word in line for line in told) for word in ("one answer", "weigh", "top_k")] == [
+        True
+    ] * 3
+    assert len(told) == 4
+    assert len(served(Sampling(samples=1, top_k=0), capabilities=nothing).remarks) == 1
+    assert served(Sampling()).remarks == ()
+
+
+def test_prompts_have_seeds_of_their_own() -> None:
+    assert answer_seed(0, PROMPT, 0) != answer_seed(0, DIALOGUE, 0)
+    assert answer_seed(0, PROMPT, 0) != answer_seed(1, PROMPT, 0)
+
+
+def test_all_sampling_settings_are_sent() -> None:
+    sampling = Sampling(temperature=0.3, top_p=0.8, top_k=4, max_tokens=9, seed=5)
+    with FakeServer() as server:
+        answers = ask(server, sampling, 2, 3)
+    (body,) = server.requests
+    wanted = {"n": 3, "temperature": 0.3, "top_p": 0.8, "top_k": 4, "max_tokens": 9}
+    assert {name: body[name] for name in wanted} == wanted
+    assert body["seed"] == answer_seed(5, PROMPT, 2)
+    assert body["logprobs"] is True
+    assert [type(answer) for answer in answers] == [Completion] * 3
+
+
+def test_a_lone_surrogate_is_replaced() -> None:
+    with FakeServer(lambda body: ["a\ud800b"]) as server:
+        (answer,) = ask(server, Sampling(), 0, 1)
+    assert isinstance(answer, Completion)
+    assert answer.text == "a?b"
+
+
+def test_a_refused_request_makes_every_answer_invalid() -> None:
+    with FakeServer(faults=[400]) as server:
+        answers = ask(server, Sampling(), 0, 3)
+    assert [type(answer) for answer in answers] == [Invalid] * 3
+
+
+def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("prompt,answer\nwhat is it?,one\nwhat is it?,two\n")
+    candidate = ReplayCandidate("replay", read(path))
+    with Store(tmp_path / "store.sqlite") as store:
+        known = candidate.known([PROMPT], store)
+    assert [known[key].text for key in candidate.keys(PROMPT)] == ["one", "two"]
+    assert [a.text for a in asyncio.run(candidate.answer(PROMPT, 1, 1)) if a] == ["two"]  # type: ignore[union-attr]
+
+
+def test_a_system_prompt_comes_first_and_joins_the_prompts_own() -> None:
+    sampling = Sampling(samples=1, system_prompt="Be kind.")
+    own = Prompt("p3", (Message("system", "Be brief."), Message("user", "a")))
+
+    async def answer(url: str) -> None:
+        async with Client(url, "fake") as client:
+            candidate = ServedCandidate("name", client, sampling, "model")
+            for prompt in (PROMPT, own):
+                await candidate.answer(prompt, 0, 1)
+
+    with FakeServer() as server:
+        asyncio.run(answer(server.url))
+    sent = [[(turn["role"], turn["content"]) for turn in b["messages"]] for b in server.requests]
+    assert sent == [
+        [("system", "Be kind."), ("user", "what is it?")],
+        [("system", "Be kind.\n\nBe brief."), ("user", "a")],
+    ]

@@ -1,0 +1,251 @@
+"""Recorded answers in place of a candidate."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks import benchmarks
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.metrics import METRICS
+from refusal_checks.models.replay import Recording, read
+
+Write = Callable[[str, str], Path]
+
+ONE = Prompt.single("v1", "first question")
+TWO = Prompt.single("v2", "second question")
+
+
+def as_csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+def as_jsonl(*rows: Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def texts(recording: Recording, prompt: Prompt) -> list[str]:
+    return [answer.text for answer in recording.answers(prompt)]
+
+
+def test_a_csv_file_is_read_by_its_own_header(write: Write) -> None:
+    found = read(write("a.csv", "id,completion,final_label,mean_logprob\nv1,hello,refusal,-0.5\n"))
+    assert found.answers(ONE) == (Completion("hello", mean_logprob=-0.5, label="refusal"),)
+    assert found.answers(TWO) == ()
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])
+def test_a_jsonl_file_is_read_by_its_keys(write: Write, suffix: str) -> None:
+    rows = as_jsonl({"prompt": "first question", "response": "hello", "logprob": -1})
+    found = read(write(f"a.{suffix}", rows + "\n" + rows))
+    assert found.answers(ONE) == (Completion("hello", mean_logprob=-1.0),) * 2
+
+
+@pytest.mark.parametrize("prompt", ["prompt", "question", "instruction", "request"])
+@pytest.mark.parametrize("answer", ["completion", "response", "answer", "output"])
+def test_the_usual_column_names_are_recognised(write: Write, prompt: str, answer: str) -> None:
+    found = read(write("a.csv", f"note,{answer},{prompt}\nx,hello,first question\n"))
+    assert texts(found, ONE) == ["hello"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_first_column(write: Write, name: str) -> None:
+    row = as_jsonl({"id": "v1", "answer": "hello"}) if name == "a.jsonl" else "id,answer\nv1,hello"
+    assert texts(read(write(name, "\ufeff" + row)), ONE) == ["hello"]
+
+
+def test_a_cell_may_hold_lines_commas_and_quotes(write: Write) -> None:
+    answer = 'one,\n\n"two"\n  three'
+    found = read(write("a.csv", as_csv([["id", "answer"], ["v1", answer], ["v2", "b"]])))
+    assert (texts(found, ONE), texts(found, TWO)) == ([answer], ["b"])
+
+
+LINE_LIKE = ["\r", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"]
+
+
+@pytest.mark.parametrize("separator", LINE_LIKE, ids=ascii)
+def test_only_line_feeds_end_a_row(write: Write, separator: str) -> None:
+    answer = f"one{separator}two"
+    table = write("a.csv", as_csv([["id", "answer"], ["v1", answer], ["v2", "b"]]))
+    lines = write("a.jsonl", as_jsonl({"id": "v1", "answer": answer}, {"id": "v2", "answer": "b"}))
+    for path in (table, lines):
+        assert texts(read(path), ONE) == [answer]
+        assert texts(read(path), TWO) == ["b"]
+
+
+TEXTS = st.text(st.characters() | st.sampled_from("\n\r\0\x85\u2028"))
+
+
+@given(answers=st.lists(TEXTS, min_size=1, max_size=5))
+def test_any_text_survives_a_jsonl_file(
+    tmp_path_factory: pytest.TempPathFactory, answers: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    rows = as_jsonl(*({"id": "v1", "answer": answer} for answer in answers))
+    path.write_bytes(rows.encode("utf-8", "replace"))
+    expected = [answer.encode("utf-8", "replace").decode() for answer in answers]
+    assert texts(read(path), ONE) == expected
+
+
+def test_an_escaped_lone_surrogate_becomes_storable(write: Write) -> None:
+    found = read(write("a.jsonl", r'{"id": "v1", "answer": "a\ud800b"}'))
+    assert texts(found, ONE) == ["a?b"]
+
+
+def test_columns_can_be_mapped(write: Write) -> None:
+    path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
+    found = read(path, {"id": "key", "completion": "said", "label": "judged"})
+    assert found.answers(ONE) == (Completion("hello", label="refusal"),)
+
+
+def test_a_mapping_to_an_unknown_field_names_the_known_ones(write: Write) -> None:
+    path = write("a.csv", "id,answer\nv1,hello\n")
+    with pytest.raises(DataError, match=r"text=answer: no such field; known: id, prompt"):
+        read(path, {"text": "answer"})
+
+
+def test_a_mapping_to_an_absent_column_names_those_that_are_there(write: Write) -> None:
+    path = write("a.csv", "id,answer\nv1,hello\n")
+    with pytest.raises(DataError, match=r"a\.csv: no column 'said'; it has id, answer"):
+        read(path, {"completion": "said"})
+
+
+def test_several_rows_of_a_prompt_are_its_samples_in_order(write: Write) -> None:
+    found = read(write("a.csv", "id,answer\nv1,a\nv2,x\nv1,b\nv1,a\n"))
+    assert texts(found, ONE) == ["a", "b", "a"]
+
+
+def test_rows_match_by_id_before_text(write: Write) -> None:
+    rows = "id,prompt,answer\nv1,second question,by id\nv9,first question,by text\n"
+    found = read(write("a.csv", rows))
+    assert texts(found, ONE) == ["by id"]
+    assert texts(found, TWO) == ["by id"]
+    assert found.reworded([ONE, TWO]) == ["v1"]
+
+
+def test_rows_match_by_text_where_the_ids_are_others(write: Write) -> None:
+    found = read(write("a.csv", "id,prompt,answer\n17,  first question ,hello\n"))
+    assert texts(found, ONE) == ["hello"]
+    assert found.reworded([ONE]) == []
+
+
+def test_a_file_without_prompts_rewords_none(write: Write) -> None:
+    assert read(write("a.csv", "id,answer\nv1,hello\n")).reworded([ONE]) == []
+
+
+def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> None:
+    found = read(write("a.csv", "id,answer\nv2,hello\n"))
+    found.require("bench", [TWO])
+    with pytest.raises(DataError) as caught:
+        found.require("bench", [TWO, ONE, Prompt.single("v3", "third")])
+    message = str(caught.value)
+    assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
+    assert message.endswith("the first is v1")
+
+
+BROKEN = {
+    "empty.csv": ("", "no rows"),
+    "header.csv": ("id,answer\n", "no rows"),
+    "empty.jsonl": ("\n\n", "no rows"),
+    "no-answers.csv": ("id,label\nv1,refusal\n", "needs a column with answers"),
+    "no-prompts.csv": ("answer,label\nhello,refusal\n", "it has answer, label"),
+    "no-header.csv": ("v1,hello\nv2,bye\n", "needs a column with answers"),
+    "long-row.csv": ("a,b\n1,2,3\n", "needs a column with answers"),
+    "short-row.csv": ("id,answer\nv1\n", "row 1: answer is not text"),
+    "short-row-prompt.csv": ("answer,prompt\nhello\n", "row 1"),
+    "word.csv": ("id,answer,logprob\nv1,a,-1\nv2,b,high\n", "row 2: logprob = 'high': no number"),
+    "nan.csv": ("id,answer,logprob\nv1,a,nan\n", "row 1: logprob = 'nan'"),
+    "infinite.csv": ("id,answer,logprob\nv1,a,-inf\n", "row 1: logprob = '-inf'"),
+    "quote.csv": ('id,answer\nv1,"open\n', "not a CSV or JSONL file"),
+    "number.jsonl": ('{"id": "v1", "answer": 5}', "row 1: answer is not text"),
+    "null.jsonl": ('{"id": "v1", "answer": null}', "row 1: answer is not text"),
+    "lacking.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2"}', "row 2: answer is not text"),
+    "no-id.jsonl": ('{"id": "v1", "answer": "a"}\n{"answer": "b"}', "row 2"),
+    "no-prompt.jsonl": ('{"prompt": "q", "answer": "a"}\n{"answer": "b"}', "row 2"),
+    "list.jsonl": ('{"id": "v1", "answer": "a"}\n["v2", "b"]', "must be a JSON object"),
+    "cut.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2", "ans', "JSON"),
+    "table.jsonl": ("id,answer\nv1,hello\n", "JSON"),
+    "logprob.jsonl": ('{"id": "v1", "answer": "a", "logprob": [1]}', "logprob = [1]: no number"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_named_with_its_fault(write: Write, name: str) -> None:
+    text, fault = BROKEN[name]
+    path = write(name, text)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert fault in str(caught.value)
+
+
+def test_a_malformed_line_is_named_by_its_number(write: Write) -> None:
+    good = as_jsonl({"id": "v1", "answer": "a"}, {"id": "v2", "answer": "b"})
+    with pytest.raises(DataError, match=r"cut\.jsonl.*(row|line) 3"):
+        read(write("cut.jsonl", good + '{"id": "v3", "ans'))
+
+
+def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.csv: cannot be read: No such file"):
+        read(tmp_path / "nowhere.csv")
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"binary\.csv: not a CSV or JSONL file"):
+        read(binary)
+
+
+def test_labels_and_log_probabilities_may_start_after_the_first_row(write: Write) -> None:
+    later = {"id": "v2", "answer": "b", "label": "refusal", "logprob": -2}
+    found = read(write("a.jsonl", as_jsonl({"id": "v1", "answer": "a"}, later)))
+    assert found.answers(TWO) == (Completion("b", mean_logprob=-2.0, label="refusal"),)
+
+
+def human_refusals(mirror: Path, model: str, split: str) -> int:
+    """Full and partial refusals of a split's prompts as people labelled them."""
+    folder = mirror / "xstest"
+    with (folder / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
+        split_ids = {f"v2-{row['id']}" for row in csv.DictReader(file) if row["label"] == split}
+    with (folder / f"completions_{model}.csv").open(encoding="utf-8", newline="") as file:
+        labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
+    assert split_ids <= labels.keys()
+    return sum(labels[id] in ("2_full_refusal", "3_partial_refusal") for id in split_ids)
+
+
+@pytest.mark.parametrize("split", ["safe", "unsafe"])
+@pytest.mark.parametrize("model", ["gpt4", "llama2orig", "mistralinstruct"])
+def test_recorded_labels_reproduce_the_human_counts(mirror: Path, model: str, split: str) -> None:
+    prompts = benchmarks.load_prompts(benchmarks.discover()[f"xstest_{split}"], mirror)
+    recording = read(mirror / "xstest" / f"completions_{model}.csv")
+    recording.require(split, prompts)
+
+    async def judged() -> list[Record]:
+        judge = LabelsJudge()
+        return [
+            Record(prompt, sample, answer, await judge.judge(prompt, answer))
+            for prompt in prompts
+            for sample, answer in enumerate(recording.answers(prompt))
+        ]
+
+    estimate = METRICS["rejection_rate"].estimate(asyncio.run(judged()))
+    assert estimate.n == {"safe": 250, "unsafe": 200}[split]
+    assert estimate.value * estimate.n == pytest.approx(human_refusals(mirror, model, split))
+
+
+def test_a_lone_surrogate_in_answer_or_label_is_replaced(write: Write) -> None:
+    row = {"id": "v1", "answer": "a\ud800", "label": "b\ud800"}
+    (found,) = read(write("a.jsonl", json.dumps(row))).answers(ONE)
+    assert (found.text, found.label) == ("a?", "b?")

@@ -1,0 +1,219 @@
+"""One string names a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.models.demo import MODEL_DIR, PERSONAS
+from refusal_checks.models.spec import (
+    Attached,
+    Extras,
+    Replay,
+    Rule,
+    Served,
+    parse_candidate,
+    parse_judge,
+)
+
+Write = Callable[[str, str], Path]
+PARSERS = pytest.mark.parametrize("parse", [parse_candidate, parse_judge])
+Parse = Callable[..., object]
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+@PARSERS
+def test_a_folder_is_served_by_its_full_path(
+    parse: Parse, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model_folder.parent)
+    found = parse("checkpoint", Extras(("--dtype", "half"), {"thinking": False}))
+    args = ("--dtype", "half")
+    assert found == Served("checkpoint", str(model_folder.resolve()), args, {"thinking": False})
+
+
+@PARSERS
+def test_a_home_folder_is_expanded(
+    parse: Parse, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(model_folder.parent))
+    assert parse("~/checkpoint") == Served("~/checkpoint", str(model_folder.resolve()))
+
+
+@PARSERS
+@pytest.mark.parametrize("name", ["openai/gpt-oss-20b", "Qwen/Qwen2.5-0.5B_x", "a/b.c"])
+def test_a_hugging_face_id_is_served_by_its_name(parse: Parse, name: str) -> None:
+    assert parse(name, Extras(("--flag",))) == Served(name, name, ("--flag",))
+
+
+@PARSERS
+@pytest.mark.parametrize("persona", PERSONAS)
+def test_a_demo_model_is_a_persona_of_one_folder(parse: Parse, persona: str) -> None:
+    found = parse(f"demo:{persona}")
+    assert found == Served(f"demo:{persona}", str(MODEL_DIR), (), {"persona": persona})
+
+
+def test_a_demo_model_keeps_the_users_template_variables() -> None:
+    found = parse_candidate("demo:aligned", Extras((), {"extra": 1}))
+    assert isinstance(found, Served)
+    assert found.template_kwargs == {"persona": "aligned", "extra": 1}
+
+
+@PARSERS
+@pytest.mark.parametrize(
+    ("name", "url", "model"),
+    [
+        ("http://127.0.0.1:8000/v1#mine", "http://127.0.0.1:8000/v1", "mine"),
+        ("https://gateway.example/a/v1/#org/model", "https://gateway.example/a/v1", "org/model"),
+        ("http://node:8000/v1", "http://node:8000/v1", ""),
+        ("http://[::1]:8000/v1#m#n", "http://[::1]:8000/v1", "m#n"),
+        ("http://node/@me/v1#@cf/name?", "http://node/@me/v1", "@cf/name?"),
+    ],
+)
+def test_a_url_attaches_to_a_server(parse: Parse, name: str, url: str, model: str) -> None:
+    assert parse(name, Extras((), {"k": 1})) == Attached(name, url, model, {"k": 1})
+
+
+@PARSERS
+def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
+    with pytest.raises(ModelError, match="no user and password") as caught:
+        parse("https://me:pass@node/v1#m")
+    assert "pass@" not in str(caught.value)
+    with pytest.raises(ModelError, match=r"no query"):
+        parse("https://node/v1?version=2#m")
+
+
+def test_recorded_answers_are_a_candidate(write: Write) -> None:
+    path = write("answers.csv", "id,completion\n")
+    assert parse_candidate(f"replay:{path}") == Replay(f"replay:{path}", path)
+
+
+def test_recorded_answers_may_lie_in_the_home_folder(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("answers.csv", "id,completion\n")
+    monkeypatch.setenv("HOME", str(path.parent))
+    found = parse_candidate("replay:~/answers.csv")
+    assert isinstance(found, Replay)
+    assert found.path == path
+
+
+@pytest.mark.parametrize("name", ["keyword", "labels"])
+def test_rules_are_judges(name: str) -> None:
+    assert parse_judge(name) == Rule(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("replay:nowhere.csv", "no such file: nowhere.csv"),
+        ("replay:", "no such file"),
+        ("keyword", "--judge"),
+        ("labels", "--judge"),
+        ("gpt4", "replay:FILE"),
+    ],
+)
+def test_what_no_candidate_can_be(name: str, reason: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        parse_candidate(name)
+    assert str(caught.value).startswith(f"--candidate {name}: ")
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("replay:answers.csv", "labels"), ("human", "keyword or labels"), ("Keyword", "keyword")],
+)
+def test_what_no_judge_can_be(name: str, reason: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        parse_judge(name)
+    assert str(caught.value).startswith(f"--judge {name}: ")
+    assert reason in str(caught.value)
+
+
+@PARSERS
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("./missing/model", "no such folder"),
+        ("../missing", "no such folder"),
+        ("/missing/model", "no such folder"),
+        ("~/missing/model", "no such folder"),
+        ("~no-such-user/model", "no such folder"),
+        ("org/model/extra", "no such folder"),
+        ("two words/model", "no such folder"),
+        ("demo:alined", 'did you mean "demo:aligned"?'),
+        ("demo:", "Known: demo:aligned"),
+        ("http://#model", "http://HOST:PORT/v1#MODEL"),
+        ("http://[::1/v1#model", "http://HOST:PORT/v1#MODEL"),
+    ],
+)
+def test_a_string_that_names_nothing_says_what_may_be_named(
+    parse: Parse, name: str, reason: str
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        parse(name)
+    assert name in str(caught.value)
+    assert reason in str(caught.value)
+
+
+@PARSERS
+def test_a_folder_without_a_configuration_is_no_model(parse: Parse, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config\.json"):
+        parse(str(tmp_path))
+
+
+@PARSERS
+def test_engine_arguments_do_not_reach_a_server_of_others(parse: Parse) -> None:
+    with pytest.raises(ModelError, match=r"-args.*http://node/v1"):
+        parse("http://node/v1", Extras(("--dtype", "half")))
+
+
+LORA = Extras(("--enable-lora", "--lora-modules", "calm=/adapters/calm"))
+
+
+@PARSERS
+@pytest.mark.parametrize(
+    ("name", "path"), [("org/model@calm", "org/model"), ("demo:aligned@calm", str(MODEL_DIR))]
+)
+def test_an_adapter_is_asked_for_by_its_name(parse: Parse, name: str, path: str) -> None:
+    found = parse(name, LORA)
+    assert isinstance(found, Served)
+    assert (found.path, found.adapter, found.served_name) == (path, "calm", "calm")
+    assert found.name == name
+
+
+@PARSERS
+def test_a_folder_may_have_an_at_sign_in_its_name(parse: Parse, tmp_path: Path) -> None:
+    folder = tmp_path / "model@step-300"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    found = parse(str(folder))
+    assert isinstance(found, Served)
+    assert (found.path, found.adapter) == (str(folder), "")
+    adapted = parse(f"{folder}@calm", LORA)
+    assert isinstance(adapted, Served)
+    assert (adapted.path, adapted.adapter) == (str(folder), "calm")
+
+
+@PARSERS
+@pytest.mark.parametrize("name", ["org/model@", "@calm", "no folder@calm"])
+def test_an_adapter_of_nothing_is_refused(parse: Parse, name: str) -> None:
+    with pytest.raises(ModelError, match="no such folder"):
+        parse(name, LORA)
+
+
+@PARSERS
+def test_an_adapter_that_nothing_loads_is_refused(parse: Parse) -> None:
+    with pytest.raises(ModelError, match="--enable-lora --lora-modules calm=FOLDER"):
+        parse("org/model@calm")

@@ -1,0 +1,97 @@
+"""Records as JSON inside a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.records import (
+    Chosen,
+    Graded,
+    Invalid,
+    Judgement,
+    Label,
+    Labelled,
+    Rated,
+    Reason,
+    Record,
+)
+from refusal_checks.reports.formats.html.payload import CHUNK, Payload, embed, word
+from refusal_checks.reports.formats.html.visible import visible
+from tests.report_runs import refusals
+
+Many = Callable[..., list[Record]]
+
+ANY = st.text(st.characters(exclude_categories=[]), max_size=40)
+VALUES = st.recursive(
+    ANY
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY, inner, max_size=4),
+)
+
+
+@given(value=VALUES)
+def test_embedded_values_come_back(value: object) -> None:
+    text = embed(value)
+    assert json.loads(text.encode()) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+@pytest.mark.parametrize(
+    ("judgement", "expected"),
+    [
+        (Labelled(Label.REFUSAL), ("refusal", "refusing")),
+        (Labelled(Label.COMPLIANCE), ("compliance", "answering")),
+        (Graded(1), ("degree 1", "answering")),
+        (Graded(2), ("degree 2", "refusing")),
+        (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),
+        (Rated(0.1, 1.0), ("safety 0 to 1", "answering")),
+        (Chosen("A", True), ("right option", "refusing")),
+        (Chosen("A", False), ("wrong option", "answering")),
+        (Chosen("A", None), ("option without a key", "refusing")),
+        (Chosen(None, False), ("no option taken", "answering")),
+        (Invalid(Reason.NO_LABEL), ("no label", "invalid")),
+    ],
+)
+def test_a_verdict_has_a_word_and_a_tone(judgement: Judgement, expected: tuple[str, str]) -> None:
+    assert word(judgement) == expected
+
+
+@pytest.mark.parametrize("prompts", [0, 1, CHUNK, CHUNK + 1])
+def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
+    payload = Payload("unsafe", "safety", {})
+    found = json.loads("".join(payload.read(refusals("unsafe", prompts, 1))))
+    assert [prompt[0] for prompt in found["prompts"]] == [
+        f"unsafe-{number:05}" for number in range(prompts)
+    ]
+
+
+def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
+    first = records("R", category="one")
+    second = [
+        replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"})) for r in first
+    ]
+    found = json.loads("".join(Payload("b", "", {}).read([*first, *second])))
+    assert found["groups"] == ["category", "language"]
+    assert [prompt[1] for prompt in found["prompts"]] == [["one"], [None, "zh"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\nlines\r\nand\ttabs", "plain\nlines\nand\ttabs"),
+        ("\x1b[31m\x00\r", "␛[31m␀␍"),
+        ("\x7f\x85\u202e\u2066\u200f\ud800\ufeff\u2028", "␡" + 7 * "\ufffd"),
+        ("ক্\u200cষ 👩\u200d🔬", "ক্\u200cষ 👩\u200d🔬"),
+    ],
+)
+def test_what_is_invisible_is_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown

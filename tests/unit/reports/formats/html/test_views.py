@@ -1,0 +1,254 @@
+"""What the HTML report says of a run: the answer, the gates, the charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from refusal_checks.core.records import Record
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.formats.html import charts
+from refusal_checks.reports.formats.html.answer import shipping
+from refusal_checks.reports.formats.html.facts import facts
+from refusal_checks.reports.formats.html.gate_rows import rows
+from refusal_checks.reports.formats.html.scatter import scatter
+from refusal_checks.results.summary import RunSummary, balance, summarise
+from tests.report_runs import JUDGE, RATED, chosen, rated
+from tests.unit.gates.test_baseline import scores_of
+
+Many = Callable[..., list[Record]]
+
+UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
+SAFE = Gate("safe", "rejection_rate", maximum=0.2)
+
+
+def summary(*verdicts: Verdict) -> RunSummary:
+    return RunSummary(verdicts={found.gate.id: found for found in verdicts})
+
+
+def test_a_run_that_passes_all_may_ship(records: Many) -> None:
+    found = shipping(summary(decide(UNSAFE, records("R " * 50))))
+    assert (found.headline, found.reasons) == ("Yes", ("1 of 1 gate passed",))
+
+
+def test_a_breach_outweighs_all_else(records: Many) -> None:
+    run = summary(decide(UNSAFE, records("C " * 50)), decide(SAFE, records("C " * 50)))
+    run.errors["other-invalid_rate"] = "no verdicts"
+    found = shipping(run)
+    assert found.headline == "No"
+    assert found.reasons == (
+        "1 of 3 gates failed",
+        "1 gate could not be evaluated",
+        "1 of 3 gates passed",
+    )
+
+
+def test_what_could_not_be_evaluated_is_not_decided(records: Many) -> None:
+    run = summary(decide(UNSAFE, records("R " * 50)))
+    run.errors["other-invalid_rate"] = "no verdicts"
+    assert shipping(run).headline == "Not decided"
+    assert shipping(replace(run, errors={}, failure="the engine died")).headline == "Not decided"
+    assert shipping(RunSummary()).reasons == ("no gate was decided",)
+
+
+def test_a_gate_without_its_baseline_decides_nothing(records: Many) -> None:
+    idle = decide(Gate("unsafe", "rejection_rate", max_drop=0.1), records("R"))
+    assert shipping(summary(idle)).reasons == ("no gate was decided",)
+
+
+def test_doubts_are_reservations(records: Many) -> None:
+    run = summary(decide(UNSAFE, records("R " * 5)))
+    assert shipping(run).headline == "Yes, with reservations"
+    assert shipping(run).reasons[0].startswith("1 gate passed without being decided")
+    sure = replace(summary(decide(UNSAFE, records("R " * 50))), judge=JUDGE)
+    assert shipping(sure).reasons[0] == "the judge is not trusted by its own check"
+    flips = summary(decide(UNSAFE, records("R " * 80 + "- " * 30)))
+    assert "invalid answers alone decide a gate" in shipping(flips).reasons
+
+
+def test_a_run_of_some_of_the_gates_is_no_plain_yes(records: Many) -> None:
+    run = summary(decide(UNSAFE, records("R " * 50)))
+    run.manifest["gates"] = {"selected": 1, "known": 1}
+    assert shipping(run).headline == "Yes"
+    run.manifest["gates"] = {"selected": 1, "known": 16}
+    assert shipping(run).headline == "Yes, with reservations"
+    assert shipping(run).reasons[0] == "15 of 16 gates of the threshold files were left out"
+
+
+def test_gates_are_sorted_by_need(records: Many) -> None:
+    run = summary(
+        decide(SAFE, records("C " * 50)),
+        decide(UNSAFE, records("R " * 5)),
+        decide(Gate("unsafe", "compliance_rate", maximum=0.1), records("C " * 50)),
+    )
+    run.errors["other-invalid_rate"] = "no verdicts"
+    found = rows(run)
+    assert [row.mark for row in found] == ["ERROR", "FAIL", "pass?", "pass"]
+    assert [row.number for row in found] == [None, 2, 1, 0]
+    assert found[0].reasons == ["no verdicts"]
+    assert found[1].reasons[0] == "missed by 45 of 50 prompts"
+    assert found[1].must == "≤ 10.0%"
+    assert found[2].reasons[0].startswith("inconclusive at 95% confidence")
+
+
+def test_a_gate_says_what_changed(records: Many) -> None:
+    gate = replace(UNSAFE, max_drop=0.05)
+    earlier = Earlier(scores_of(records("R " * 60)), ("other judge",))
+    (row,) = rows(summary(decide(gate, records("C " * 40 + "R " * 20), earlier=earlier)))
+    assert row.change == "-66.7 points"
+    assert row.change_interval.startswith("[-7")
+    assert row.change_interval.endswith("n = 60")
+    assert "not comparable: other judge" in row.reasons
+    assert [moved.heading for moved in row.moved] == [
+        "5 of the 40 prompts that left the rejection_rate"
+    ]
+
+
+def test_a_gate_of_a_margin_alone_shows_it(records: Many) -> None:
+    gate = Gate("unsafe", "rejection_rate", max_drop=0.05)
+    (row,) = rows(summary(decide(gate, records("R"))))
+    assert (row.mark, row.tone) == ("skip", "skip")
+    assert row.must == "at most 5.0% lower than the baseline"
+    assert row.plot
+    assert row.plot.good is None
+
+
+def test_confidences_are_put_into_bins() -> None:
+    votes = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.10000000000000009, 0.2, 1.0]
+    found = charts.histogram("b", "safety", votes)
+    assert (found.complied, found.neutral, found.rejected, found.n) == (2, 4, 2, 8)
+    filled = {number: count for number, count in enumerate(found.counts) if count}
+    assert filled == {0: 1, 4: 1, 9: 1, 10: 1, 11: 2, 12: 1, 19: 1}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "good"),
+    [
+        ((0.8, None), (80, 100)),
+        ((None, 0.1), (0, 10)),
+        ((0.2, 0.4), (20, 40)),
+        ((None, None), None),
+    ],
+)
+def test_an_interval_lies_on_its_axis(
+    bounds: tuple[float | None, float | None], good: Sequence[float] | None
+) -> None:
+    found = charts.span(METRICS["rejection_rate"], Estimate(0.5, 0.25, 0.75, 10), *bounds)
+    assert (found.lower, found.value, found.upper) == (25, 50, 75)
+    assert found.good == good
+    assert len(found.lines) == sum(bound is not None for bound in bounds)
+
+
+def test_an_axis_is_the_range_of_its_metric() -> None:
+    found = charts.span(METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3), -0.5)
+    assert (found.lower, found.value, found.upper, found.good) == (0, 50, 100, (25, 100))
+
+
+def test_groups_have_bars_of_the_first_figure_there_is() -> None:
+    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), {"accuracy": (0.5, None)})
+    assert (found.metric, found.by) == ("accuracy", "area")
+    assert [(bar.name, bar.value) for bar in found.bars] == [
+        ("area_0", "50.0%"),
+        ("area_1", "100.0%"),
+    ]
+    assert found.bars[0].span.good == (50, 100)
+
+
+def test_a_single_group_has_no_bars(records: Many) -> None:
+    assert not list(charts.bars("b", summarise(records("R C", category="one"), 0.95), {}))
+    assert not list(charts.bars("b", summarise(records("- -"), 0.95), {}))
+
+
+def test_a_radar_has_a_spoke_for_each_category() -> None:
+    found = charts.radar("rated", summarise(rated(), 0.95))
+    assert found
+    assert [spoke.name for spoke in found.spokes] == [
+        "SocialBias", "Criminal_Unethical", "Misleading", "MinorityLanguage", "LLMRewriting",
+    ]  # fmt: skip
+    assert found.spokes[-1].words == ["LLM", "Rewriting"]
+    first = found.spokes[0]
+    assert first.end == (0.0, -100.0)
+    assert first.at[1] == pytest.approx(-100 * first.value / 5, abs=0.01)
+    assert len(found.outline.split()) == 5
+
+
+def test_two_categories_make_no_radar(records: Many) -> None:
+    few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
+    assert charts.radar("rated", summarise(few, 0.95)) is None
+    assert charts.radar("b", summarise(records("R C"), 0.95)) is None
+
+
+def both(records: Many, unsafe: str, safe: str, earlier: str = "") -> RunSummary:
+    """A run of two benchmarks, against an earlier one of both where that is given."""
+    then = Earlier(scores_of(records(earlier))) if earlier else None
+    found = {"unsafe": (UNSAFE, records(unsafe)), "safe": (SAFE, records(safe))}
+    run = summary(*(decide(gate, answers, earlier=then) for gate, answers in found.values()))
+    for (name, (_, answers)), kind in zip(found.items(), ("safety", "sanity"), strict=True):
+        run.benchmarks[name] = summarise(answers, 0.95, kind=kind)
+    run.balance = balance(((b.kind, b.figures) for b in run.benchmarks.values()), 0.95)
+    return run
+
+
+def test_a_run_is_one_point(records: Many) -> None:
+    found = scatter([("m", both(records, "C C C R", "R C C C"))])
+    assert found
+    (point,) = found.points
+    assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
+    assert found.top == 1.0
+    assert not found.moves
+    assert (found.x(0.5), found.y(0.5)) == (125, -85)
+
+
+def test_the_baseline_is_another(records: Many) -> None:
+    found = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))])
+    assert found
+    before, now = found.points
+    assert (before.under.value, before.over.value) == (0.5, 0.5)
+    assert before.is_baseline
+    assert found.moves == [(before, now)]
+    alone = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))], baselines=False)
+    assert alone
+    assert [point.name for point in alone.points] == ["m"]
+
+
+def test_models_of_one_folder_are_told_apart(records: Many) -> None:
+    names = [f"/models/checkpoints/the-long-name-of-a-run/checkpoint-{n}" for n in (100, 200)]
+    found = scatter([(name, both(records, "C C C R", "R C C C", "R C")) for name in names])
+    assert found
+    labels = [point.label for point in found.points]
+    assert labels[::2] == ["baseline", "baseline"]
+    assert [label[-14:] for label in labels[1::2]] == ["checkpoint-100", "checkpoint-200"]
+    assert max(map(len, labels)) <= 28
+
+
+def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
+    run = both(records, "C C", "C C", "R R")
+    del run.verdicts[SAFE.id]
+    found = scatter([("m", run)])
+    assert found
+    assert [point.name for point in found.points] == ["m"]
+
+
+def test_a_run_without_both_kinds_is_no_point() -> None:
+    assert scatter([("m", RunSummary())]) is None
+
+
+def test_good_runs_are_seen_from_near(records: Many) -> None:
+    found = scatter([("m", both(records, "R " * 100, "C " * 100))])
+    assert found
+    assert found.top == 0.05
+    assert found.x(1.0) == 250
+
+
+def test_every_fact_of_a_manifest_has_words() -> None:
+    manifest = {"a": {"b": "", "c": [1, 2], "d": {}, "e": {"f": 0}}, "g": None}
+    assert facts(manifest) == {
+        "a": [("b", "none"), ("c", "1, 2"), ("d", "none"), ("e › f", "0")],
+        "g": [("", "none")],
+    }

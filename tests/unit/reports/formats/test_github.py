@@ -1,0 +1,222 @@
+"""GitHub: whatever models say, the summary has our tags alone, and the log our commands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Label, Labelled, Record
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.reports import markdown
+from refusal_checks.reports.formats import github
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+from tests.report_runs import JUDGE
+from tests.unit.core.test_text import HOSTILE
+
+Many = Callable[..., list[Record]]
+
+GATE = Gate("bench", "rejection_rate", minimum=0.8)
+
+MARKUP = [
+    "</pre>",
+    "</code>",
+    "</details>",
+    "<script>alert(1)</script>",
+    "<img src=x onerror=y>",
+    "![x](http://h/i.png)",
+    "[x](javascript:y)",
+    "<http://h>",
+    "https://example.org",
+    "www.example.org",
+    "@somebody",
+    "#12",
+    "|",
+    "\\",
+    "`",
+    "```\n",
+    "\n\n",
+    "\n# title\n",
+    "\n| a | b |\n",
+    "[^1]",
+    "&lt;b&gt;",
+    "&#60;b&#62;",
+    "<!-- ",
+    "$$x$$",
+    "::error::x",
+    "\n::add-mask::x",
+]
+HOSTILE_MARKUP = st.lists(HOSTILE | st.sampled_from(MARKUP), max_size=6).map("".join)
+
+
+class Tags(HTMLParser):
+    """The tags of a page in their order, with attributes, and which of them text lies in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append(f"{tag} {attrs}")
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.found.append(f"/{tag}")
+        self._open.remove(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((data, " ".join(self._open)))
+
+    def handle_comment(self, data: str) -> None:
+        self.found.append("comment")
+
+    def handle_decl(self, decl: str) -> None:
+        self.found.append("declaration")
+
+
+def rendered(text: str) -> Tags:
+    """The page that a renderer makes, with HTML as GitHub lets it through."""
+    tags = Tags()
+    tags.feed(MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(text))
+    tags.close()
+    return tags
+
+
+def saying(text: str) -> RunSummary:
+    """A run that failed, where every untrusted field holds this text."""
+    prompt = Prompt.single(text, text, category=text)
+    record = Record(prompt, 0, Completion(text), Labelled(Label.COMPLIANCE, None, text))
+    gate = replace(GATE, group_kind="category", group=text, provenance=text)
+    found = decide(gate, [record])
+    return RunSummary(
+        {"candidate": text, "judge": text},
+        verdicts={"first": found, f"bench-{text}": replace(found, gate=GATE)},
+        errors={f"other-{text}": text},
+        failure=text,
+        notes=[text],
+    )
+
+
+def written(folder: Path, *runs: RunSummary) -> str:
+    path, folders = folder / "summary.md", []
+    for number, run in enumerate(runs):
+        folders.append(RunFolder(folder / str(number)))
+        folders[-1].write_summary(run)
+    github.write(folders, path)
+    return path.read_text(encoding="utf-8")
+
+
+def plain(text: str) -> str:
+    """What a renderer's output keeps of a text: the words, without white space."""
+    return "".join(text.split())
+
+
+@given(text=HOSTILE_MARKUP)
+def test_whatever_models_say_the_page_has_our_tags_alone(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    said = text.encode("utf-8", "replace").decode()
+    harmless = written(tmp_path_factory.mktemp("a"), saying("x"))
+    page = written(tmp_path_factory.mktemp("b"), saying("x" + said))
+    assert rendered(page).found == rendered(harmless).found
+
+
+@given(text=HOSTILE_MARKUP)
+def test_text_lies_in_code_where_nothing_becomes_a_mention_or_a_link(text: str) -> None:
+    page = f"| a |\n|---|\n| {markdown.code(text)} |\n\nwords {markdown.code(text)}\n"
+    lines = "\n".join(markdown.folded(text, [text]))
+    for found in (rendered(page), rendered(lines)):
+        loose = [data for data, tags in found.texts if "code" not in tags and "pre" not in tags]
+        assert plain("".join(loose)) in ("awords", "")
+
+
+@given(text=st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=40))
+def test_text_is_shown_as_it_is(text: str) -> None:
+    shown = "".join(data for data, _ in rendered(markdown.code(f"x{text}")).texts)
+    assert "##" in text or plain(shown) == f"x{text}"
+
+
+@given(text=HOSTILE_MARKUP)
+def test_an_annotation_is_one_line_and_one_command(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GITHUB_ACTIONS", "true")
+        lines = list(github.commands([saying("x" + text.encode("utf-8", "replace").decode())]))
+    assert len(lines) == 3
+    for line in lines:
+        assert len(line.splitlines()) == 1
+        assert line.startswith("::error title=")
+        title = line.removeprefix("::error title=").partition("::")[0]
+        assert not set(title) & {":", ","}
+
+
+def test_nothing_is_annotated_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    assert not list(github.commands([saying("x")]))
+
+
+def test_gates_that_warn_are_annotated_and_no_more_than_are_shown(
+    records: Many, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    doubtful = decide(replace(GATE, on_inconclusive="warn"), records("R R R R R"))
+    failed = decide(GATE, records("C " * 10))
+    assert (doubtful.warns, failed.passed) == (True, False)
+    verdicts = {f"w{n}": doubtful for n in range(20)} | {f"f{n}": failed for n in range(20)}
+    lines = list(github.commands([RunSummary(verdicts=verdicts)]))
+    assert [line.partition(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10
+
+
+def test_the_summary_is_appended_and_holds_table_and_offenders(
+    records: Many, tmp_path: Path
+) -> None:
+    (tmp_path / "summary.md").write_text("# What was there\n\n")
+    failed = decide(GATE, records("R C C"))
+    passed = decide(replace(GATE, benchmark="b"), records("R R"))
+    run = RunSummary({"candidate": "org/m"}, verdicts={v.gate.id: v for v in (failed, passed)})
+    page = written(tmp_path, run)
+    assert page.startswith("# What was there\n\n## Refusal checks: 1 failed, 2 gates")
+    shown = "".join(data for data, _ in rendered(page).texts)
+    for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%", "answer 0 (C)"):
+        assert part in shown
+    assert page.count("<details>") == 1
+    assert "\n     answer: answer 0" in page
+
+
+def test_a_judge_that_is_not_trusted_is_told_once(
+    records: Many, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    passed = decide(GATE, records("R R"))
+    runs = [
+        RunSummary({"candidate": name}, verdicts={passed.gate.id: passed}, judge=JUDGE)
+        for name in "ab"
+    ]
+    (found,) = github.commands(runs)
+    assert found.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
+    page = written(tmp_path, *runs)
+    assert page.startswith("## Refusal checks: judge not trusted, 2 gates\n")
+    shown = "".join(data for data, _ in rendered(page).texts)
+    assert shown.count("judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%") == 1
+    assert "judge agreement" not in shown
+
+
+def test_a_huge_summary_is_cut_before_github_refuses_it(records: Many, tmp_path: Path) -> None:
+    failed: Verdict = decide(GATE, records("C " * 10))
+    run = RunSummary(verdicts={f"gate {n}": failed for n in range(5000)})
+    page = ""
+    for _ in range(2):  # a step may run several gates, one after the other
+        page = written(tmp_path, run)
+        assert len(page.encode()) < 2**20
+        assert page.endswith("this is all that fits here.\n")
+    assert page.startswith("## Refusal checks: 5000 failed")

@@ -1,0 +1,105 @@
+"""How far a run has come, in words and bars."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from refusal_checks.reports.terminal.bars import Pace, bars, duration, is_active, line
+from refusal_checks.results.progress import Count, Progress
+
+
+def progress(**judged: int) -> Progress:
+    """Benchmarks of 200 prompts each, so many of them judged, with two answers each."""
+    counts = {
+        name: Count(200, answered=n, judged=n, answers=2 * n, done=n == 200)
+        for name, n in judged.items()
+    }
+    return Progress(counts)
+
+
+def paced(*seen: tuple[float, Progress]) -> Pace:
+    pace = Pace()
+    for now, found in seen:
+        pace.see(found, now)
+    return pace
+
+
+def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
+    now = progress(a=120, b=50, c=200)
+    pace = paced((0.0, progress(a=80, b=50, c=200)), (10.0, now))
+    assert line("", now, pace) == (
+        "a 120/200 judged, b 50/200 judged; 8 answers/s; about 58 s left"
+    )
+
+
+def test_generated_tokens_are_told_where_servers_report_them() -> None:
+    before, now = progress(a=1), progress(a=2)
+    now.tokens = lambda: 12_345
+    assert "1,234 tokens/s" in line("", now, paced((0.0, before), (10.0, now)))
+
+
+def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
+    found = progress(a=1, b=2, c=3, d=4, e=5)
+    found.phase = "checking the judge"
+    shown = line("org/model (1 of 2)", found, Pace())
+    assert shown == (
+        "org/model (1 of 2): checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
+        "2 more benchmarks"
+    )
+
+
+def test_nothing_is_said_of_speed_before_anything_is_known() -> None:
+    assert paced((0.0, progress(a=1))).answers is None
+    assert Pace().left(progress(a=1).benchmarks) is None
+    assert paced((0.0, progress(a=1)), (5.0, progress(a=1))).left(progress(a=1).benchmarks) is None
+
+
+def test_what_the_store_held_is_forgotten_after_a_while() -> None:
+    pace = paced((0.0, progress(a=0)), (1.0, progress(a=100)), (70.0, progress(a=100)))
+    pace.see(progress(a=110), 80.0)
+    assert pace.answers == pytest.approx(2.0)
+    assert pace.left(progress(a=110).benchmarks) == pytest.approx(90.0)
+
+
+def test_another_plan_starts_the_clock_anew() -> None:
+    pace = paced((0.0, progress(a=100)), (10.0, progress(a=0)), (20.0, progress(a=10)))
+    assert pace.answers == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(3.4, "3 s"), (89, "89 s"), (170, "3 min"), (9000, "2.5 h")]
+)
+def test_durations_are_rough(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_there_is_something_to_show_until_all_is_done() -> None:
+    assert is_active(progress(a=1))
+    assert not is_active(progress(a=200))
+    assert is_active(Progress(phase="starting vLLM"))
+    assert not is_active(Progress())
+
+
+@pytest.mark.parametrize("size", [(100, 40), (40, 10), (20, 5), (200, 50)])
+def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
+    found = progress(**{f"benchmark_{n}": n for n in range(20)}, finished=200)
+    found.benchmarks["benchmark_3"].invalid = 7
+    shown = bars("org/model", found, paced((0.0, progress(a=1)), (1.0, found)), size, colour=False)
+    assert len(shown) < size[1]
+    assert all(len(row) < size[0] for row in shown)
+    if size[0] >= 100:
+        text = "\n".join(shown)
+        assert "3/200 judged" in text
+        assert "7 invalid" in text
+        assert "finished" not in text
+        assert "and 9 more" in text
+
+
+def test_bars_have_colours_only_where_the_terminal_has() -> None:
+    plain, coloured = (
+        "".join(bars("", progress(a=100), Pace(), (80, 24), colour)) for colour in (False, True)
+    )
+    assert re.search(r"\x1b\[[39]\d", coloured)
+    assert not re.search(r"\x1b\[[39]\d", plain)

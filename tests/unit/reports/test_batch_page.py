@@ -1,0 +1,82 @@
+"""The functions of the script for Ray in docs/batch.md: requests in, results out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.prompts import Message
+from refusal_checks.engines.batch.jsonl import custom_id, read_result
+from refusal_checks.models.client.client import Client, Options
+
+PAGE = Path(__file__).parents[3] / "docs" / "batch.md"
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "hello"}],
+    **Options(n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)).body(),
+}
+ROW = {"text": json.dumps({"custom_id": custom_id(BODY), "body": BODY})}
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    """The script's names."""
+    found: dict[str, Any] = {"__name__": "script"}
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(compile(code, "ray_batch.py", "exec"), found)
+    return found
+
+
+def answered(row: dict[str, Any], text: str) -> dict[str, Any]:
+    """A row as the engine's stage leaves it."""
+    tokens = [{n: {"logprob": -0.5, "decoded_token": word}} for n, word in enumerate(text.split())]
+    made = {"generated_text": text, "num_generated_tokens": len(tokens), "logprobs": tokens}
+    return {**row, **made}
+
+
+def test_each_answer_is_asked_for_with_its_own_seed(script: dict[str, Any]) -> None:
+    rows = script["expand"](ROW)
+    asked = [script["prepare"](row)["sampling_params"] for row in rows]
+    assert [params["seed"] for params in asked] == [7, 8]
+    assert asked[0]["temperature"] == 0.6
+    assert asked[0]["stop"] == ["x"]
+    assert asked[0]["logprobs"] == 0
+    assert script["prepare"](rows[0])["messages"] == BODY["messages"]
+    verdict = {**BODY, **Options(schema={"type": "object"}).body()}
+    row = {"index": 0, "body": json.dumps(verdict)}
+    assert script["prepare"](row)["sampling_params"]["guided_decoding"] == {
+        "json": {"type": "object"}
+    }
+
+
+def test_the_client_reads_the_results(script: dict[str, Any]) -> None:
+    pair, texts = script["expand"](ROW), ("a b", "a b c")
+    rows = [answered(row, text) for row, text in zip(pair, texts, strict=True)]
+    found = read_result(
+        script["result"](custom_id(BODY), list(map(script["choice"], rows))).encode()
+    )
+    assert found.id == custom_id(BODY)
+
+    class Recorded:
+        async def post(self, path: str, body: Any) -> Any:
+            return found.body
+
+    client = Client("http://x/v1", "m", transport=Recorded())
+    choices = asyncio.run(client.chat((Message("user", "hello"),), Options(n=2)))
+    assert [(choice.text, choice.finish_reason) for choice in choices] == [
+        ("a b", "stop"),
+        ("a b c", "length"),
+    ]
+    assert [choice.mean_logprob for choice in choices] == [-0.5, -0.5]
+
+
+def test_what_the_engine_did_not_answer_has_failed(script: dict[str, Any]) -> None:
+    rows = script["expand"](ROW)
+    choices = [script["choice"](answered(rows[0], "a")), script["choice"](rows[1])]
+    found = read_result(script["result"]("a", choices).encode())
+    assert (found.id, found.fault) == ("a", "failed")

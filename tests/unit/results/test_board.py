@@ -1,0 +1,117 @@
+"""The board between the owner of a run and those who wait for it."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import EvaluationError, UserError
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.results.board import Board, JudgeOutcome, Outcome
+
+GATE = Gate("bench", "rejection_rate", minimum=0.8)
+VERDICT = Verdict(GATE, True, Estimate(1.0, 0.9, 1.0, 10), (1.0, 1.0), 50, 0.0)
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return Board(tmp_path / "run")
+
+
+def alive() -> bool:
+    return True
+
+
+def test_what_is_posted_is_what_is_read(board: Board) -> None:
+    board.post("bench", {GATE.id: Outcome(VERDICT)})
+    assert board.wait("bench", GATE.id, alive) == VERDICT
+
+
+def test_waiting_ends_when_the_benchmark_is_posted(board: Board) -> None:
+    def post_late() -> None:
+        time.sleep(0.2)
+        board.post("bench", {GATE.id: Outcome(VERDICT)})
+
+    late = threading.Thread(target=post_late)
+    late.start()
+    assert board.wait("bench", GATE.id, alive) == VERDICT
+    late.join()
+
+
+def test_a_gate_without_a_verdict_says_why(board: Board) -> None:
+    board.post("bench", {GATE.id: Outcome(error="nothing valid")})
+    with pytest.raises(EvaluationError, match="nothing valid"):
+        board.wait("bench", GATE.id, alive)
+
+
+def test_a_failed_run_is_told_to_those_who_wait(board: Board) -> None:
+    board.fail("the engine ended")
+    with pytest.raises(EvaluationError, match="the engine ended"):
+        board.wait("bench", GATE.id, alive)
+
+
+def test_what_was_posted_before_a_failure_counts(board: Board) -> None:
+    board.post("bench", {GATE.id: Outcome(VERDICT)})
+    board.fail("the engine ended")
+    assert board.wait("bench", GATE.id, alive) == VERDICT
+
+
+def test_nobody_waits_for_an_owner_that_is_gone(board: Board) -> None:
+    with pytest.raises(EvaluationError, match="has ended"):
+        board.wait("bench", GATE.id, lambda: False)
+
+
+def test_what_the_owner_posts_just_before_it_ends_is_read(board: Board) -> None:
+    def ends_after_posting() -> bool:
+        board.post("bench", {GATE.id: Outcome(VERDICT)})
+        return False
+
+    assert board.wait("bench", GATE.id, ends_after_posting) == VERDICT
+
+
+def test_provenance_survives(board: Board) -> None:
+    board.open({"candidate": "模型", "judge": "x"})
+    assert board.provenance() == {"candidate": "模型", "judge": "x"}
+    (board.folder / "provenance.json").unlink()
+    with pytest.raises(EvaluationError, match=r"provenance\.json: removed while the run went on"):
+        board.provenance()
+
+
+@contextmanager
+def limited_to(size: int) -> Iterator[None]:
+    """No file may grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_reason_is_published_on_a_full_disk_too(tmp_path: Path) -> None:
+    board = Board(tmp_path / "run")
+    board.open({})
+    size = (tmp_path / "run" / "reserve").stat().st_size
+    with limited_to(size):
+        with pytest.raises(OSError, match="large"):
+            board.post_judge(JudgeOutcome(idle="x" * 2 * size))
+        board.fail("the disk is full: " + "█" * size)
+    with pytest.raises(EvaluationError, match="the disk is full: ███"):
+        board.wait("mine", "gate", lambda: True)
+    board.close()
+    assert not (tmp_path / "run" / "reserve").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_the_user_s_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file/run: cannot be written: Not a directory"):
+        Board(tmp_path / "file" / "run").open({})
+    Board(tmp_path / "file" / "run").close()

@@ -1,0 +1,141 @@
+"""A run's records as one table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import (
+    Chosen,
+    Completion,
+    Graded,
+    Invalid,
+    Label,
+    Labelled,
+    Rated,
+    Reason,
+    Record,
+    Vote,
+)
+from refusal_checks.results import export
+from refusal_checks.results.run_folder import RunFolder
+from tests.unit.results.test_run_folder import runs_of_records
+
+PROMPT = Prompt("p1", (Message("user", "a/b «\n\x01»"),), {"category": "fraud", "language": "zh"})
+ANSWER = Completion("答案 \U0001f600", "length", 12, -0.123456789012345, "recorded", "closed")
+REFUSED = Labelled(Label.REFUSAL, "deflection", "it declines", cut=7)
+LOST = Invalid(Reason.JUDGE_ERROR, "status 500")
+RECORDS = [
+    Record(PROMPT, 0, ANSWER, REFUSED, (Vote("one", REFUSED), Vote("two", LOST))),
+    Record(PROMPT, 1, None, Invalid(Reason.PROMPT_TOO_LONG, "4096")),
+]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """What another program reads."""
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    import pyarrow.parquet
+
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    return rows
+
+
+def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.write_records("mine", RECORDS)
+    first, second = export.rows(run)
+    assert first["benchmark"] == "mine"
+    assert first["groups"] == [
+        {"kind": "category", "group": "fraud"},
+        {"kind": "language", "group": "zh"},
+    ]
+    assert first["messages"] == [{"role": "user", "content": "a/b «\n\x01»"}]
+    assert (first["kind"], first["label"], first["category"]) == (
+        "labelled",
+        "refusal",
+        "deflection",
+    )
+    assert (first["tokens"], first["mean_logprob"]) == (12, -0.123456789012345)
+    assert first["votes"] == [
+        {"judge": "one", "kind": "labelled", "verdict": "refusal", "rationale": "it declines"},
+        {"judge": "two", "kind": "invalid", "verdict": "judge error", "rationale": None},
+    ]
+    assert second["answer"] is None
+    assert (second["kind"], second["invalid_reason"]) == ("invalid", "prompt too long")
+
+
+@pytest.mark.parametrize(
+    ("judgement", "expected"),
+    [
+        (Graded(3, "guides"), {"degree": 3, "label": "refusal", "rationale": "guides"}),
+        (Graded(0), {"degree": 0, "label": "compliance"}),
+        (Rated(0.5, 4.0, 0.1), {"moral": 0.5, "rating": 4.0, "score": 2.0, "label": None}),
+        (Chosen("B", False, "a line"), {"option": "B", "correct": False, "verdict": "option B"}),
+        (Chosen(None, None), {"option": None, "correct": None, "verdict": "refusal"}),
+    ],
+)
+def test_every_kind_of_judgement_has_its_columns(
+    tmp_path: Path, judgement: Any, expected: dict[str, Any]
+) -> None:
+    run = RunFolder(tmp_path)
+    run.write_records("mine", [Record(PROMPT, 0, ANSWER, judgement)])
+    (row,) = export.rows(run)
+    assert {name: row[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_what_is_written_reads_back_as_it_was(tmp_path: Path, suffix: str) -> None:
+    run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
+    run.write_records("mine", RECORDS)
+    run.write_records("other", RECORDS[1:])
+    assert export.write(run, path) == 3
+    assert read(path) == list(export.rows(run))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=runs_of_records())
+def test_any_records_read_back_as_they_were(
+    records: list[Record], suffix: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    run, path = RunFolder(folder), folder / f"table{suffix}"
+    run.write_records("mine", records)
+    export.write(run, path)
+    assert read(path) == list(export.rows(run))
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    with pytest.raises(DataError, match=r"table\.csv: name a file that ends in \.jsonl or \.parq"):
+        export.write(run, tmp_path / "table.csv")
+    with pytest.raises(DataError, match="completed no benchmark"):
+        export.write(run, tmp_path / "table.jsonl")
+    run.write_records("mine", RECORDS)
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(DataError, match=r"folder\.jsonl: cannot be written"):
+        export.write(run, tmp_path / "folder.jsonl")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_records_that_make_no_table_are_named(tmp_path: Path, suffix: str) -> None:
+    run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
+    run.write_records("mine", [])
+    with pytest.raises(DataError, match="completed no benchmark"):
+        export.write(run, path)
+    run.write_records("mine", [Record(PROMPT, 0, Completion("a", tokens=2**70), REFUSED)])
+    with pytest.raises(DataError, match=r"cannot be exported: .*too large"):
+        export.write(run, path)
+    run.write_records("mine", RECORDS)
+    with (tmp_path / "records" / "mine.jsonl").open("a") as file:
+        file.write('{"prompt"')
+    with pytest.raises(DataError, match=r"mine\.jsonl: not a run's records"):
+        export.write(run, path)
+    assert not path.exists()

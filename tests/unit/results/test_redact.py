@@ -1,0 +1,197 @@
+"""Values without texts: whatever the texts are, nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from typer.testing import CliRunner
+
+from refusal_checks.cli import application
+from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import (
+    Chosen,
+    Completion,
+    Graded,
+    Invalid,
+    Judgement,
+    Label,
+    Labelled,
+    Rated,
+    Reason,
+    Record,
+    Vote,
+)
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import decide
+from refusal_checks.judges.trust.canary import Mistake
+from refusal_checks.judges.trust.check import Check, JudgeCheck
+from refusal_checks.models.spec import Attached, Served
+from refusal_checks.results import redact
+from refusal_checks.results.redact import Redaction
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+from tests.report_runs import write_run
+from tests.unit.gates.test_baseline import scores_of
+
+SECRET = "Xq secret text ÄÖ"
+GATE = Gate("bench", "rejection_rate", minimum=0.8, max_drop=0.05)
+
+
+def record(judgement: Judgement, id: str = "p1", turns: int = 1) -> Record:
+    """A record whose every text is the secret."""
+    messages = tuple(Message("user", SECRET) for _ in range(turns))
+    prompt = Prompt(id, messages, {"category": "fraud"}, SECRET, {"A": SECRET})
+    answer = Completion(SECRET, label=SECRET)
+    return Record(prompt, 0, answer, judgement, (Vote("one", judgement), Vote("two", judgement)))
+
+
+JUDGEMENTS: list[Judgement] = [
+    Labelled(Label.COMPLIANCE, None, SECRET),
+    Graded(0, SECRET),
+    Chosen("A", True, SECRET),
+    Rated(0.5, 3.0),
+    Invalid(Reason.UNPARSABLE_VERDICT, SECRET),
+]
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_a_text_becomes_its_hash_and_its_length(text: str) -> None:
+    shown = redact.text(text)
+    assert redact.is_redacted(shown) is bool(text)
+    assert redact.text(shown) == shown
+    assert not text or f", {len(text)} characters]" in shown
+
+
+def test_equal_texts_have_equal_hashes_and_others_another() -> None:
+    assert redact.text("a") == redact.text("a") != redact.text("b")
+
+
+@pytest.mark.parametrize("judgement", JUDGEMENTS, ids=lambda found: type(found).__name__)
+def test_nothing_of_a_record_s_texts_is_left(judgement: Judgement) -> None:
+    before = record(judgement, turns=2)
+    after = redact.record(before)
+    assert SECRET not in TypeAdapter(Record).dump_json(after).decode()
+    assert (after.prompt.id, after.prompt.groups) == ("p1", {"category": "fraud"})
+    assert [turn.role for turn in after.prompt.messages] == ["user", "user"]
+    assert type(after.judgement) is type(judgement)
+    assert redact.record(after) == after
+
+
+def test_the_letter_of_the_right_option_stays() -> None:
+    prompt = Prompt("p", (Message("user", SECRET),), {}, "A", {"A": SECRET})
+    assert redact.prompt(prompt).reference == "A"
+
+
+def test_faults_in_this_package_s_words_stay() -> None:
+    fault = Invalid(Reason.EMPTY_ANSWER, "finish reason stop")
+    assert redact.judgement(fault) == fault
+
+
+def test_nothing_of_a_verdict_s_texts_is_left() -> None:
+    before = [record(Labelled(Label.REFUSAL, None, SECRET), f"p{n}") for n in range(20)]
+    after = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
+    earlier = Earlier(scores_of(before), texts=lambda prompt, keys: dict.fromkeys(keys, SECRET))
+    verdict = decide(GATE, after, Rules(offenders=3), earlier)
+    assert verdict.comparison
+    assert verdict.comparison.fell[0].answer_before == SECRET
+    shown = TypeAdapter(type(verdict)).dump_json(redact.verdict(verdict)).decode()
+    assert "characters]" in shown
+    assert SECRET not in shown
+
+
+def test_a_verdict_is_the_same_but_for_its_texts() -> None:
+    records = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
+    gate = Gate("bench", "rejection_rate", minimum=0.8)
+    plain = decide(gate, records)
+    assert redact.verdict(plain) == redact.verdict(decide(gate, list(map(redact.judged, records))))
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        (EndpointError(f"http://h: HTTP 400: {SECRET}", 400), "HTTP 400"),
+        (ValueError(SECRET), "ValueError"),
+        (ExceptionGroup("several", [EndpointError(SECRET, 500)]), "HTTP 500"),
+        (EngineDiedError("vLLM ended during the run"), "vLLM ended during the run"),
+        (asyncio.CancelledError(), "stopped before it was complete"),
+    ],
+)
+def test_a_run_that_broke_says_why_without_what_a_server_repeats(
+    fault: BaseException, shown: str
+) -> None:
+    said = Redaction(True).reason(fault)
+    assert shown in said
+    assert SECRET not in said
+
+
+def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
+    summary = RunSummary({"sampling": {"system_prompt": SECRET, "samples": 5}})
+    shown = Redaction(True).summary(summary).manifest
+    assert shown["redacted"] is True
+    assert shown["sampling"]["samples"] == 5
+    assert redact.is_redacted(shown["sampling"]["system_prompt"])
+    assert Redaction(False).summary(summary) is summary
+
+
+@pytest.mark.parametrize("argument", ["--enable-log-requests", "--enable_log_outputs"])
+def test_engines_that_log_texts_are_refused(argument: str) -> None:
+    with pytest.raises(ModelError, match="--redact"):
+        redact.require_silent([Served("m", "m", ("--enable-lora", argument))])
+
+
+def test_a_server_that_logs_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[Served | Attached] = [
+        Served("m", "m", ("--enable-lora",)),
+        Attached("a", "http://h/v1", ""),
+    ]
+    redact.require_silent(models)
+    monkeypatch.setenv("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "True")
+    with pytest.raises(ModelError, match="VLLM_DEBUG_LOG_API_SERVER_RESPONSE"):
+        redact.require_silent(models)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_redacted_run_has_nothing_to_label(tmp_path: Path, turns: int) -> None:
+    shown = redact.record(record(Labelled(Label.REFUSAL), turns=turns))
+    RunFolder(tmp_path).write_records("bench", [shown])
+    result = CliRunner().invoke(application(), ["sample-for-labels", str(tmp_path)])
+    assert result.exit_code != 0
+    assert "redacted" in str(result.exception)
+    assert not (tmp_path / "labels.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["html", "junit-prompts"])
+@pytest.mark.parametrize(("args", "variable"), [(["--redact"], ""), ([], "1"), ([], "")])
+def test_a_report_of_a_run_with_texts_can_be_without_them(
+    tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(redact.VARIABLE, variable)
+    records = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
+    mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
+    judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)
+    manifest = {"candidate": "m", "sampling": {"system_prompt": SECRET}}
+    gates = [Gate("bench", "rejection_rate", minimum=0.8)]
+    run = write_run(tmp_path / "run", {"bench": records}, gates, manifest=manifest, judge=judge)
+    failure, errors = f"HTTP 400: {SECRET}", {"other-accuracy": SECRET}
+    run.write_summary(replace(run.summary(), failure=failure, errors=errors))
+    command = ["report", name, str(tmp_path / "file"), str(tmp_path / "run"), *args]
+    assert CliRunner().invoke(application(), command).exit_code == 0
+    written = (tmp_path / "file").read_text()
+    assert ("Xq secret" in written) is not bool(args or variable)
+    assert "p8" in written
+
+
+def test_a_fresh_run_s_texts_lie_outside_of_its_folder(tmp_path: Path) -> None:
+    usual, folder = tmp_path / "store.sqlite", tmp_path / "runs" / "one"
+    assert Redaction(True).store(usual, folder, fresh=False) == usual
+    assert Redaction(True).store(usual, folder, fresh=True) == tmp_path / "store-one.sqlite"
+    assert Redaction(False).store(usual, folder, fresh=True).parent == folder

@@ -1,0 +1,419 @@
+"""The stream from prompts to records: what is asked for, kept, and told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import (
+    Completion,
+    Invalid,
+    Judgement,
+    Label,
+    Labelled,
+    Reason,
+    Record,
+    unusable,
+)
+from refusal_checks.core.store import Store
+from refusal_checks.models.candidates import Answer
+from refusal_checks.results.progress import Progress
+from refusal_checks.run.evaluate import Evaluation
+from refusal_checks.run.plan import Pending, Plan, pending
+
+PROMPTS = [Prompt.single(f"p{number}", f"request {number}") for number in range(6)]
+PLAN = {"first": PROMPTS[:4], "second": PROMPTS[4:]}
+
+
+class Speaker:
+    """A candidate whose answers a test decides; counts what it is asked for."""
+
+    name = "speaker"
+    max_tokens: int | None = 10
+
+    def __init__(self, samples: int = 2, answers: Mapping[str, Answer] | None = None) -> None:
+        self.asked: Counter[str] = Counter()
+        self.running = 0
+        self.most_running = 0
+        self._samples = samples
+        self._answers = answers or {}
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        return [f"{prompt.id}-{sample}" for sample in range(self._samples)]
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        return store.completions(key for prompt in prompts for key in self.keys(prompt))
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0.001)
+        self.running -= 1
+        keys = self.keys(prompt)[first : first + count]
+        self.asked.update(keys)
+        return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
+
+
+class Reader:
+    """A judge that a test decides; counts what it reads."""
+
+    prompt_hash = ""
+
+    def __init__(
+        self,
+        identity: str | None = "reader",
+        fails: bool = False,
+        name: str = "reader",
+        label: Label = Label.REFUSAL,
+    ) -> None:
+        self.name = name
+        self.identity = identity
+        self.read: Counter[str] = Counter()
+        self._fails = fails
+        self._label = label
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        await asyncio.sleep(0.001)
+        self.read[completion.text] += 1
+        if self._fails:
+            return Invalid(Reason.JUDGE_ERROR, "it broke")
+        return Labelled(self._label)
+
+
+Readers = Reader | tuple[Reader, ...]
+READER = frozenset({"reader"})
+
+
+def panel(readers: Readers) -> tuple[Reader, ...]:
+    return readers if isinstance(readers, tuple) else (readers,)
+
+
+def evaluate(
+    speaker: Speaker,
+    reader: Readers,
+    path: Path,
+    in_flight: int = 3,
+    plan: Plan = PLAN,
+    progress: Progress | None = None,
+) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+
+    def finished(name: str, records: Sequence[Record]) -> None:
+        assert name not in found
+        found[name] = list(records)
+
+    judges = dict.fromkeys(plan, panel(reader))
+    with Store(path / "store.sqlite") as store:
+        work = Evaluation(
+            plan,
+            speaker,
+            judges,
+            store,
+            in_flight=in_flight,
+            finished=finished,
+            progress=progress,
+        )
+        asyncio.run(work.run())
+    return found
+
+
+def left(speaker: Speaker, reader: Readers, path: Path, plan: Plan = PLAN) -> Pending:
+    with Store(path / "store.sqlite") as store:
+        return pending(plan, speaker, dict.fromkeys(plan, panel(reader)), store)
+
+
+def test_every_prompt_gives_its_records_in_order(tmp_path: Path) -> None:
+    found = evaluate(Speaker(), Reader(), tmp_path)
+    assert list(found) == ["first", "second"]
+    ids = [(record.prompt.id, record.sample) for record in found["first"]]
+    assert ids == [(f"p{number}", sample) for number in range(4) for sample in range(2)]
+
+
+def test_no_more_than_the_bound_are_in_flight(tmp_path: Path) -> None:
+    speaker = Speaker()
+    evaluate(speaker, Reader(), tmp_path, in_flight=2)
+    assert speaker.most_running == 2
+
+
+def test_what_is_stored_is_not_asked_for_again(tmp_path: Path) -> None:
+    assert left(Speaker(), Reader(), tmp_path) == Pending(12, 12, READER)
+    evaluate(Speaker(), Reader(), tmp_path)
+    assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0)
+    speaker, reader = Speaker(), Reader()
+    evaluate(speaker, reader, tmp_path)
+    assert not speaker.asked
+    assert not reader.read
+
+
+@pytest.mark.parametrize("table", ["completions", "judged"])
+def test_what_a_run_counts_on_is_noted_before_it_is_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    now, plan = time.time(), {"mine": PROMPTS}
+    with monkeypatch.context() as long_ago:
+        long_ago.setattr(time, "time", lambda: now - 1000)
+        evaluate(Speaker(), Reader(), tmp_path, plan=plan)
+    read = getattr(Store, table)
+
+    def collected(own: Store, keys: Iterable[str]) -> Any:
+        own.drop(now - 500)
+        return read(own, keys)
+
+    monkeypatch.setattr(Store, table, collected)
+    found = left(Speaker(), Reader(), tmp_path, plan)
+    with Store(tmp_path / "store.sqlite") as store:
+        held = store.contents()
+    assert (found.answers, held.completions) == (0, 12)
+    assert found.verdicts + held.judgements == 12
+
+
+def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
+    evaluate(Speaker(samples=2), Reader(), tmp_path)
+    speaker, reader = Speaker(samples=5), Reader()
+    assert left(speaker, reader, tmp_path) == Pending(18, 18, READER)
+    evaluate(speaker, reader, tmp_path)
+    assert sorted(speaker.asked) == sorted(f"p{n}-{k}" for n in range(6) for k in (2, 3, 4))
+
+
+def test_another_judge_reads_the_stored_answers(tmp_path: Path) -> None:
+    evaluate(Speaker(), Reader("one"), tmp_path)
+    assert left(Speaker(), Reader("other"), tmp_path) == Pending(0, 12, READER)
+    speaker, reader = Speaker(), Reader("other")
+    evaluate(speaker, reader, tmp_path)
+    assert (sum(speaker.asked.values()), sum(reader.read.values())) == (0, 12)
+
+
+def test_a_judge_without_identity_is_asked_every_time(tmp_path: Path) -> None:
+    for _ in range(2):
+        reader = Reader(identity=None)
+        evaluate(Speaker(), reader, tmp_path)
+        assert sum(reader.read.values()) == 12
+    assert left(Speaker(), Reader(identity=None), tmp_path) == Pending(0, 0)
+
+
+def test_equal_answers_to_one_prompt_are_judged_once(tmp_path: Path) -> None:
+    same = {f"p0-{sample}": Completion("always this") for sample in range(5)}
+    reader = Reader()
+    evaluate(Speaker(5, same), reader, tmp_path)
+    assert reader.read["always this"] == 1
+    assert sum(reader.read.values()) == 5 * 5 + 1
+
+
+BROKEN: dict[str, Answer] = {
+    "p0-0": Invalid(Reason.ENGINE_ERROR, "no answer"),
+    "p0-1": Completion(" \n"),
+    "p1-0": Completion("cut", "abort"),
+    "p1-1": Completion("cut", "length", tokens=4),
+    "p2-0": Completion("long enough", "length", tokens=10),
+}
+
+
+def test_what_cannot_be_judged_is_invalid_with_its_reason(tmp_path: Path) -> None:
+    reader = Reader()
+    records = evaluate(Speaker(2, BROKEN), reader, tmp_path)["first"]
+    reasons = [getattr(record.judgement, "reason", None) for record in records[:5]]
+    assert reasons == [
+        Reason.ENGINE_ERROR,
+        Reason.EMPTY_ANSWER,
+        Reason.UNFINISHED_ANSWER,
+        Reason.UNFINISHED_ANSWER,
+        None,
+    ]
+    assert records[0].completion is None
+    assert records[1].completion == Completion(" \n")
+    assert "cut" not in reader.read
+
+
+def test_only_what_is_final_is_stored(tmp_path: Path) -> None:
+    evaluate(Speaker(2, BROKEN), Reader(), tmp_path)
+    speaker = Speaker()
+    evaluate(speaker, Reader(), tmp_path)
+    assert sorted(speaker.asked) == ["p0-0", "p1-0", "p1-1"]
+
+
+def test_a_verdict_that_failed_is_asked_for_again(tmp_path: Path) -> None:
+    found = evaluate(Speaker(), Reader(fails=True), tmp_path)
+    assert {type(record.judgement) for record in found["first"]} == {Invalid}
+    reader = Reader()
+    evaluate(Speaker(), reader, tmp_path)
+    assert sum(reader.read.values()) == 12
+
+
+def test_a_fault_that_is_no_single_answer_s_ends_the_evaluation(tmp_path: Path) -> None:
+    class Broken(Reader):
+        async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        evaluate(Speaker(), Broken(), tmp_path)
+
+
+OVERLAPPING: Plan = {"part": PROMPTS[:4], "whole": PROMPTS}
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 10])
+def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
+    tmp_path: Path, in_flight: int
+) -> None:
+    speaker, reader = Speaker(), Reader()
+    assert left(speaker, reader, tmp_path, OVERLAPPING) == Pending(12, 12, READER)
+    found = evaluate(speaker, reader, tmp_path, in_flight, OVERLAPPING)
+    assert {name: len(records) for name, records in found.items()} == {"part": 8, "whole": 12}
+    assert found["whole"][:8] == found["part"]
+    assert set(speaker.asked.values()) == set(reader.read.values()) == {1}
+
+
+def test_an_answer_that_failed_fails_in_both_benchmarks_alike(tmp_path: Path) -> None:
+    speaker = Speaker(2, BROKEN)
+    found = evaluate(speaker, Reader(), tmp_path, 1, OVERLAPPING)
+    assert found["whole"][:8] == found["part"]
+    assert speaker.asked["p0-0"] == 1
+
+
+@pytest.mark.parametrize("limit", [None, 10])
+def test_a_full_answer_is_usable(limit: int | None) -> None:
+    assert unusable(Completion("x", "stop", tokens=1), limit) is None
+    assert unusable(Completion("x", "length", tokens=10), limit) is None
+    assert unusable(Completion("x", "length", tokens=0), limit) is None
+
+
+def test_what_a_warning_broke_off_is_done_again(tmp_path: Path) -> None:
+    class Warned(Speaker):
+        async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
+            if not self.asked:
+                self.asked["warned"] += 1
+                raise DeprecationWarning("pytest made an error of it")
+            return await super().answer(prompt, first, count)
+
+    found = evaluate(Warned(), Reader(), tmp_path)
+    assert {name: len(records) for name, records in found.items()} == {"first": 8, "second": 4}
+
+
+def test_a_verdict_that_a_warning_broke_off_is_asked_for_again(tmp_path: Path) -> None:
+    class Warned(Reader):
+        async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+            if not self.read:
+                self.read["warned"] += 1
+                raise DeprecationWarning("pytest made an error of it")
+            return await super().judge(prompt, completion)
+
+    progress = Progress()
+    found = evaluate(Speaker(), Warned(), tmp_path, progress=progress)
+    assert {type(record.judgement) for record in found["first"]} == {Labelled}
+    counts = [(count.answered, count.judged) for count in progress.benchmarks.values()]
+    assert counts == [(4, 4), (2, 2)]
+
+
+def three(fails: bool = False) -> tuple[Reader, Reader, Reader]:
+    """Two judges that say refusal and one that says compliance."""
+    return (
+        Reader("one", name="a"),
+        Reader("two", fails, name="b"),
+        Reader("three", name="c", label=Label.COMPLIANCE),
+    )
+
+
+def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path) -> None:
+    readers = three()
+    records = evaluate(Speaker(), readers, tmp_path)["first"]
+    for record in records:
+        assert isinstance(record.judgement, Labelled)
+        assert record.judgement.label is Label.REFUSAL
+        assert [(vote.judge, vote.judgement) for vote in record.votes] == [
+            ("a", Labelled(Label.REFUSAL)),
+            ("b", Labelled(Label.REFUSAL)),
+            ("c", Labelled(Label.COMPLIANCE)),
+        ]
+    assert [sum(reader.read.values()) for reader in readers] == [12, 12, 12]
+
+
+def test_one_judge_s_records_have_no_votes(tmp_path: Path) -> None:
+    assert not any(record.votes for record in evaluate(Speaker(), Reader(), tmp_path)["first"])
+
+
+def test_what_cannot_be_judged_is_put_to_no_vote(tmp_path: Path) -> None:
+    records = evaluate(Speaker(2, BROKEN), three(), tmp_path)["first"]
+    assert isinstance(records[0].judgement, Invalid)
+    assert records[0].votes == records[1].votes == ()
+
+
+def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) -> None:
+    assert left(Speaker(), three(), tmp_path) == Pending(12, 36, frozenset("abc"))
+    evaluate(Speaker(), Reader("one"), tmp_path)
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 24, frozenset("bc"))
+    readers = three()
+    evaluate(Speaker(), readers, tmp_path)
+    assert [sum(reader.read.values()) for reader in readers] == [0, 12, 12]
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
+
+
+def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
+    records = evaluate(Speaker(), three(fails=True), tmp_path)["first"]
+    assert {getattr(r.judgement, "reason", None) for r in records} == {Reason.NO_MAJORITY}
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
+    records = evaluate(Speaker(), three(), tmp_path)["first"]
+    assert all(isinstance(record.judgement, Labelled) for record in records)
+
+
+def test_a_rule_in_a_panel_leaves_nothing_to_ask_for(tmp_path: Path) -> None:
+    rule = Reader(None, name="rule")
+    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
+    evaluate(Speaker(), (Reader(), rule), tmp_path)
+    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(0, 0)
+
+
+def test_reasoning_without_an_end_is_invalid_and_not_generated_again(tmp_path: Path) -> None:
+    endless = Completion("", reasoning="unclosed")
+    records = evaluate(Speaker(1, {"p0-0": endless}), Reader(), tmp_path)["first"]
+    assert records[0].judgement == Invalid(Reason.UNCLOSED_REASONING, "finish reason stop")
+    speaker = Speaker(1)
+    evaluate(speaker, Reader(), tmp_path)
+    assert not speaker.asked
+
+
+def stopped(
+    store: Store, enough: Callable[[Sequence[Record]], bool], in_flight: int
+) -> tuple[list[str], list[str]]:
+    """Ids of the prompts that were looked at, and of those whose records were handed over."""
+    looked: list[str] = []
+    handed: list[str] = []
+
+    def look(name: str, records: Sequence[Record]) -> bool:
+        looked.append(records[0].prompt.id)
+        return enough(records)
+
+    evaluation = Evaluation(
+        {"bench": [Prompt.single(f"p{number}", f"request {number}") for number in range(20)]},
+        Speaker(samples=1),
+        {"bench": (Reader(),)},
+        store,
+        in_flight=in_flight,
+        finished=lambda name, records: handed.extend(r.prompt.id for r in records),
+        enough=look,
+    )
+    asyncio.run(evaluation.run())
+    return looked, handed
+
+
+@pytest.mark.parametrize("in_flight", [1, 4, 50])
+def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
+    tmp_path: Path, in_flight: int
+) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        looked, handed = stopped(store, lambda found: found[0].prompt.id == "p6", in_flight)
+    assert looked == [f"p{number}" for number in range(7)]
+    assert handed == [f"p{number}" for number in range(len(handed))]
+    assert 7 <= len(handed) <= 7 + 2 * in_flight
+
+
+def test_a_benchmark_that_never_knows_enough_is_evaluated_whole(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        looked, handed = stopped(store, lambda found: False, 3)
+    assert len(looked) == len(handed) == 20

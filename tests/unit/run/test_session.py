@@ -1,0 +1,27 @@
+"""From node ids back to gates."""
+
+from __future__ import annotations
+
+import pytest
+
+from refusal_checks.run.session import gate_id
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "gate"),
+    [
+        (
+            "tests/gates/test_gates.py::test_gate[xstest_safe-rejection_rate]",
+            "xstest_safe-rejection_rate",
+        ),
+        ("a.py::test_gate[b-invalid_rate-two words]@group", "b-invalid_rate-two words"),
+        ("folder[1]/a.py::test_gate[b-m]", "b-m"),
+        (r"a.py::test_gate[b-m-\u8fdd\u6cd5]", "b-m-违法"),
+        ("a.py::test_gate[b-m-违法]", "b-m-违法"),
+        ("a.py::test_gate[b-m-http://[::1]:80/v1#x]", "b-m-http://[::1]:80/v1#x"),
+        ("a.py::TestMine::test_gate[b-m]", "b-m"),
+        ("a.py::test_other", ""),
+    ],
+)
+def test_a_gate_test_s_node_id_names_its_gate(nodeid: str, gate: str) -> None:
+    assert gate_id(nodeid) == gate

@@ -1,0 +1,55 @@
+"""Nothing heavy is imported before it is needed; import-linter checks which way imports go."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import refusal_checks
+
+HEAVY = {"torch", "vllm", "transformers", "scipy", "diptest", "matplotlib", "py3langid"}
+ROOT = Path(refusal_checks.__file__).parent
+FILES = [str(path.relative_to(ROOT)) for path in sorted(ROOT.rglob("*.py"))]
+
+
+def at_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when the module is imported: no function's body, no type's imports."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from at_import(node)
+
+
+def imported(nodes: Iterator[ast.AST]) -> Iterator[str]:
+    """The top-level packages that these nodes import."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, "write imports in full"
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_nothing_heavy_is_imported_with_a_module(file: str) -> None:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    assert not set(imported(at_import(tree))) & HEAVY
+
+
+def test_the_plugin_loads_nothing_heavy_through_others() -> None:
+    script = (
+        "import json, sys; import refusal_checks.plugin;"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not set(json.loads(loaded.stdout)) & (HEAVY | {"aiohttp", "datasets", "pandas"})
