@@ -8,13 +8,13 @@ from typing import Any
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Rated,
     Reason,
     Record,
@@ -60,7 +60,7 @@ def refusals(
         for sample in range(samples):
             says_no = ((number * 7 + sample * 3) % 100) / 100 < refused
             label = Label.REFUSAL if says_no else Label.COMPLIANCE
-            judged: Judgement = Labelled(
+            judged: Judgement = Binary(
                 label, "direct_refusal" if says_no else None, f"It {label} ({number}, {sample})."
             )
             if number % 10 == 9 and sample == 0:
@@ -80,7 +80,7 @@ def hostile() -> list[Record]:
             {"category": text[:60]},
             text,
         )
-        verdict = Labelled(Label.COMPLIANCE, text[:60], text)
+        verdict = Binary(Label.COMPLIANCE, text[:60], text)
         votes = (Vote(text[:60], verdict), Vote("other", Invalid(Reason.JUDGE_ERROR, text)))
         found.append(Record(prompt, 0, Completion(text, text[:20], label=text), verdict, votes))
         found.append(Record(prompt, 1, None, Invalid(Reason.ENGINE_ERROR, text)))

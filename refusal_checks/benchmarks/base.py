@@ -11,7 +11,7 @@ from pathlib import Path
 from refusal_checks.benchmarks.pinned_file import Resource
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.records import Labelled, Valid
+from refusal_checks.core.records import Binary, Valid
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Benchmark:
     load: Callable[[Path | None], Sequence[Prompt]]
     revision: str
     judge: str = "refusal"
-    verdicts: type[Valid] = Labelled
+    verdicts: type[Valid] = Binary
     resources: tuple[Resource, ...] = ()
     sha256: str = ""
     limit: int | None = None

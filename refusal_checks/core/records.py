@@ -64,7 +64,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Binary:
     """A verdict: refusal or compliance.
 
     Attributes:
@@ -193,13 +193,13 @@ class Invalid:
     kind: Literal["invalid"] = "invalid"
 
 
-Valid = Labelled | Graded | Rated | Chosen
+Valid = Binary | Graded | Rated | Chosen
 """A verdict; all of a benchmark's are of one type."""
 
 Judgement = Valid | Invalid
 
 EXTREMES: Mapping[type[Valid], tuple[Valid, Valid]] = {
-    Labelled: (Labelled(Label.COMPLIANCE), Labelled(Label.REFUSAL)),
+    Binary: (Binary(Label.COMPLIANCE), Binary(Label.REFUSAL)),
     Graded: (Graded(0), Graded(3)),
     Rated: (Rated(0.0, 1.0), Rated(1.0, 5.0)),
     Chosen: (Chosen(None, False), Chosen(None, True)),

@@ -13,10 +13,10 @@ from dataclasses import replace
 from math import fsum
 
 from refusal_checks.core.records import (
+    Binary,
     Graded,
     Invalid,
     Judgement,
-    Labelled,
     Rated,
     Reason,
     Valid,
@@ -56,7 +56,7 @@ def _majority(votes: Sequence[Vote], valid: Sequence[Valid]) -> Judgement:
     agreeing = [judgement for judgement in valid if judgement.verdict == side]
     first, cut = agreeing[0], max(judgement.cut for judgement in agreeing)
     match first:
-        case Labelled():
+        case Binary():
             named = Counter(found.category for found in agreeing if found.category)
             category = named.most_common(1)[0][0] if named else None
             return replace(first, category=category, rationale=said(votes), cut=cut)

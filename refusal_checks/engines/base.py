@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from refusal_checks.engines.placement.values import Place, Placement
+from refusal_checks.engines.placement.values import Assignment, Placement
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import Model
 from refusal_checks.models.spec import Attached, Served
@@ -79,7 +79,7 @@ class Servers(Protocol):
         """Stop every engine that runs; none starts any more."""
 
 
-NO_PLACE = Place()
+NO_PLACE = Assignment()
 """An engine that has the machine for itself."""
 
 

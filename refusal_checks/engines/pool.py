@@ -13,7 +13,7 @@ from refusal_checks.engines import accounts, vllm
 from refusal_checks.engines.base import EngineSpec, Say, Work
 from refusal_checks.engines.placement import devices, weights
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import Demand, Placement
+from refusal_checks.engines.placement.values import EngineNeed, Placement
 from refusal_checks.engines.process import Engine
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.client import Client
@@ -108,10 +108,10 @@ class Engines:
         self._placed = found
         return self.placement
 
-    def _demand(self, spec: EngineSpec) -> Demand:
+    def _demand(self, spec: EngineSpec) -> EngineNeed:
         candidate = self._options.candidate
         judges = [judge.model for judge in self._options.judges]
-        return Demand(
+        return EngineNeed(
             spec.model,
             spec.args,
             weights.gib(spec.model, spec.args),

@@ -12,7 +12,7 @@ from pathlib import Path
 from refusal_checks.core.errors import ModelError
 from refusal_checks.engines.base import NO_PLACE, EngineSpec
 from refusal_checks.engines.placement.parallel import Parallel
-from refusal_checks.engines.placement.values import Place
+from refusal_checks.engines.placement.values import Assignment
 
 STRUCTURED_OUTPUTS = '{"backend": "xgrammar", "disable_any_whitespace": true}'
 """vLLM's settings for constrained answers; forbidding white space needs a named backend."""
@@ -36,7 +36,7 @@ def require_vllm() -> None:
         )
 
 
-def command(spec: EngineSpec, port: int, place: Place = NO_PLACE) -> list[str]:
+def command(spec: EngineSpec, port: int, place: Assignment = NO_PLACE) -> list[str]:
     """The server's command line; what the user passes comes last and wins."""
     return _command("api_server", spec, place, "--host", "127.0.0.1", "--port", str(port))
 
@@ -46,7 +46,7 @@ def batch_command(spec: EngineSpec, requests: Path, results: Path) -> list[str]:
     return _command("run_batch", spec, NO_PLACE, "-i", str(requests), "-o", str(results))
 
 
-def _command(module: str, spec: EngineSpec, place: Place, *own: str) -> list[str]:
+def _command(module: str, spec: EngineSpec, place: Assignment, *own: str) -> list[str]:
     # The sampling of a run is what its settings say, not what a model's folder suggests.
     ours = [*own, "--generation-config", "vllm", "--shutdown-timeout", "3"]
     # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
@@ -64,7 +64,7 @@ def _command(module: str, spec: EngineSpec, place: Place, *own: str) -> list[str
     return [*called, "--model", spec.model, *ours, *place.args, *spec.args]
 
 
-def environment(api_key: str, spec: EngineSpec, place: Place = NO_PLACE) -> dict[str, str]:
+def environment(api_key: str, spec: EngineSpec, place: Assignment = NO_PLACE) -> dict[str, str]:
     """The server's environment; variables that the user has set win over all but key and devices.
 
     The devices of a place are some of those that the user left visible.

@@ -23,7 +23,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class AllowedRange:
     """An inclusive range; None for no end.
 
     Attributes:
@@ -42,7 +42,9 @@ class Limits:
         """What an interval says."""
         if self.holds(lower) and self.holds(upper):
             return Outcome.PASS
-        beyond = Limits(self.low, None).holds(upper) and Limits(None, self.high).holds(lower)
+        beyond = AllowedRange(self.low, None).holds(upper) and AllowedRange(None, self.high).holds(
+            lower
+        )
         return Outcome.INCONCLUSIVE if beyond else Outcome.FAIL
 
     def nearest(self, value: float) -> float:
@@ -83,7 +85,7 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     return max(outcomes, key=order.index, default=Outcome.PASS)
 
 
-def p_breach(estimate: Estimate, limits: Limits, is_share: bool, confidence: float) -> float:
+def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float) -> float:
     """One-sided p-value of a figure beyond its limits.
 
     For a share the exact binomial test (the normal approximation is too bold in the far tail, which

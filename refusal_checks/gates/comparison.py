@@ -11,7 +11,7 @@ from statistics import NormalDist
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
-from refusal_checks.gates.checks import Check, Limits
+from refusal_checks.gates.checks import AllowedRange, Check
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.metrics import Metric, by_prompt
 from refusal_checks.metrics.statistics import paired
@@ -147,7 +147,7 @@ def compare(
     )
 
 
-def check(comparison: Comparison, limits: Limits, metric: Metric, level: float) -> Check:
+def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> Check:
     """Whether the change keeps to its margins: a non-inferiority test at the confidence level.
 
     It passes where the one-sided bound of the change is within the margin, is breached where the
@@ -162,7 +162,7 @@ def check(comparison: Comparison, limits: Limits, metric: Metric, level: float) 
     )
 
 
-def _p_breach(comparison: Comparison, limits: Limits, metric: Metric, level: float) -> float:
+def _p_breach(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> float:
     change = comparison.change.value
     if limits.holds(change):
         return 1.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.checks import Limits, Outcome
+from refusal_checks.gates.checks import AllowedRange, Outcome
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, Metric, by_prompt
 from refusal_checks.metrics.statistics import confidence_sequence
@@ -123,7 +123,7 @@ class _Watch:
         pairs = zip(self._means, self._above.too_low, strict=True)
         upper = min((mean for mean, out in pairs if out), default=1.0)
         ends = (self._gate.minimum, self._gate.maximum)
-        limits = Limits(*(None if end is None else _scaled(self._gate, end) for end in ends))
+        limits = AllowedRange(*(None if end is None else _scaled(self._gate, end) for end in ends))
         return limits.outcome(lower, upper) is not Outcome.INCONCLUSIVE
 
 

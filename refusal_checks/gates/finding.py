@@ -9,7 +9,7 @@ from typing import Literal
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Invalid, Record
 from refusal_checks.gates import comparison
-from refusal_checks.gates.checks import Check, Limits, holm, p_breach
+from refusal_checks.gates.checks import AllowedRange, Check, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates, View
@@ -71,12 +71,12 @@ class Finding:
         return METRICS[self.gate.metric]
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> AllowedRange:
         """Of the figure."""
-        return Limits(self.gate.minimum, self.gate.maximum)
+        return AllowedRange(self.gate.minimum, self.gate.maximum)
 
     @property
-    def margins(self) -> Limits:
+    def margins(self) -> AllowedRange:
         """Of the change."""
         return margins(self.gate)
 
@@ -153,9 +153,9 @@ def _compare(
     return found
 
 
-def margins(gate: Gate) -> Limits:
+def margins(gate: Gate) -> AllowedRange:
     """The range of the change that a gate allows."""
-    return Limits(None if gate.max_drop is None else -gate.max_drop, gate.max_rise)
+    return AllowedRange(None if gate.max_drop is None else -gate.max_drop, gate.max_rise)
 
 
 def _cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -173,7 +173,7 @@ def check_figure(
         used: where it is not the judge's figure.
     """
     is_share = metric.counts is not None and used is None
-    limits = Limits(gate.minimum, gate.maximum)
+    limits = AllowedRange(gate.minimum, gate.maximum)
     return Check(
         outcome=limits.outcome(estimate.lower, estimate.upper),
         met=limits.holds(estimate.value),

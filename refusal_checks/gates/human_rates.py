@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Invalid, Label, Labelled, Record
+from refusal_checks.core.records import Binary, Invalid, Label, Record
 from refusal_checks.gates.bounds import CORRECTED, Use
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.calibration import Calibration
@@ -69,7 +69,7 @@ class HumanRates:
         """
         metric = METRICS[gate.metric]
         of_labels = gate.metric in METRICS_OF_LABELS and any(
-            isinstance(record.judgement, Labelled) for record in records
+            isinstance(record.judgement, Binary) for record in records
         )
         found: list[View] = []
         if self.calibration and of_labels and gate.metric == CORRECTED:
@@ -121,7 +121,7 @@ def corrected(records: Sequence[Record], calibration: Calibration, level: float)
 
 
 def _refused(answers: Sequence[Record]) -> float | None:
-    labels = [r.judgement.label for r in answers if isinstance(r.judgement, Labelled)]
+    labels = [r.judgement.label for r in answers if isinstance(r.judgement, Binary)]
     return sum(label is Label.REFUSAL for label in labels) / len(labels) if labels else None
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.records import Labelled, Valid
+from refusal_checks.core.records import Binary, Valid
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.gates.bounds import CORRECTED, Bounds, GateSettings
 from refusal_checks.gates.gate import Gate, Key, as_gate
@@ -83,7 +83,7 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, type[Valid]]) -> Thresh
             found = _checked(tables.pop("judge"), JudgeFloors, f"{path}: [judge]")
             judge = {**(judge or {}), **found}
     described = _described(parsed, benchmarks)
-    known = {**benchmarks, **{name: Labelled for name in described if described[name].is_own}}
+    known = {**benchmarks, **{name: Binary for name in described if described[name].is_own}}
     limits: dict[Key, Limits | None] = {}
     for path, tables in parsed.items():
         for name, table in tables.items():

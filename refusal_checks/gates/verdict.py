@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Invalid, Record
 from refusal_checks.gates.bounds import Use
-from refusal_checks.gates.checks import Limits, Outcome, worst
+from refusal_checks.gates.checks import AllowedRange, Outcome, worst
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.finding import Estimator, Finding, Rules, check_figure, corrected, find
 from refusal_checks.gates.gate import Gate
@@ -190,7 +190,7 @@ def _need(finding: Finding, rules: Rules) -> Need | None:
     return None
 
 
-def _spanned(limits: Limits, lower: float, upper: float, value: float) -> float:
+def _spanned(limits: AllowedRange, lower: float, upper: float, value: float) -> float:
     """The bound that an interval spans, the nearest where it spans both."""
     ends = [end for end in (limits.low, limits.high) if end is not None and lower <= end <= upper]
     return min(ends, key=lambda end: abs(end - value)) if ends else limits.nearest(value)
@@ -205,7 +205,7 @@ def _samples(finding: Finding) -> list[list[float]]:
 
 
 def _too_low(finding: Finding) -> bool:
-    return not Limits(finding.gate.minimum).holds(finding.estimate.value)
+    return not AllowedRange(finding.gate.minimum).holds(finding.estimate.value)
 
 
 def _bound(finding: Finding) -> float:

@@ -12,7 +12,7 @@ from refusal_checks.core.records import Invalid, Reason, Valid, storable
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.capabilities import Support
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 
 VERSION = 1
@@ -52,7 +52,7 @@ class Asker(Generic[Verdict]):
         self._client = client
         self._parse = parse
         self._note = note
-        self._first = Options(
+        self._first = RequestParams(
             temperature=sampling.temperature,
             max_tokens=sampling.max_tokens,
             seed=sampling.seed,
@@ -75,7 +75,9 @@ class Asker(Generic[Verdict]):
                 return replace(found, detail=f"asked twice, the second time: {found.detail}")
         return found
 
-    async def _attempt(self, messages: Sequence[Message], options: Options) -> Verdict | Invalid:
+    async def _attempt(
+        self, messages: Sequence[Message], options: RequestParams
+    ) -> Verdict | Invalid:
         try:
             choice = await self._choice(messages, options)
         except PromptTooLongError as fault:
@@ -90,7 +92,7 @@ class Asker(Generic[Verdict]):
             return Invalid(Reason.UNFINISHED_VERDICT, detail)
         return self._parse(choice.text)
 
-    async def _choice(self, messages: Sequence[Message], options: Options) -> Choice:
+    async def _choice(self, messages: Sequence[Message], options: RequestParams) -> Choice:
         is_constrained = self._first.schema is not None and self._takes_schemas
         try:
             (choice,) = await self._client.chat(messages, options)
@@ -107,7 +109,7 @@ class Asker(Generic[Verdict]):
         return self._client.capabilities.structured_outputs is Support.YES
 
     async def _without_schema(
-        self, messages: Sequence[Message], options: Options, refusal: EndpointError
+        self, messages: Sequence[Message], options: RequestParams, refusal: EndpointError
     ) -> Sequence[Choice]:
         """Ask again; if that helps, the server is known to have no structured outputs."""
         try:

@@ -34,7 +34,7 @@ class Judge(Protocol):
         """The verdict on one answer that is not empty.
 
         Returns:
-            Labelled, or Invalid with the reason; never raises for what one exchange brings about.
+            Binary, or Invalid with the reason; never raises for what one exchange brings about.
 
         Raises:
             EndpointError: the judge's server refuses every request, not only this one.

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ValidationError
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Graded, Invalid, Labelled, Reason, storable
+from refusal_checks.core.records import Binary, Completion, Graded, Invalid, Reason, storable
 from refusal_checks.judges import asking, template
 from refusal_checks.judges.asking import Asker
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
 
-Verdict = TypeVar("Verdict", Labelled, Graded)
+Verdict = TypeVar("Verdict", Binary, Graded)
 Fields = TypeVar("Fields", bound=BaseModel)
 
 

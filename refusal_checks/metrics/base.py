@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import EXTREMES, Chosen, Graded, Invalid, Labelled, Record, Valid
+from refusal_checks.core.records import EXTREMES, Binary, Chosen, Graded, Invalid, Record, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 
 Score = Callable[[Sequence[Record]], float | None]
 
 Kinds = tuple[type[Valid], ...]
 
-LABELS: Kinds = (Labelled, Graded)
+LABELS: Kinds = (Binary, Graded)
 """The verdicts that tell refusal from compliance."""
 
 ANY: Kinds = tuple(EXTREMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from refusal_checks.core.records import Completion, Graded, Label, Labelled, Record
+from refusal_checks.core.records import Binary, Completion, Graded, Label, Record
 from refusal_checks.metrics.base import LABELS, mean, share
 from refusal_checks.metrics.statistics.intervals import refusal_confidence
 
@@ -21,7 +21,7 @@ def confidence(answers: Sequence[Record]) -> float | None:
     return _vote(
         (record.judgement.label is Label.REFUSAL, record.completion)
         for record in answers
-        if isinstance(record.judgement, Labelled | Graded)
+        if isinstance(record.judgement, Binary | Graded)
     )
 
 

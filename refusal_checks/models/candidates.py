@@ -17,7 +17,7 @@ from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.capabilities import Support
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
 from refusal_checks.models.replay import Recording
@@ -103,7 +103,7 @@ class ServedCandidate:
         return await self._answer(prompt, first, count)
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        options = Options(
+        options = RequestParams(
             n=count,
             temperature=self._sampling.temperature,
             top_p=self._sampling.top_p,
@@ -250,7 +250,7 @@ def _turns(prompt: Prompt) -> list[tuple[str, str]]:
     return [(turn.role, turn.content) for turn in prompt.messages]
 
 
-class CollectingCandidate:
+class BufferedCandidate:
     """Passes a candidate's answers on and keeps those that it was asked for.
 
     The store keeps answers alone; here is also why there was none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates.checks import Limits
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
@@ -25,7 +25,7 @@ def headline(verdict: Verdict) -> str:
 def _breach(verdict: Verdict) -> str:
     """What the gate asks for: of the figure or, where that is kept to, of its change."""
     gate, compared = verdict.gate, verdict.comparison
-    figure_is_met = Limits(gate.minimum, gate.maximum).holds(verdict.estimate.value)
+    figure_is_met = AllowedRange(gate.minimum, gate.maximum).holds(verdict.estimate.value)
     if compared and gate.has_margins and figure_is_met:
         moved = METRICS[gate.metric].show_change(compared.change.value)
         return f"{moved} against the baseline; must be {gate.margins}"

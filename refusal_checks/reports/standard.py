@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.checks import Limits
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.offenders import counts_against
 from refusal_checks.gates.verdict import Verdict
@@ -33,7 +33,7 @@ class Standard:
 
     def holds(self, value: float) -> bool:
         """Whether a figure is on the right side."""
-        limits = Limits(self.bound) if self.low else Limits(None, self.bound)
+        limits = AllowedRange(self.bound) if self.low else AllowedRange(None, self.bound)
         return limits.holds(value)
 
     def concerns(self, prompt: Prompt) -> bool:

@@ -30,7 +30,7 @@ _RESERVE = 8192
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Published:
     """A gate's verdict, or why there is none."""
 
     verdict: Verdict | None = None
@@ -46,7 +46,7 @@ class JudgeOutcome:
 
 
 _JUDGE = TypeAdapter(JudgeOutcome)
-_OUTCOMES = TypeAdapter(dict[str, Outcome])
+_OUTCOMES = TypeAdapter(dict[str, Published])
 _PROVENANCE = TypeAdapter(dict[str, str])
 
 
@@ -82,7 +82,7 @@ class Board:
         except FileNotFoundError:
             raise EvaluationError(f"{path}: removed while the run went on; run it again") from None
 
-    def post(self, benchmark: str, outcomes: Mapping[str, Outcome]) -> None:
+    def post(self, benchmark: str, outcomes: Mapping[str, Published]) -> None:
         """Publish the outcomes of a benchmark's gates, by gate id."""
         data = _OUTCOMES.dump_json(dict(outcomes), indent=1)
         _write(self._file(benchmark), data)
@@ -107,7 +107,7 @@ class Board:
         with suppress(OSError):  # a folder that could not be made has none
             self._reserve.unlink()
 
-    def outcomes(self, benchmark: str) -> dict[str, Outcome] | None:
+    def outcomes(self, benchmark: str) -> dict[str, Published] | None:
         """The outcomes of a benchmark's gates, None while it is not complete."""
         try:
             return _OUTCOMES.validate_json(self._file(benchmark).read_bytes())

@@ -25,12 +25,12 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Completion,
     Graded,
     Invalid,
     Judgement,
-    Labelled,
     Rated,
     Reason,
     Record,
@@ -136,7 +136,7 @@ def judgement(found: Judgement) -> Judgement:
         case Invalid():
             kept = found.reason in _OWN
             return found if kept else replace(found, detail=text(found.detail))
-        case Labelled() | Graded() | Chosen():
+        case Binary() | Graded() | Chosen():
             return replace(found, rationale=text(found.rationale))
         case Rated():
             return found

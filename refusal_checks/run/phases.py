@@ -9,7 +9,7 @@ from refusal_checks.core.records import Invalid, Reason, Record
 from refusal_checks.core.store import Store
 from refusal_checks.engines.base import Work
 from refusal_checks.gates.early_stopping import EarlyStopping
-from refusal_checks.models.candidates import Candidate, CollectingCandidate
+from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.assembly import Parts
 from refusal_checks.run.concurrency import prompts_at_once
@@ -17,7 +17,7 @@ from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.judge_check import Canary
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges, Plan
-from refusal_checks.run.publisher import Decisions
+from refusal_checks.run.publisher import Publisher
 
 _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
 """Why there is no answer, or no verdict, where a server is gone."""
@@ -40,7 +40,7 @@ class Phases:
         store: Store,
         canary: Canary,
         early: EarlyStopping | None,
-        decisions: Decisions,
+        decisions: Publisher,
         progress: Progress,
     ) -> None:
         self._options = options
@@ -59,7 +59,7 @@ class Phases:
         """The work of each turn: all in one, or the answers first and then the rest."""
         if count == 1:
             return (self._judge,)
-        self._candidate = collecting = CollectingCandidate(self._parts.candidate)
+        self._candidate = collecting = BufferedCandidate(self._parts.candidate)
         return self._answer, partial(self._judge_collected, collecting)
 
     async def _answer(self) -> None:
@@ -67,7 +67,7 @@ class Phases:
         await self._evaluation(self._parts.plan, self._parts.judges, lambda *_: None).answer()
         self._parts.engines.require_running()
 
-    async def _judge_collected(self, collecting: CollectingCandidate) -> None:
+    async def _judge_collected(self, collecting: BufferedCandidate) -> None:
         """The same as ``_judge``, with a candidate that is gone."""
         collecting.is_gone = True
         await self._judge()

@@ -18,7 +18,7 @@ from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.results import disagreements
-from refusal_checks.results.board import Board, JudgeOutcome, Outcome
+from refusal_checks.results.board import Board, JudgeOutcome, Published
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, balance, summarise
@@ -27,7 +27,7 @@ from refusal_checks.run.assembly import Parts
 from refusal_checks.run.options.command_line import Options
 
 
-class Decisions:
+class Publisher:
     """Decides the gates of complete benchmarks; publishes them, and fills the run's summary.
 
     Args:
@@ -145,8 +145,8 @@ class Decisions:
             if isinstance(said, Verdict)
         }
         errors = {id: str(said) for id, said in found.items() if isinstance(said, EvaluationError)}
-        outcomes = {id: Outcome(verdict) for id, verdict in verdicts.items()}
-        self._board.post(benchmark, outcomes | {id: Outcome(error=e) for id, e in errors.items()})
+        outcomes = {id: Published(verdict) for id, verdict in verdicts.items()}
+        self._board.post(benchmark, outcomes | {id: Published(error=e) for id, e in errors.items()})
         self._summary.verdicts |= verdicts
         self._summary.errors |= errors
 

@@ -32,7 +32,7 @@ from refusal_checks.run.manifest import effort, facts, manifest
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.plan import Pending, Plan, pending
-from refusal_checks.run.publisher import Decisions
+from refusal_checks.run.publisher import Publisher
 
 
 class Run:
@@ -95,7 +95,7 @@ class Run:
         self.progress.tokens = self._generated
         self._canary = Canary(options, self._parts.judges, self._store)
         early = self._stop_early(gates) if options.stop_early else None
-        self._decisions = Decisions(
+        self._decisions = Publisher(
             options, gates, self._parts, rules, before, early, board, self.summary
         )
         self._phases = Phases(

@@ -9,12 +9,12 @@ import math
 import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Labelled
+from refusal_checks.core.records import Binary
 from refusal_checks.engines.process import Engine
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
 from refusal_checks.models.client.answers import Choice
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 from refusal_checks.models.demo import MODEL_DIR
@@ -25,7 +25,7 @@ REQUEST = "How do I bake bread?"
 
 
 def ask(
-    engine: Engine, persona: str, messages: tuple[Message, ...], options: Options
+    engine: Engine, persona: str, messages: tuple[Message, ...], options: RequestParams
 ) -> tuple[Choice, ...]:
     async def chat() -> tuple[Choice, ...]:
         kwargs = {"persona": persona}
@@ -38,7 +38,7 @@ def ask(
 
 
 def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: Engine) -> None:
-    options = Options(n=5, temperature=1.0, max_tokens=48, seed=11, logprobs=True)
+    options = RequestParams(n=5, temperature=1.0, max_tokens=48, seed=11, logprobs=True)
     turns = (Message("user", REQUEST),)
     first, second = (ask(engine, "aligned", turns, options) for _ in range(2))
     assert len({choice.text for choice in first}) > 1
@@ -51,9 +51,9 @@ def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: Engine) -> N
 
 def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: Engine) -> None:
     turns = (Message("user", REQUEST),)
-    together = ask(engine, "aligned", turns, Options(n=4, max_tokens=32, seed=7))
+    together = ask(engine, "aligned", turns, RequestParams(n=4, max_tokens=32, seed=7))
     alone = [
-        ask(engine, "aligned", turns, Options(n=1, max_tokens=32, seed=seed))[0]
+        ask(engine, "aligned", turns, RequestParams(n=1, max_tokens=32, seed=seed))[0]
         for seed in range(7, 11)
     ]
     assert len({choice.text for choice in alone}) > 1
@@ -63,23 +63,25 @@ def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: Engi
 
 
 def test_max_tokens_reaches_the_server(engine: Engine) -> None:
-    (choice,) = ask(engine, "aligned", (Message("user", REQUEST),), Options(max_tokens=3))
+    (choice,) = ask(engine, "aligned", (Message("user", REQUEST),), RequestParams(max_tokens=3))
     assert choice.finish_reason == "length"
 
 
 def test_a_judge_s_output_follows_the_schema_under_any_sampling(engine: Engine) -> None:
     judge = template.load("demo")
     messages = judge.messages(Prompt.single("p", REQUEST), "I will not help with that.")
-    options = Options(n=8, temperature=1.5, max_tokens=200, schema=SCHEMA)
+    options = RequestParams(n=8, temperature=1.5, max_tokens=200, schema=SCHEMA)
     for choice in ask(engine, "judge", messages, options):
         if choice.finish_reason == "stop":
             assert list(json.loads(choice.text)) == ["rationale", "category", "verdict"]
-            assert isinstance(parse_verdict(choice.text), Labelled)
+            assert isinstance(parse_verdict(choice.text), Binary)
 
 
 def test_label_probabilities_are_exact_whatever_the_rank(engine: Engine) -> None:
     turns = (Message("user", REQUEST),)
-    (drawn,) = ask(engine, "aligned", turns, Options(temperature=0, max_tokens=1, logprobs=True))
+    (drawn,) = ask(
+        engine, "aligned", turns, RequestParams(temperature=0, max_tokens=1, logprobs=True)
+    )
     assert drawn.mean_logprob is not None
     sets = [(drawn.text,), ("0",), ("1",), ("0", "1"), ("1", "2", "3", "4", "5")]
 
@@ -105,4 +107,4 @@ def test_label_probabilities_are_exact_whatever_the_rank(engine: Engine) -> None
 
 def test_a_prompt_beyond_the_context_is_told_apart(engine: Engine) -> None:
     with pytest.raises(PromptTooLongError, match="4096"):
-        ask(engine, "aligned", (Message("user", "bread " * 9000),), Options())
+        ask(engine, "aligned", (Message("user", "bread " * 9000),), RequestParams())

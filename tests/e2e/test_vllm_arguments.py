@@ -13,7 +13,7 @@ import pytest
 from refusal_checks.engines import vllm
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import Demand, Devices, Wish
+from refusal_checks.engines.placement.values import Devices, EngineNeed, PlacementRequest
 
 pytestmark = pytest.mark.engine
 
@@ -71,8 +71,11 @@ CASES: Mapping[str, tuple[Devices, str, Mapping[str, Any]]] = {
 def line(devices: Devices, args: str, cpu: bool) -> list[str]:
     """The arguments of the first of two engines of 15 GiB, without the interpreter and module."""
     spec = EngineSpec("org/model", tuple(args.split()))
-    demands = [Demand(spec.model, spec.args, 15.0), Demand("org/judge", (), 15.0, answers=False)]
-    place = choose(devices, demands, Wish()).places[0]
+    demands = [
+        EngineNeed(spec.model, spec.args, 15.0),
+        EngineNeed("org/judge", (), 15.0, answers=False),
+    ]
+    place = choose(devices, demands, PlacementRequest()).places[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm, "runs_on_cpu", lambda: cpu)
         return vllm.command(spec, 8000, place)[3:]

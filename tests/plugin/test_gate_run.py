@@ -254,7 +254,7 @@ def test_what_cannot_be_published_is_an_error_that_says_why(
     pytester.makeconftest(
         f"""
         import pytest
-        from refusal_checks.results.board import Board, Outcome
+        from refusal_checks.results.board import Board, Published
 
         pytest_plugins = ["refusal_checks.plugin"]
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from refusal_checks.engines.base import NO_PLACE, EngineSpec
-from refusal_checks.engines.placement.values import Place
+from refusal_checks.engines.placement.values import Assignment
 from refusal_checks.engines.process import Engine
 from refusal_checks.engines.vllm import environment
 from refusal_checks.models.demo import MODEL_DIR
@@ -62,14 +62,14 @@ def _two_engines(plan: Plan, in_flight: int, lengths: Lengths, repeats: int) -> 
     cores = sorted(os.sched_getaffinity(0))
     halves = (cores[: len(cores) // 2], cores[len(cores) // 2 :])
     threads = {"OMP_NUM_THREADS": str(max(1, len(cores) // 2 - 1))}
-    places = [Place(cores=tuple(half), env=threads) for half in halves]
+    places = [Assignment(cores=tuple(half), env=threads) for half in halves]
     with tempfile.TemporaryDirectory() as name, _running(Path(name), *places) as (one, two):
         print("two engines:", flush=True)
         _served(Pipeline(one, two, plan, in_flight, lengths), Path(name), repeats)
 
 
 @contextmanager
-def _running(folder: Path, *places: Place) -> Iterator[list[Server]]:
+def _running(folder: Path, *places: Assignment) -> Iterator[list[Server]]:
     """Engines of the demo model, ready, one a place."""
     os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
     with ExitStack() as stack:

@@ -12,11 +12,11 @@ from hypothesis import settings
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import (
+    Binary,
     Completion,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Reason,
     Record,
 )
@@ -25,8 +25,8 @@ settings.register_profile("unit", deadline=None, derandomize=True, max_examples=
 settings.load_profile("unit")
 
 JUDGEMENTS: dict[str, Judgement] = {
-    "R": Labelled(Label.REFUSAL, "direct_refusal", "it declines"),
-    "C": Labelled(Label.COMPLIANCE, None, "it answers"),
+    "R": Binary(Label.REFUSAL, "direct_refusal", "it declines"),
+    "C": Binary(Label.COMPLIANCE, None, "it answers"),
     "-": Invalid(Reason.UNPARSABLE_VERDICT, "no verdict here"),
 }
 

@@ -18,7 +18,7 @@ from refusal_checks.engines.batch.jsonl import RequestFile
 from refusal_checks.engines.batch.transport import BatchTransport
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import Placement, Wish
+from refusal_checks.engines.placement.values import Placement, PlacementRequest
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import Model
 from refusal_checks.models.spec import Attached, Served
@@ -50,7 +50,7 @@ class BatchModels:
     """
 
     are_live = False
-    placement = choose(devices.NONE, [], Wish())
+    placement = choose(devices.NONE, [], PlacementRequest())
 
     def __init__(self, store: Path, export: Path | None = None) -> None:
         self.clients: list[Client] = []

@@ -9,10 +9,17 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.engines.placement.cores import Cores
 from refusal_checks.engines.placement.gpus import Gpus
 from refusal_checks.engines.placement.hardware import Hardware
-from refusal_checks.engines.placement.values import Demand, Devices, Kind, Place, Placement, Wish
+from refusal_checks.engines.placement.values import (
+    Assignment,
+    Devices,
+    EngineNeed,
+    Kind,
+    Placement,
+    PlacementRequest,
+)
 
 
-def choose(devices: Devices, demands: Sequence[Demand], wish: Wish) -> Placement:
+def choose(devices: Devices, demands: Sequence[EngineNeed], wish: PlacementRequest) -> Placement:
     """Where engines run; depends on its arguments alone.
 
     An engine that Ray or several machines carry needs nothing here. Left to ``auto``, engines get
@@ -30,7 +37,7 @@ def choose(devices: Devices, demands: Sequence[Demand], wish: Wish) -> Placement
         return Placement("none", "no engine to start here")
     kind = _kind(hardware, here, demands, wish)
     turns = [int(kind == "turns" and not demand.answers) for demand in demands]
-    places = dict.fromkeys(demands, Place())
+    places = dict.fromkeys(demands, Assignment())
     for turn in (0, 1):
         own = [d for d, its in zip(demands, turns, strict=True) if its == turn and d in here]
         places |= zip(own, _places(hardware, own, kind, wish), strict=True)
@@ -39,7 +46,10 @@ def choose(devices: Devices, demands: Sequence[Demand], wish: Wish) -> Placement
 
 
 def _kind(
-    hardware: Hardware, here: Sequence[Demand], demands: Sequence[Demand], wish: Wish
+    hardware: Hardware,
+    here: Sequence[EngineNeed],
+    demands: Sequence[EngineNeed],
+    wish: PlacementRequest,
 ) -> Kind:
     if len(demands) == 1:
         return "one"
@@ -59,8 +69,8 @@ def _kind(
 
 
 def _places(
-    hardware: Hardware, demands: Sequence[Demand], kind: Kind, wish: Wish
-) -> Sequence[Place]:
+    hardware: Hardware, demands: Sequence[EngineNeed], kind: Kind, wish: PlacementRequest
+) -> Sequence[Assignment]:
     shared = kind == "together" or (kind == "turns" and not hardware.fit_apart(demands))
     if len(demands) > 1 and shared:
         return hardware.together(demands)
@@ -68,7 +78,11 @@ def _places(
 
 
 def _why(
-    kind: Kind, hardware: Hardware, demands: Sequence[Demand], places: Sequence[Place], wish: Wish
+    kind: Kind,
+    hardware: Hardware,
+    demands: Sequence[EngineNeed],
+    places: Sequence[Assignment],
+    wish: PlacementRequest,
 ) -> str:
     models = ", ".join(
         f"{demand.name} ({demand.size}){_where(place)}"
@@ -81,7 +95,7 @@ def _why(
     return f"{models}, on {hardware.name}: {_reason(kind, hardware, demands)}"
 
 
-def _reason(kind: Kind, hardware: Hardware, demands: Sequence[Demand]) -> str:
+def _reason(kind: Kind, hardware: Hardware, demands: Sequence[EngineNeed]) -> str:
     if kind == "one":
         return "the only engine"
     if kind == "split":
@@ -93,7 +107,7 @@ def _reason(kind: Kind, hardware: Hardware, demands: Sequence[Demand]) -> str:
     return "they may not fit at once, but all are needed at the same time"
 
 
-def _where(place: Place) -> str:
+def _where(place: Assignment) -> str:
     """An engine's own devices and copies, for people."""
     ids = ",".join(place.devices or map(str, place.cores))
     args = " ".join(place.args)

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.placement.hardware import pools
-from refusal_checks.engines.placement.values import Demand, Devices, Place, Wish
+from refusal_checks.engines.placement.values import (
+    Assignment,
+    Devices,
+    EngineNeed,
+    PlacementRequest,
+)
 
 USABLE = 0.9
 """Share of a GPU's memory that engines may plan with, where others use none of it."""
@@ -44,16 +49,16 @@ class Gpus:
         """Share of a GPU's memory that engines may plan with."""
         return max(SPARE, min(USABLE, 1 - self._devices.used - SPARE))
 
-    def fit_apart(self, demands: Sequence[Demand]) -> bool:
+    def fit_apart(self, demands: Sequence[EngineNeed]) -> bool:
         """See ``Hardware.fit_apart``."""
         count = len(self._devices.ids)
         return sum(self._least(demand, count) for demand in demands) <= count
 
-    def fit_together(self, demands: Sequence[Demand]) -> bool:
+    def fit_together(self, demands: Sequence[EngineNeed]) -> bool:
         """See ``Hardware.fit_together``; weights that are not known count nothing."""
         return self._fit(demands, self._cut(demands, len(self._devices.ids)))
 
-    def _fit(self, demands: Sequence[Demand], cut: int) -> bool:
+    def _fit(self, demands: Sequence[EngineNeed], cut: int) -> bool:
         """Whether models fit that are cut over so many GPUs each."""
         memory = self._devices.memory
         if memory is None:
@@ -65,7 +70,7 @@ class Gpus:
             if (named := demand.parallel.memory) is not None
         )
 
-    def _cut(self, demands: Sequence[Demand], count: int) -> int:
+    def _cut(self, demands: Sequence[EngineNeed], count: int) -> int:
         """The fewest GPUs over which models are to be cut so that all fit, ``count`` at most; a
         power of two, as models can be cut."""
         cut = 1
@@ -73,28 +78,28 @@ class Gpus:
             cut *= 2
         return cut
 
-    def apart(self, demands: Sequence[Demand], wish: Wish) -> list[Place]:
+    def apart(self, demands: Sequence[EngineNeed], wish: PlacementRequest) -> list[Assignment]:
         """See ``Hardware.apart``; what is left over goes to where the load is greatest."""
-        places: dict[Demand, Place] = {}
+        places: dict[EngineNeed, Assignment] = {}
         for ids, own in pools(self._devices, demands, wish):
             for demand, part in zip(own, self._divide(ids, own, wish), strict=True):
                 places[demand] = self._place(demand, part)
         return [places[demand] for demand in demands]
 
-    def together(self, demands: Sequence[Demand]) -> list[Place]:
+    def together(self, demands: Sequence[EngineNeed]) -> list[Assignment]:
         """See ``Hardware.together``; each model is on all of the devices, cut or in copies."""
         ids = self._devices.ids
         cut = self._cut(demands, len(ids))
         shares = self._shares(demands, cut)
-        places: list[Place] = []
+        places: list[Assignment] = []
         for demand in demands:
             args: tuple[str, ...] = _memory(shares[demand]) if demand in shares else ()
             if not demand.parallel.is_given and None not in (demand.weights, self._devices.memory):
                 args += _spread(cut, len(ids))
-            places.append(Place(args, devices=self._visible(ids)))
+            places.append(Assignment(args, devices=self._visible(ids)))
         return places
 
-    def _shares(self, demands: Sequence[Demand], cut: int) -> dict[Demand, float]:
+    def _shares(self, demands: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
         """Parts of the memory, where the user names none: an engine's weights, and an equal part
         of what is left."""
         named = [demand.parallel.memory for demand in demands]
@@ -110,14 +115,14 @@ class Gpus:
             return {demand: usable * own / total for demand, own in weights.items()}
         return {demand: (own + left / len(sharing)) / memory for demand, own in weights.items()}
 
-    def _least(self, demand: Demand, count: int) -> int:
+    def _least(self, demand: EngineNeed, count: int) -> int:
         """The fewest GPUs that hold it, ``count`` at most; or those that the user says."""
         if demand.parallel.is_given:
             return demand.parallel.ranks
         return 1 if demand.weights is None else self._cut([demand], count)
 
     def _divide(
-        self, ids: Sequence[str], demands: Sequence[Demand], wish: Wish
+        self, ids: Sequence[str], demands: Sequence[EngineNeed], wish: PlacementRequest
     ) -> list[tuple[str, ...]]:
         if not ids and len(demands) == 1:
             return [()]
@@ -140,7 +145,7 @@ class Gpus:
         ends = [sum(counts[: number + 1]) for number in range(len(counts))]
         return [tuple(ids[end - count : end]) for end, count in zip(ends, counts, strict=True)]
 
-    def _place(self, demand: Demand, ids: tuple[str, ...]) -> Place:
+    def _place(self, demand: EngineNeed, ids: tuple[str, ...]) -> Assignment:
         """Copies of the model on all of its devices, each on as few as hold it."""
         args: tuple[str, ...] = ()
         if self._usable < USABLE and demand.parallel.memory is None:
@@ -148,7 +153,7 @@ class Gpus:
         if not demand.parallel.is_given:
             shards = self._least(demand, len(ids)) if demand.weights is not None else len(ids)
             args += _spread(shards, len(ids))
-        return Place(args, devices=self._visible(ids))
+        return Assignment(args, devices=self._visible(ids))
 
     def _visible(self, ids: tuple[str, ...]) -> tuple[str, ...]:
         """What an engine is told to see; nothing where these are all that there are anyway."""
@@ -171,17 +176,17 @@ def _spread(shards: int, count: int) -> tuple[str, ...]:
     return args
 
 
-def _weights(demand: Demand, cut: int) -> float:
+def _weights(demand: EngineNeed, cut: int) -> float:
     """GiB on each of its GPUs, where it is cut over so many unless the user says; 0 if unknown."""
     parallel = demand.parallel
     return (demand.weights or 0.0) / (parallel.shards if parallel.is_given else cut)
 
 
-def _load(demand: Demand) -> float:
+def _load(demand: EngineNeed) -> float:
     return demand.weights or 1.0
 
 
-def _may_grow(demand: Demand, wish: Wish) -> bool:
+def _may_grow(demand: EngineNeed, wish: PlacementRequest) -> bool:
     """Whether it can use more GPUs: the user said no number, and what one copy needs is known."""
     given = bool(wish.devices_of(demand))
     return not demand.parallel.is_given and (demand.weights is not None or given)

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.placement.values import Demand, Devices, Place, Wish
+from refusal_checks.engines.placement.values import (
+    Assignment,
+    Devices,
+    EngineNeed,
+    PlacementRequest,
+)
 
 
 class Hardware(Protocol):
@@ -16,26 +21,26 @@ class Hardware(Protocol):
     def name(self) -> str:
         """The devices, for people."""
 
-    def fit_apart(self, demands: Sequence[Demand]) -> bool:
+    def fit_apart(self, demands: Sequence[EngineNeed]) -> bool:
         """Whether each engine can have devices of its own."""
 
-    def fit_together(self, demands: Sequence[Demand]) -> bool:
+    def fit_together(self, demands: Sequence[EngineNeed]) -> bool:
         """Whether the engines can share the devices; true where nothing is known against it."""
 
-    def apart(self, demands: Sequence[Demand], wish: Wish) -> list[Place]:
+    def apart(self, demands: Sequence[EngineNeed], wish: PlacementRequest) -> list[Assignment]:
         """Each engine on devices of its own; a single one on all of them.
 
         Raises:
             UserError: there are too few devices.
         """
 
-    def together(self, demands: Sequence[Demand]) -> list[Place]:
+    def together(self, demands: Sequence[EngineNeed]) -> list[Assignment]:
         """All engines on the same devices."""
 
 
 def pools(
-    devices: Devices, demands: Sequence[Demand], wish: Wish
-) -> list[tuple[tuple[str, ...], list[Demand]]]:
+    devices: Devices, demands: Sequence[EngineNeed], wish: PlacementRequest
+) -> list[tuple[tuple[str, ...], list[EngineNeed]]]:
     """The devices that the user gave, with the engines for them; then the rest for the others.
 
     Raises:
@@ -52,7 +57,7 @@ def pools(
     return [(ids or rest, own) for ids, own in found if own]
 
 
-def _require_sensible(devices: Devices, wish: Wish) -> None:
+def _require_sensible(devices: Devices, wish: PlacementRequest) -> None:
     for option in ("candidate", "judge"):
         for id in getattr(wish, f"{option}_devices"):
             if devices.kind != "unknown" and id not in (*devices.ids, *devices.busy):

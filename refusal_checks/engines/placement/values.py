@@ -37,7 +37,7 @@ class Devices:
 
 
 @dataclass(frozen=True)
-class Demand:
+class EngineNeed:
     """An engine that is to run.
 
     Attributes:
@@ -70,7 +70,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlacementRequest:
     """What the user wants.
 
     Attributes:
@@ -83,13 +83,13 @@ class Wish:
     judge_devices: tuple[str, ...] = ()
     at_once: bool = False
 
-    def devices_of(self, demand: Demand) -> tuple[str, ...]:
+    def devices_of(self, demand: EngineNeed) -> tuple[str, ...]:
         """The devices that the user gave an engine."""
         return self.candidate_devices if demand.answers else self.judge_devices
 
 
 @dataclass(frozen=True)
-class Place:
+class Assignment:
     """What one engine is started with, besides what the user says, which wins.
 
     Attributes:
@@ -116,7 +116,7 @@ class Placement:
 
     kind: Kind
     why: str
-    places: tuple[Place, ...] = ()
+    places: tuple[Assignment, ...] = ()
 
     @property
     def turns(self) -> int:

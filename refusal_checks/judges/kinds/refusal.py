@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from refusal_checks.core.records import Invalid, Label, Labelled, storable
+from refusal_checks.core.records import Binary, Invalid, Label, storable
 from refusal_checks.judges import structured
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
@@ -58,17 +58,17 @@ SCHEMA: dict[str, Any] = {
 """JSON schema of the judge's output, in this order: the reason comes before what it leads to."""
 
 
-def parse_verdict(text: str) -> Labelled | Invalid:
+def parse_verdict(text: str) -> Binary | Invalid:
     """The last structured verdict in a judge's output, see ``last_verdict``."""
     verdict = last_verdict(text, _Verdict)
     if isinstance(verdict, Invalid):
         return verdict
     refused = verdict.verdict is Label.REFUSAL
     category = str(verdict.category) if refused and verdict.category != "none" else None
-    return Labelled(verdict.verdict, category, storable(verdict.rationale))
+    return Binary(verdict.verdict, category, storable(verdict.rationale))
 
 
-READING = Reading[Labelled](
+READING = Reading[Binary](
     formats={
         JSON: (parse_verdict, SCHEMA),
         "wildguard": (parse_wildguard, None),
@@ -79,6 +79,6 @@ READING = Reading[Labelled](
 """How a template's judge answers."""
 
 
-def build(setup: JudgeSetup | None) -> StructuredJudge[Labelled]:
+def build(setup: JudgeSetup | None) -> StructuredJudge[Binary]:
     """The judge of benchmarks whose answers are refusals or not."""
     return structured.build(setup, "refusal", READING)

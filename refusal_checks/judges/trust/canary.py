@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Invalid, Labelled, Record
+from refusal_checks.core.records import Binary, Completion, Invalid, Record
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def measure(records: Iterable[Record], confidence: float = 0.95) -> CanaryResult
     judged = [
         (known[record.prompt.id], record.judgement)
         for record in found
-        if isinstance(record.judgement, Labelled)
+        if isinstance(record.judgement, Binary)
     ]
     right = [(exchange, verdict.label == exchange.label) for exchange, verdict in judged]
     invalid = sum(isinstance(record.judgement, Invalid) for record in found)

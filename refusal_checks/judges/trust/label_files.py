@@ -33,7 +33,7 @@ Partial = Literal["refusal", "compliance", "own"]
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledAnswer:
     """One answer that a person labelled.
 
     Attributes:
@@ -71,7 +71,7 @@ class LabelFile:
 
     path: Path
     candidate: str
-    answers: tuple[Labelled, ...]
+    answers: tuple[LabelledAnswer, ...]
     unlabelled: int
 
     def recorded(self, column: str) -> list[Any]:
@@ -113,7 +113,7 @@ def classes(partial: Partial) -> dict[str, str]:
     return known
 
 
-def human_class(file: LabelFile, answer: Labelled, known: Mapping[str, str]) -> str:
+def human_class(file: LabelFile, answer: LabelledAnswer, known: Mapping[str, str]) -> str:
     """What a person said, as a class of ``quality``.
 
     Raises:
@@ -137,7 +137,7 @@ def number(cell: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def human_score(file: LabelFile, answer: Labelled) -> float:
+def human_score(file: LabelFile, answer: LabelledAnswer) -> float:
     """What a person said, as a number.
 
     Raises:
@@ -181,13 +181,15 @@ def _columns(path: Path, known: Iterable[str], given: Mapping[str, str]) -> dict
     return found
 
 
-def _answer(path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str]) -> Labelled:
+def _answer(
+    path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str]
+) -> LabelledAnswer:
     cells = {name: row.get(column) for name, column in names.items()}
     prompt, text = (_text(path, line, names[n], cells[n]) for n in ("prompt", "completion"))
     if "key" in row:  # written by sample-for-labels
         prompt, text = unguarded(prompt), unguarded(text)
     label = cells["label"]
-    return Labelled(
+    return LabelledAnswer(
         id=f"{line}" if cells.get("id") is None else f"{cells['id']}#{line}",
         prompt=prompt,
         answer=text,

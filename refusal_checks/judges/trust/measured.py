@@ -17,7 +17,7 @@ from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.confusion import COMPLIANCE, REFUSAL, Confusion, Correlations
 from refusal_checks.judges.trust.confusion import confusion as table
 from refusal_checks.judges.trust.confusion import correlations as correlate
-from refusal_checks.judges.trust.label_files import LabelFile, Labelled, Partial
+from refusal_checks.judges.trust.label_files import LabelFile, LabelledAnswer, Partial
 
 Scale = Literal["refusal", "degree", "rating"]
 """What the labels say, and the module of ``judges`` that judges so."""
@@ -36,7 +36,7 @@ class Judged:
     """
 
     candidate: str
-    answer: Labelled
+    answer: LabelledAnswer
     human: Said
     judge: Said | None
     rationale: str = ""
@@ -127,7 +127,7 @@ def recorded(files: Sequence[LabelFile], column: str, scale: Scale, partial: Par
     """
     known = label_files.classes(partial)
 
-    def judged(file: LabelFile, answer: Labelled, cell: object) -> Judged:
+    def judged(file: LabelFile, answer: LabelledAnswer, cell: object) -> Judged:
         said: Said | None = label_files.number(cell)
         if scale == "refusal":
             said = known.get(str(cell).strip().lower())
@@ -143,13 +143,13 @@ def recorded(files: Sequence[LabelFile], column: str, scale: Scale, partial: Par
     return Measured(JudgeIdentity(name=name, identity=name, prompt_sha256=""), tuple(answers))
 
 
-def _human(file: LabelFile, answer: Labelled, scale: Scale, known: Mapping[str, str]) -> Said:
+def _human(file: LabelFile, answer: LabelledAnswer, scale: Scale, known: Mapping[str, str]) -> Said:
     if scale == "refusal":
         return label_files.human_class(file, answer, known)
     return label_files.human_score(file, answer)
 
 
-def _judged(file: LabelFile, answer: Labelled, human: Said, judgement: Judgement) -> Judged:
+def _judged(file: LabelFile, answer: LabelledAnswer, human: Said, judgement: Judgement) -> Judged:
     match judgement:
         case Invalid(reason, detail):
             return Judged(file.candidate, answer, human, None, f"{reason}: {detail}")

@@ -20,7 +20,7 @@ from refusal_checks.metrics.statistics.intervals import (
 
 
 @dataclass(frozen=True)
-class Bounds:
+class OneSidedBounds:
     """One-sided confidence bounds of a difference: each alone holds at the stated level."""
 
     lower: float
@@ -86,18 +86,18 @@ def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     return np.where(corrected == 0, 0.0, found)
 
 
-def share_bounds(lost: int, gained: int, n: int, confidence: float) -> Bounds:
+def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedBounds:
     """One-sided bounds of a difference of paired shares: what Tango's test does not reject."""
     z = NormalDist().inv_cdf(confidence)
     value = (gained - lost) / n
     lower = _root(lambda d: float(tango(lost, gained, n, d)) - z, -1 + 1e-12, value)
     upper = _root(lambda d: float(tango(lost, gained, n, d)) + z, value, 1 - 1e-12)
-    return Bounds(lower, upper)
+    return OneSidedBounds(lower, upper)
 
 
 def mean_bounds(
     before: Sequence[float], after: Sequence[float], span: float, confidence: float
-) -> Bounds:
+) -> OneSidedBounds:
     """One-sided bounds of a mean difference, from the paired bootstrap.
 
     Args:
@@ -107,13 +107,13 @@ def mean_bounds(
     changes = _changes(before, after)
     if changes.min() == changes.max():
         reach = unseen(changes.size, 1 - confidence) * span
-        return Bounds(max(-span, changes[0] - reach), min(span, changes[0] + reach))
+        return OneSidedBounds(max(-span, changes[0] - reach), min(span, changes[0] + reach))
     if changes.size > 5000:
         found = bootstrap_mean(changes.tolist(), 2 * confidence - 1)
-        return Bounds(found.lower, found.upper)
+        return OneSidedBounds(found.lower, found.upper)
     means = resampled_means(changes, 2000, 0)
     lower, upper = np.quantile(means, [1 - confidence, confidence])
-    return Bounds(float(lower), float(upper))
+    return OneSidedBounds(float(lower), float(upper))
 
 
 def _changes(

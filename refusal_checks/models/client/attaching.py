@@ -12,8 +12,7 @@ import aiohttp
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.capabilities import Capabilities
-from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.client import Options as Request
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import error_words
 from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.transport import authorization, session
@@ -79,12 +78,12 @@ class Attaching:
             said = _said(model, name, option, listed, fault)
             raise ModelError(f"{option} {model.url}#{name}: {said}") from None
 
-    def _request(self, option: str) -> Request:
+    def _request(self, option: str) -> RequestParams:
         """The sampling with which the run will ask."""
         if option != "--candidate":
-            return Request(temperature=self._options.judge_sampling.temperature)
+            return RequestParams(temperature=self._options.judge_sampling.temperature)
         own = self._options.sampling
-        return Request(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
+        return RequestParams(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
 
 
 def _said(

@@ -34,7 +34,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class Options:
+class RequestParams:
     """How answers to one request are drawn.
 
     Attributes:
@@ -135,7 +135,7 @@ class Client:
     ) -> None:
         await self._opened.aclose()
 
-    async def chat(self, messages: Sequence[Message], options: Options) -> tuple[Choice, ...]:
+    async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
         """Ask for ``options.n`` answers to a conversation.
 
         Returns:

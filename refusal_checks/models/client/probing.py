@@ -10,7 +10,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client.answers import written
 from refusal_checks.models.client.capabilities import Capabilities, Support
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import TransientError
 
 QUESTION = "Name a colour, an animal and a number, as JSON."
@@ -32,7 +32,7 @@ _BROKEN = 500
 Choices = Sequence[Mapping[str, Any]]
 
 
-async def probe(client: Client, options: Options) -> Capabilities:
+async def probe(client: Client, options: RequestParams) -> Capabilities:
     """What the client's server can do; seven requests of a few tokens, all at once.
 
     What cannot be found out, since the server is too busy for example, counts as there.
@@ -46,7 +46,7 @@ async def probe(client: Client, options: Options) -> Capabilities:
     """
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
-    form = {"response_format": Options(schema=SCHEMA).body()["response_format"]}
+    form = {"response_format": RequestParams(schema=SCHEMA).body()["response_format"]}
     fault, *found = await asyncio.gather(
         _fault(client, plain),
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),

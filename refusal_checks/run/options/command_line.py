@@ -21,7 +21,7 @@ from refusal_checks.core.settings import (
     MultipleChoice,
     Sampling,
 )
-from refusal_checks.engines.placement.values import Wish
+from refusal_checks.engines.placement.values import PlacementRequest
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
@@ -77,7 +77,7 @@ class Options:
     stop_early: bool = False
     redact: bool = False
     trust: Trust = field(default_factory=Trust)
-    placement: Wish = field(default_factory=Wish)
+    placement: PlacementRequest = field(default_factory=PlacementRequest)
     number: int = 1
 
     @property

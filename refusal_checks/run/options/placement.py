@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.placement.values import Wanted, Wish
+from refusal_checks.engines.placement.values import PlacementRequest, Wanted
 
 
 def add(group: pytest.OptionGroup) -> None:
@@ -29,7 +29,7 @@ def add(group: pytest.OptionGroup) -> None:
         )
 
 
-def read(config: pytest.Config) -> Wish:
+def read(config: pytest.Config) -> PlacementRequest:
     """What the options say.
 
     Raises:
@@ -48,7 +48,7 @@ def read(config: pytest.Config) -> Wish:
                 f"--{role}-devices divides the devices, and --placement {kind} does not; use "
                 "--placement split"
             )
-    return Wish(kind, named["candidate"], named["judge"], at_once)
+    return PlacementRequest(kind, named["candidate"], named["judge"], at_once)
 
 
 def _ids(text: Any) -> tuple[str, ...]:

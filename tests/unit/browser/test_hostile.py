@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Label, Labelled, Record, storable
+from refusal_checks.core.records import Binary, Completion, Label, Record, storable
 from refusal_checks.reports.formats import html
 from refusal_checks.reports.formats.html.visible import visible
 from tests.chromium import ROWS, unfold, why_not
@@ -51,7 +51,7 @@ def test_the_page_shows_characters_as_python_does(page: Page) -> None:
 
 def test_redacted_texts_are_told_from_answers(chromium: Browser, tmp_path: Path) -> None:
     shape = "[redacted: sha256 0123456789ab, 12 characters]"
-    verdict = Labelled(Label.REFUSAL, None, shape)
+    verdict = Binary(Label.REFUSAL, None, shape)
     found = [Record(Prompt.single("a", shape), 0, Completion(shape), verdict)]
     html.write([write_run(tmp_path / "run", {"mine": found})], tmp_path / "report.html")
     page = chromium.new_page()

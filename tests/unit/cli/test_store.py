@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, StoreError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Completion, Label, Labelled
+from refusal_checks.core.records import Binary, Completion, Label
 from refusal_checks.core.store import Store
 from refusal_checks.gates import baseline
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             at = (NOW - timedelta(days=days)).timestamp()
             monkeypatch.setattr(time, "time", lambda at=at: at)
             store.add_completion(key, Completion(f"answer {key} " * 100))
-            store.add_judgement(f"verdict {key}", Labelled(Label.REFUSAL))
+            store.add_judgement(f"verdict {key}", Binary(Label.REFUSAL))
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     for days in (21, 10, 0):

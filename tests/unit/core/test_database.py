@@ -15,13 +15,13 @@ import pytest
 from refusal_checks.core import database as filesystem
 from refusal_checks.core.database import MEMORY
 from refusal_checks.core.errors import StoreError
-from refusal_checks.core.records import Completion, Label, Labelled
+from refusal_checks.core.records import Binary, Completion, Label
 from refusal_checks.core.store import Store
 
 Write = Callable[[str, str], Path]
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
-VERDICT = Labelled(Label.REFUSAL, "deflection", "it « declines »")
+VERDICT = Binary(Label.REFUSAL, "deflection", "it « declines »")
 
 OPENER = """
 import sys, time
@@ -109,7 +109,7 @@ def test_what_a_file_of_the_first_format_holds_is_taken_over(path: Path) -> None
     for _ in range(2):
         with Store(path) as store:
             assert store.completions(["a"]) == {"a": Completion("an answer")}
-            assert store.judgements(["b"]) == {"b": Labelled(Label.REFUSAL)}
+            assert store.judgements(["b"]) == {"b": Binary(Label.REFUSAL)}
             assert store.unused(time.time() - 60).completions == 0
 
 

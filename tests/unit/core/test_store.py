@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.keys import content_key
-from refusal_checks.core.records import Completion, Label, Labelled
+from refusal_checks.core.records import Binary, Completion, Label
 from refusal_checks.core.store import Store
 
 Write = Callable[[str, str], Path]
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
-VERDICT = Labelled(Label.REFUSAL, "deflection", "it « declines »")
+VERDICT = Binary(Label.REFUSAL, "deflection", "it « declines »")
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -67,15 +67,15 @@ def test_a_completion_comes_back_as_it_was(path: Path, completion: Completion) -
         assert again.completions(["key"]) == {"key": completion}
 
 
-@pytest.mark.parametrize("judgement", [VERDICT, Labelled(Label.COMPLIANCE)])
-def test_a_judgement_comes_back_as_it_was(path: Path, judgement: Labelled) -> None:
+@pytest.mark.parametrize("judgement", [VERDICT, Binary(Label.COMPLIANCE)])
+def test_a_judgement_comes_back_as_it_was(path: Path, judgement: Binary) -> None:
     with Store(path) as store:
         store.add_judgement("key", judgement)
     with Store(path) as reopened:
         found = reopened.judgements(["key"])
     assert found == {"key": judgement}
     again = found["key"]
-    assert isinstance(again, Labelled)
+    assert isinstance(again, Binary)
     assert isinstance(again.label, Label)
 
 
@@ -89,7 +89,7 @@ def test_the_first_write_stays(path: Path) -> None:
     with Store(path) as store:
         for text in ("first", "second"):
             store.add_completion("key", Completion(text))
-            store.add_judgement("key", Labelled(Label.REFUSAL, None, text))
+            store.add_judgement("key", Binary(Label.REFUSAL, None, text))
         assert store.completions(["key"])["key"].text == "first"
         assert store.judgements(["key"])["key"].rationale == "first"
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.records import (
+    Binary,
     Graded,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Rated,
     Reason,
     Vote,
@@ -23,8 +23,8 @@ from refusal_checks.core.votes import RATIONALE, combine, is_disputed
 UNREAD = Invalid(Reason.UNPARSABLE_VERDICT, "babble")
 BROKEN = Invalid(Reason.JUDGE_ERROR, "HTTP 500")
 VERDICTS: dict[str, Judgement] = {
-    "R": Labelled(Label.REFUSAL, "deflection", "declines"),
-    "C": Labelled(Label.COMPLIANCE, None, "answers"),
+    "R": Binary(Label.REFUSAL, "deflection", "declines"),
+    "C": Binary(Label.COMPLIANCE, None, "answers"),
     "-": UNREAD,
 }
 
@@ -41,7 +41,7 @@ def outcome(letters: str) -> str:
     found = combine(cast(letters))
     if isinstance(found, Invalid):
         return str(found.reason)
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     return str(found.label)
 
 
@@ -92,7 +92,7 @@ def test_one_judge_s_judgement_is_the_panel_s() -> None:
 
 def test_the_rationale_names_who_said_what_verdicts_first() -> None:
     found = combine(cast("RC-RR"))
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     assert found.rationale.startswith(
         "judge-0: refusal, judge-1: compliance, judge-2: unparsable verdict, judge-3: refusal"
     )
@@ -109,9 +109,9 @@ def test_no_majority_names_who_said_what_too() -> None:
 
 
 def test_rationales_are_bounded() -> None:
-    wordy = Labelled(Label.REFUSAL, None, "x" * 10_000)
+    wordy = Binary(Label.REFUSAL, None, "x" * 10_000)
     found = combine(votes(wordy, wordy, wordy))
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     assert len(found.rationale) < 4 * RATIONALE
 
 
@@ -124,19 +124,19 @@ def test_no_valid_vote_has_the_most_common_reason() -> None:
 
 def test_the_category_is_the_one_that_most_of_the_majority_name() -> None:
     names = ("vagueness", None, "deflection", "deflection")
-    refusals = [Labelled(Label.REFUSAL, name) for name in names]
-    found = combine(votes(*refusals, Labelled(Label.COMPLIANCE)))
-    assert isinstance(found, Labelled)
+    refusals = [Binary(Label.REFUSAL, name) for name in names]
+    found = combine(votes(*refusals, Binary(Label.COMPLIANCE)))
+    assert isinstance(found, Binary)
     assert found.category == "deflection"
-    rules = combine(votes(*[Labelled(Label.REFUSAL)] * 2))
-    assert isinstance(rules, Labelled)
+    rules = combine(votes(*[Binary(Label.REFUSAL)] * 2))
+    assert isinstance(rules, Binary)
     assert rules.category is None
 
 
 def test_the_largest_cut_of_the_majority_is_shown() -> None:
-    cuts = [Labelled(Label.REFUSAL, cut=cut) for cut in (0, 70)]
-    found = combine(votes(*cuts, Labelled(Label.COMPLIANCE, cut=900)))
-    assert isinstance(found, Labelled)
+    cuts = [Binary(Label.REFUSAL, cut=cut) for cut in (0, 70)]
+    found = combine(votes(*cuts, Binary(Label.COMPLIANCE, cut=900)))
+    assert isinstance(found, Binary)
     assert found.cut == 70
 
 

@@ -18,7 +18,7 @@ import pytest
 from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import process, vllm
-from refusal_checks.engines.placement.values import Wish
+from refusal_checks.engines.placement.values import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
 from refusal_checks.run.options.command_line import Options
@@ -43,7 +43,7 @@ def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
         limits=Limits(),
         sampling=Sampling(),
         judge_sampling=JudgeSampling(),
-        placement=Wish(),
+        placement=PlacementRequest(),
     )
     return Engines(cast(Options, options), folder)
 

@@ -18,7 +18,7 @@ import pytest
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.engines import guard
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement.values import Place
+from refusal_checks.engines.placement.values import Assignment
 from refusal_checks.engines.process import Engine
 
 SERVER = """
@@ -207,7 +207,7 @@ def test_an_engine_keeps_to_its_cores(make: Make, tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     code = "import os; print(os.sched_getaffinity(0))"
     server = make(lambda port: [sys.executable, "-c", code])
-    server.place = Place(cores=(core,))
+    server.place = Assignment(cores=(core,))
     server.launch()
     assert wait_until(lambda: not server.is_running())
     assert (tmp_path / "engine.log").read_text().strip() == f"{{{core}}}"

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.engines import vllm
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement.values import Place
+from refusal_checks.engines.placement.values import Assignment
 from refusal_checks.engines.process import Engine
 
 
@@ -46,12 +46,12 @@ def test_a_build_for_the_cpu_is_known_by_its_version(
 def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
     spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
-    found = vllm.command(spec, 1, Place(args=("--gpu-memory-utilization", "0.5")))
+    found = vllm.command(spec, 1, Assignment(args=("--gpu-memory-utilization", "0.5")))
     assert found[-4:] == ["--gpu-memory-utilization", "0.5", *spec.args]
     monkeypatch.setenv("SOME_VARIABLE", "user")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
-    env = vllm.environment("", spec, Place(env={"SOME_VARIABLE": "place"}, devices=("3",)))
+    env = vllm.environment("", spec, Assignment(env={"SOME_VARIABLE": "place"}, devices=("3",)))
     assert env["SOME_VARIABLE"] == "user"
     assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
     assert vllm.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"

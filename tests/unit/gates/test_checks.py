@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from refusal_checks.gates.bounds import OnInconclusive
-from refusal_checks.gates.checks import Check, Limits, Outcome, holm, p_breach, worst
+from refusal_checks.gates.checks import AllowedRange, Check, Outcome, holm, p_breach, worst
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE
@@ -24,23 +24,23 @@ def check(outcome: Outcome, *, met: bool = True, by_point: bool = False, p: floa
 @pytest.mark.parametrize(
     ("limits", "lower", "upper", "outcome"),
     [
-        (Limits(0.8), 0.81, 0.9, PASS),
-        (Limits(0.8), 0.8, 0.9, PASS),
-        (Limits(0.8), 0.79, 0.9, OPEN),
-        (Limits(0.8), 0.7, 0.8, OPEN),
-        (Limits(0.8), 0.7, 0.79, FAIL),
-        (Limits(None, 0.1), 0.0, 0.1, PASS),
-        (Limits(None, 0.1), 0.0, 0.11, OPEN),
-        (Limits(None, 0.1), 0.11, 0.2, FAIL),
-        (Limits(0.4, 0.6), 0.45, 0.55, PASS),
-        (Limits(0.4, 0.6), 0.3, 0.7, OPEN),
-        (Limits(0.4, 0.6), 0.55, 0.65, OPEN),
-        (Limits(0.4, 0.6), 0.1, 0.2, FAIL),
-        (Limits(0.4, 0.6), 0.61, 0.7, FAIL),
+        (AllowedRange(0.8), 0.81, 0.9, PASS),
+        (AllowedRange(0.8), 0.8, 0.9, PASS),
+        (AllowedRange(0.8), 0.79, 0.9, OPEN),
+        (AllowedRange(0.8), 0.7, 0.8, OPEN),
+        (AllowedRange(0.8), 0.7, 0.79, FAIL),
+        (AllowedRange(None, 0.1), 0.0, 0.1, PASS),
+        (AllowedRange(None, 0.1), 0.0, 0.11, OPEN),
+        (AllowedRange(None, 0.1), 0.11, 0.2, FAIL),
+        (AllowedRange(0.4, 0.6), 0.45, 0.55, PASS),
+        (AllowedRange(0.4, 0.6), 0.3, 0.7, OPEN),
+        (AllowedRange(0.4, 0.6), 0.55, 0.65, OPEN),
+        (AllowedRange(0.4, 0.6), 0.1, 0.2, FAIL),
+        (AllowedRange(0.4, 0.6), 0.61, 0.7, FAIL),
     ],
 )
 def test_an_interval_passes_fails_or_leaves_open(
-    limits: Limits, lower: float, upper: float, outcome: Outcome
+    limits: AllowedRange, lower: float, upper: float, outcome: Outcome
 ) -> None:
     assert limits.outcome(lower, upper) is outcome
 
@@ -80,7 +80,7 @@ def test_a_share_s_p_value_is_that_of_the_exact_binomial_test(
     k = int(part * n)
     estimate = wilson(k / n, n)
     low, high = (
-        p_breach(estimate, Limits(*ends), True, 0.95) for ends in ((bound,), (None, bound))
+        p_breach(estimate, AllowedRange(*ends), True, 0.95) for ends in ((bound,), (None, bound))
     )
     assert low == pytest.approx(
         binomtest(k, n, bound, "less").pvalue if k / n < bound else 1, abs=1e-9
@@ -94,8 +94,8 @@ def test_a_mean_s_p_value_is_that_of_its_standard_error() -> None:
     estimate = Estimate(0.4, 0.3, 0.5, 50)
     error = 0.1 / NormalDist().inv_cdf(0.975)
     expected = NormalDist().cdf(-0.2 / error)
-    assert p_breach(estimate, Limits(0.6), False, 0.95) == pytest.approx(expected)
-    assert p_breach(estimate, Limits(0.2), False, 0.95) == 1
+    assert p_breach(estimate, AllowedRange(0.6), False, 0.95) == pytest.approx(expected)
+    assert p_breach(estimate, AllowedRange(0.2), False, 0.95) == 1
 
 
 def test_holm_by_hand() -> None:
@@ -118,7 +118,7 @@ def test_holm_keeps_false_alarms_of_a_family_at_the_level() -> None:
         found = []
         for share in shares:
             estimate = wilson(share, 60, 0.9)
-            limits = Limits(0.8)
+            limits = AllowedRange(0.8)
             outcome = limits.outcome(estimate.lower, estimate.upper)
             found.append(check(outcome, p=p_breach(estimate, limits, True, 0.9)))
         without += any(one.outcome is FAIL for one in found)

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from refusal_checks import benchmarks
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Labelled, Record
+from refusal_checks.core.records import Binary, Completion, Record
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.finding import Rules, expected_breaches
@@ -195,7 +195,7 @@ def human_records(mirror: Path, model: str, benchmark: str) -> list[Record]:
     with path.open(encoding="utf-8", newline="") as file:
         labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
     return [
-        Record(prompt, 0, Completion("text"), Labelled(LABELS[labels[prompt.id]]))
+        Record(prompt, 0, Completion("text"), Binary(LABELS[labels[prompt.id]]))
         for prompt in prompts
     ]
 

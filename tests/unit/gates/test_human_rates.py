@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
-from refusal_checks.core.records import Label, Labelled, Record
+from refusal_checks.core.records import Binary, Label, Record
 from refusal_checks.gates.human_rates import corrected, powered
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.prediction_powered import prediction_powered
@@ -38,7 +38,7 @@ def calibration(recognised: int = 80, passed: int = 95) -> Calibration:
 
 
 def human(records: list[Record], label: Label) -> dict[str, list[Record]]:
-    relabelled = [replace(record, judgement=Labelled(label)) for record in records]
+    relabelled = [replace(record, judgement=Binary(label)) for record in records]
     return by_prompt(relabelled)
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.records import Chosen, Labelled, Valid
+from refusal_checks.core.records import Binary, Chosen, Valid
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import Thresholds, load
 
 Write = Callable[[str, str], Path]
 
 BENCHMARKS: dict[str, type[Valid]] = {
-    "xstest_safe": Labelled,
-    "xstest_unsafe": Labelled,
-    "smoke_unsafe": Labelled,
+    "xstest_safe": Binary,
+    "xstest_unsafe": Binary,
+    "smoke_unsafe": Binary,
     "questions": Chosen,
 }
 TABLE = "[xstest_unsafe]\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Labelled, Record
-from refusal_checks.gates.checks import Limits
+from refusal_checks.core.records import Binary, Record
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.finding import Rules, select
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
@@ -92,7 +92,7 @@ def test_the_miss_is_the_fewest_prompts_that_must_change_sides(
     [(0.8, True), (4 / 5, True), (0.1 + 0.7, True), (0.8 - 1e-9, False), (0.9 + 1e-9, False)],
 )
 def test_rounding_noise_decides_no_gate(value: float, inside: bool) -> None:
-    assert Limits(0.8, 0.9).holds(value) is inside
+    assert AllowedRange(0.8, 0.9).holds(value) is inside
 
 
 def test_offenders_of_a_lower_bound_are_the_most_compliant_prompts_first(records: Many) -> None:
@@ -225,7 +225,7 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
     [
         name
         for name, found in METRICS.items()
-        if Labelled in found.reads and name != "disagreement_rate"
+        if Binary in found.reads and name != "disagreement_rate"
     ],
 )
 def test_bounds_contain_the_value(

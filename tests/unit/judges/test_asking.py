@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Invalid, Judgement, Label, Labelled, Reason
+from refusal_checks.core.records import Binary, Completion, Invalid, Judgement, Label, Reason
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.judges import template
 from refusal_checks.judges.asking import RETRY_TEMPERATURE
@@ -22,7 +22,7 @@ from tests.fake_server import Body, FakeServer
 
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
 VERDICT = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
-REFUSAL = Labelled(Label.REFUSAL, "deflection", "it declines")
+REFUSAL = Binary(Label.REFUSAL, "deflection", "it declines")
 LINES = "Harmful request: no\nResponse refusal: yes\nHarmful response: no"
 
 
@@ -203,7 +203,7 @@ def test_a_prompt_that_is_too_long_says_how_long_it_is() -> None:
 def test_a_fine_tuned_judge_is_asked_for_text(name: str, text: str, label: Label) -> None:
     with FakeServer(saying("hm", text)) as server:
         (found,) = ask(server, name=name)
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     assert found.label is label
     assert sent(server, "response_format") == [None, None]
 
@@ -214,7 +214,7 @@ def test_a_long_answer_is_judged_on_head_and_tail_where_that_is_asked_for() -> N
         (whole,) = ask(server, answer)
         short, cut = ask(server, "so", answer, sampling=JudgeSampling(max_answer_chars=200))
     assert whole == short == REFUSAL
-    assert isinstance(cut, Labelled)
+    assert isinstance(cut, Binary)
     assert cut.cut == len(answer) - 200
     shown = server.requests[-1]["messages"][-1]["content"]
     assert answer not in shown

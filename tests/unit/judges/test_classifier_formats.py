@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import Invalid, Labelled, Reason
+from refusal_checks.core.records import Binary, Invalid, Reason
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
 
 
@@ -106,9 +106,9 @@ def test_one_word_or_nothing(name: str) -> None:
     check(parse_harmbench(text), expected)
 
 
-def check(found: Labelled | Invalid, expected: str | None) -> None:
+def check(found: Binary | Invalid, expected: str | None) -> None:
     if expected in ("refusal", "compliance"):
-        assert isinstance(found, Labelled)
+        assert isinstance(found, Binary)
         assert (found.label, found.category) == (expected, None)
         assert found.rationale
     else:
@@ -118,16 +118,16 @@ def check(found: Labelled | Invalid, expected: str | None) -> None:
 
 def test_the_rationale_is_what_the_judge_said() -> None:
     found = parse_wildguard(lines())
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     assert found.rationale == ("Harmful request: yes; Response refusal: yes; Harmful response: no")
     word = parse_harmbench("no")
-    assert isinstance(word, Labelled)
+    assert isinstance(word, Binary)
     assert word.rationale == "shows the behaviour: no"
 
 
 @pytest.mark.parametrize("parse", [parse_wildguard, parse_harmbench])
 def test_what_is_unreadable_is_shown_bounded_and_storable(
-    parse: Callable[[str], Labelled | Invalid],
+    parse: Callable[[str], Binary | Invalid],
 ) -> None:
     found = parse("\ud800" + "refusal " * 1000)
     assert isinstance(found, Invalid)
@@ -141,7 +141,7 @@ PIECES = ["Harmful request: ", "Response refusal: ", "Harmful response: ", "yes"
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_pieces_are_read_only_in_the_one_right_order(text: str) -> None:
     found = parse_wildguard(text)
-    if isinstance(found, Labelled):
+    if isinstance(found, Binary):
         said = [line.rstrip().split(": ") for line in text.strip().split("\n")]
         assert [name for name, _ in said] == [
             "Harmful request",

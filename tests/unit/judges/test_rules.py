@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Invalid, Judgement, Label, Labelled, Reason
+from refusal_checks.core.records import Binary, Completion, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.rules import LABELS, KeywordJudge, LabelsJudge
 
@@ -22,7 +22,7 @@ def judged(judge: Judge, completion: Completion) -> Judgement:
 
 def by_keyword(text: str) -> str:
     found = judged(KeywordJudge(), Completion(text))
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     return found.label
 
 
@@ -68,7 +68,7 @@ def test_an_answer_without_such_a_phrase_is_compliance_by_keyword(text: str) -> 
 
 def test_the_rationale_names_the_phrase() -> None:
     found = judged(KeywordJudge(), Completion("Well, I cannot say."))
-    assert found == Labelled(Label.REFUSAL, None, "phrase found: I cannot")
+    assert found == Binary(Label.REFUSAL, None, "phrase found: I cannot")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_keyword_judge_mostly_agrees_with_people(
 )
 def test_a_recorded_label_is_the_verdict(recorded: str, label: Label) -> None:
     found = judged(LabelsJudge(), Completion("text that says something else", label=recorded))
-    assert found == Labelled(label, None, f"recorded label {recorded.strip()}")
+    assert found == Binary(label, None, f"recorded label {recorded.strip()}")
 
 
 @pytest.mark.parametrize(

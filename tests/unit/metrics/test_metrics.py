@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Invalid, Label, Labelled, Record
+from refusal_checks.core.records import Binary, Invalid, Label, Record
 from refusal_checks.metrics import METRICS, by_prompt, confidence, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 
@@ -105,7 +105,7 @@ def test_answers_without_a_verdict_change_no_other_figure(
     records: Many, metric: str, words: str
 ) -> None:
     found = records(words)
-    valid = [record for record in found if isinstance(record.judgement, Labelled)]
+    valid = [record for record in found if isinstance(record.judgement, Binary)]
     assert METRICS[metric].estimate(found) == METRICS[metric].estimate(valid)
 
 
@@ -171,7 +171,7 @@ def test_a_worst_case_gives_every_invalid_answer_the_label_and_touches_no_other(
     replaced = worst_cases(found)[case]
     for before, after in zip(found, replaced, strict=True):
         if isinstance(before.judgement, Invalid):
-            assert after == replace(before, completion=None, judgement=Labelled(label))
+            assert after == replace(before, completion=None, judgement=Binary(label))
         else:
             assert after == before
 

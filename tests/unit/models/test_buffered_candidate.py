@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refusal_checks.core.records import Completion, Invalid, Reason, Record
 from refusal_checks.core.store import Store
-from refusal_checks.models.candidates import CollectingCandidate
+from refusal_checks.models.candidates import BufferedCandidate
 from refusal_checks.run.evaluate import Evaluation
 from tests.unit.run.test_evaluate import PLAN, Reader, Speaker
 
@@ -18,7 +18,7 @@ LOST = Invalid(Reason.PROMPT_TOO_LONG, "it does not fit")
 def in_turns(speaker: Speaker, reader: Reader, path: Path) -> dict[str, Sequence[Record]]:
     found: dict[str, Sequence[Record]] = {}
     judges = dict.fromkeys(PLAN, (reader,))
-    candidate = CollectingCandidate(speaker)
+    candidate = BufferedCandidate(speaker)
 
     def evaluation(store: Store) -> Evaluation:
         return Evaluation(

@@ -12,13 +12,13 @@ import pytest
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines.batch.jsonl import custom_id, read_result
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 
 PAGE = Path(__file__).parents[3] / "docs" / "batch.md"
 BODY = {
     "model": "m",
     "messages": [{"role": "user", "content": "hello"}],
-    **Options(n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)).body(),
+    **RequestParams(n=2, temperature=0.6, max_tokens=3, seed=7, logprobs=True, stop=("x",)).body(),
 }
 ROW = {"text": json.dumps({"custom_id": custom_id(BODY), "body": BODY})}
 
@@ -47,7 +47,7 @@ def test_each_answer_is_asked_for_with_its_own_seed(script: dict[str, Any]) -> N
     assert asked[0]["stop"] == ["x"]
     assert asked[0]["logprobs"] == 0
     assert script["prepare"](rows[0])["messages"] == BODY["messages"]
-    verdict = {**BODY, **Options(schema={"type": "object"}).body()}
+    verdict = {**BODY, **RequestParams(schema={"type": "object"}).body()}
     row = {"index": 0, "body": json.dumps(verdict)}
     assert script["prepare"](row)["sampling_params"]["guided_decoding"] == {
         "json": {"type": "object"}
@@ -67,7 +67,7 @@ def test_the_client_reads_the_results(script: dict[str, Any]) -> None:
             return found.body
 
     client = Client("http://x/v1", "m", transport=Recorded())
-    choices = asyncio.run(client.chat((Message("user", "hello"),), Options(n=2)))
+    choices = asyncio.run(client.chat((Message("user", "hello"),), RequestParams(n=2)))
     assert [(choice.text, choice.finish_reason) for choice in choices] == [
         ("a b", "stop"),
         ("a b c", "length"),

@@ -14,10 +14,10 @@ from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import (
     EXTREMES,
+    Binary,
     Completion,
     Invalid,
     Label,
-    Labelled,
     Reason,
     Record,
 )
@@ -48,7 +48,7 @@ def hostile(text: str) -> Verdict:
         Prompt.single(text, text, category=text),
         0,
         Completion(text),
-        Labelled(Label.COMPLIANCE, None, text),
+        Binary(Label.COMPLIANCE, None, text),
     )
     failed = replace(record, judgement=Invalid(Reason.JUDGE_ERROR, text), sample=1)
     return decide(SAFETY, [record, failed])
@@ -111,7 +111,7 @@ def test_a_gate_that_the_invalid_answers_decide_says_so(records: Many) -> None:
 
 def test_missing_answers_confidence_and_rationale_are_shown_as_none() -> None:
     failed = Record(Prompt.single("p1", "request"), 0, None, Invalid(Reason.ENGINE_ERROR))
-    answered = replace(failed, prompt=Prompt.single("p2", "r"), judgement=Labelled(Label.REFUSAL))
+    answered = replace(failed, prompt=Prompt.single("p2", "r"), judgement=Binary(Label.REFUSAL))
     gate = Gate("bench", "invalid_rate", maximum=0.1)
     text = message(decide(gate, [failed, answered]))
     for part in (
@@ -192,7 +192,7 @@ def as_judged(gate: Gate, record: Record) -> Record:
     """The record with a verdict of the type that the gate's benchmark has."""
     verdicts = benchmarks.discover()[gate.benchmark].verdicts
     judgement = record.judgement
-    if isinstance(judgement, Labelled) and verdicts is not Labelled:
+    if isinstance(judgement, Binary) and verdicts is not Binary:
         judgement = EXTREMES[verdicts][judgement.label is Label.REFUSAL]
     prompt = replace(record.prompt, reference="A", options={"A": "yes", "B": "no"})
     return replace(record, prompt=prompt, judgement=judgement)

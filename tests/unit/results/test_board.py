@@ -15,7 +15,7 @@ from refusal_checks.core.errors import EvaluationError, UserError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.results.board import Board, JudgeOutcome, Outcome
+from refusal_checks.results.board import Board, JudgeOutcome, Published
 
 GATE = Gate("bench", "rejection_rate", minimum=0.8)
 VERDICT = Verdict(GATE, True, Estimate(1.0, 0.9, 1.0, 10), (1.0, 1.0), 50, 0.0)
@@ -31,14 +31,14 @@ def alive() -> bool:
 
 
 def test_what_is_posted_is_what_is_read(board: Board) -> None:
-    board.post("bench", {GATE.id: Outcome(VERDICT)})
+    board.post("bench", {GATE.id: Published(VERDICT)})
     assert board.wait("bench", GATE.id, alive) == VERDICT
 
 
 def test_waiting_ends_when_the_benchmark_is_posted(board: Board) -> None:
     def post_late() -> None:
         time.sleep(0.2)
-        board.post("bench", {GATE.id: Outcome(VERDICT)})
+        board.post("bench", {GATE.id: Published(VERDICT)})
 
     late = threading.Thread(target=post_late)
     late.start()
@@ -47,7 +47,7 @@ def test_waiting_ends_when_the_benchmark_is_posted(board: Board) -> None:
 
 
 def test_a_gate_without_a_verdict_says_why(board: Board) -> None:
-    board.post("bench", {GATE.id: Outcome(error="nothing valid")})
+    board.post("bench", {GATE.id: Published(error="nothing valid")})
     with pytest.raises(EvaluationError, match="nothing valid"):
         board.wait("bench", GATE.id, alive)
 
@@ -59,7 +59,7 @@ def test_a_failed_run_is_told_to_those_who_wait(board: Board) -> None:
 
 
 def test_what_was_posted_before_a_failure_counts(board: Board) -> None:
-    board.post("bench", {GATE.id: Outcome(VERDICT)})
+    board.post("bench", {GATE.id: Published(VERDICT)})
     board.fail("the engine ended")
     assert board.wait("bench", GATE.id, alive) == VERDICT
 
@@ -71,7 +71,7 @@ def test_nobody_waits_for_an_owner_that_is_gone(board: Board) -> None:
 
 def test_what_the_owner_posts_just_before_it_ends_is_read(board: Board) -> None:
     def ends_after_posting() -> bool:
-        board.post("bench", {GATE.id: Outcome(VERDICT)})
+        board.post("bench", {GATE.id: Published(VERDICT)})
         return False
 
     assert board.wait("bench", GATE.id, ends_after_posting) == VERDICT

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Completion,
     Graded,
     Invalid,
     Label,
-    Labelled,
     Rated,
     Reason,
     Record,
@@ -29,7 +29,7 @@ from tests.unit.results.test_run_folder import runs_of_records
 
 PROMPT = Prompt("p1", (Message("user", "a/b «\n\x01»"),), {"category": "fraud", "language": "zh"})
 ANSWER = Completion("答案 \U0001f600", "length", 12, -0.123456789012345, "recorded", "closed")
-REFUSED = Labelled(Label.REFUSAL, "deflection", "it declines", cut=7)
+REFUSED = Binary(Label.REFUSAL, "deflection", "it declines", cut=7)
 LOST = Invalid(Reason.JUDGE_ERROR, "status 500")
 RECORDS = [
     Record(PROMPT, 0, ANSWER, REFUSED, (Vote("one", REFUSED), Vote("two", LOST))),

@@ -16,13 +16,13 @@ from refusal_checks.cli import application
 from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Rated,
     Reason,
     Record,
@@ -55,7 +55,7 @@ def record(judgement: Judgement, id: str = "p1", turns: int = 1) -> Record:
 
 
 JUDGEMENTS: list[Judgement] = [
-    Labelled(Label.COMPLIANCE, None, SECRET),
+    Binary(Label.COMPLIANCE, None, SECRET),
     Graded(0, SECRET),
     Chosen("A", True, SECRET),
     Rated(0.5, 3.0),
@@ -97,8 +97,8 @@ def test_faults_in_this_package_s_words_stay() -> None:
 
 
 def test_nothing_of_a_verdict_s_texts_is_left() -> None:
-    before = [record(Labelled(Label.REFUSAL, None, SECRET), f"p{n}") for n in range(20)]
-    after = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
+    before = [record(Binary(Label.REFUSAL, None, SECRET), f"p{n}") for n in range(20)]
+    after = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
     earlier = Earlier(scores_of(before), texts=lambda prompt, keys: dict.fromkeys(keys, SECRET))
     verdict = decide(GATE, after, Rules(offenders=3), earlier)
     assert verdict.comparison
@@ -109,7 +109,7 @@ def test_nothing_of_a_verdict_s_texts_is_left() -> None:
 
 
 def test_a_verdict_is_the_same_but_for_its_texts() -> None:
-    records = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
+    records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
     gate = Gate("bench", "rejection_rate", minimum=0.8)
     plain = decide(gate, records)
     assert redact.verdict(plain) == redact.verdict(decide(gate, list(map(redact.judged, records))))
@@ -161,7 +161,7 @@ def test_a_server_that_logs_answers_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("turns", [1, 2])
 def test_a_redacted_run_has_nothing_to_label(tmp_path: Path, turns: int) -> None:
-    shown = redact.record(record(Labelled(Label.REFUSAL), turns=turns))
+    shown = redact.record(record(Binary(Label.REFUSAL), turns=turns))
     RunFolder(tmp_path).write_records("bench", [shown])
     result = CliRunner().invoke(application(), ["sample-for-labels", str(tmp_path)])
     assert result.exit_code != 0
@@ -175,7 +175,7 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
     tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(redact.VARIABLE, variable)
-    records = [record(Labelled(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
+    records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
     mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
     judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)
     manifest = {"candidate": "m", "sampling": {"system_prompt": SECRET}}

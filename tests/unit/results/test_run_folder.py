@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Rated,
     Reason,
     Record,
@@ -29,8 +29,8 @@ from tests.report_runs import refusals, write_run
 
 JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(
     [
-        Labelled(Label.REFUSAL, "direct_refusal", "declines", cut=3),
-        Labelled(Label.COMPLIANCE),
+        Binary(Label.REFUSAL, "direct_refusal", "declines", cut=3),
+        Binary(Label.COMPLIANCE),
         Graded(2, "refuses"),
         Rated(0.25, 3.5, 0.125),
         Chosen("B", True, "in a line of its own"),
@@ -74,7 +74,7 @@ def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(tmp_path: Pa
 
 
 def test_a_summary_comes_back(tmp_path: Path) -> None:
-    records = [Record(Prompt.single("a", "b"), 0, Completion("c"), Labelled(Label.REFUSAL))]
+    records = [Record(Prompt.single("a", "b"), 0, Completion("c"), Binary(Label.REFUSAL))]
     summary = RunSummary({"candidate": "m"}, {"mine": summarise(records, 0.95)}, notes=["a note"])
     RunFolder(tmp_path).write_summary(summary)
     assert RunFolder.of(tmp_path / "summary.json").summary() == summary

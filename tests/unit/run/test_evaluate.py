@@ -13,11 +13,11 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import (
+    Binary,
     Completion,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Reason,
     Record,
     unusable,
@@ -84,7 +84,7 @@ class Reader:
         self.read[completion.text] += 1
         if self._fails:
             return Invalid(Reason.JUDGE_ERROR, "it broke")
-        return Labelled(self._label)
+        return Binary(self._label)
 
 
 Readers = Reader | tuple[Reader, ...]
@@ -306,7 +306,7 @@ def test_a_verdict_that_a_warning_broke_off_is_asked_for_again(tmp_path: Path) -
 
     progress = Progress()
     found = evaluate(Speaker(), Warned(), tmp_path, progress=progress)
-    assert {type(record.judgement) for record in found["first"]} == {Labelled}
+    assert {type(record.judgement) for record in found["first"]} == {Binary}
     counts = [(count.answered, count.judged) for count in progress.benchmarks.values()]
     assert counts == [(4, 4), (2, 2)]
 
@@ -324,12 +324,12 @@ def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path
     readers = three()
     records = evaluate(Speaker(), readers, tmp_path)["first"]
     for record in records:
-        assert isinstance(record.judgement, Labelled)
+        assert isinstance(record.judgement, Binary)
         assert record.judgement.label is Label.REFUSAL
         assert [(vote.judge, vote.judgement) for vote in record.votes] == [
-            ("a", Labelled(Label.REFUSAL)),
-            ("b", Labelled(Label.REFUSAL)),
-            ("c", Labelled(Label.COMPLIANCE)),
+            ("a", Binary(Label.REFUSAL)),
+            ("b", Binary(Label.REFUSAL)),
+            ("c", Binary(Label.COMPLIANCE)),
         ]
     assert [sum(reader.read.values()) for reader in readers] == [12, 12, 12]
 
@@ -359,7 +359,7 @@ def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
     assert {getattr(r.judgement, "reason", None) for r in records} == {Reason.NO_MAJORITY}
     assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
     records = evaluate(Speaker(), three(), tmp_path)["first"]
-    assert all(isinstance(record.judgement, Labelled) for record in records)
+    assert all(isinstance(record.judgement, Binary) for record in records)
 
 
 def test_a_rule_in_a_panel_leaves_nothing_to_ask_for(tmp_path: Path) -> None:

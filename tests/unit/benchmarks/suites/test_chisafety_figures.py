@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Reason,
     Record,
 )
@@ -163,7 +163,7 @@ def test_responsible_answers_are_refusals_and_harmful_ones_are_none(words: list[
 
 
 def test_degrees_are_no_figure_of_labels() -> None:
-    label = Record(Prompt.single("p", "p"), 0, Completion("a"), Labelled(Label.REFUSAL))
+    label = Record(Prompt.single("p", "p"), 0, Completion("a"), Binary(Label.REFUSAL))
     for metric in ("responsibility_rate", "harmfulness_rate", "accuracy", "option_refusal_rate"):
         with pytest.raises(EvaluationError):
             value(metric, [label])

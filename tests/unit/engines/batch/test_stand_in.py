@@ -16,7 +16,7 @@ from refusal_checks.engines.batch.jsonl import Result, custom_id
 from refusal_checks.engines.batch.stand_in import BatchModels
 from refusal_checks.engines.batch.transport import DeferredError
 from refusal_checks.models.client import http_errors
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.spec import Attached, Served
 
 TURNS = (Message("user", "hello"),)
@@ -33,7 +33,7 @@ def models(tmp_path: Path) -> Iterator[BatchModels]:
 def ask(client: Client, n: int = 1) -> list[str]:
     async def chat() -> list[str]:
         async with client:
-            return [choice.text for choice in await client.chat(TURNS, Options(n=n))]
+            return [choice.text for choice in await client.chat(TURNS, RequestParams(n=n))]
 
     return asyncio.run(chat())
 
@@ -100,7 +100,7 @@ def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
     monkeypatch.setattr(http_errors, "_pause", never)
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
     body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
-    id = custom_id(body | Options().body())
+    id = custom_id(body | RequestParams().body())
     models.results.take([Result(id, {"choices": [choice]})])
     for _ in range(2):
         with pytest.raises(DeferredError):

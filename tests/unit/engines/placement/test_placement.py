@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import Demand, Devices, Kind, Place, Wish
+from refusal_checks.engines.placement.values import (
+    Assignment,
+    Devices,
+    EngineNeed,
+    Kind,
+    PlacementRequest,
+)
 
 
 def gpus(count: int, memory: float | None = 80.0) -> Devices:
@@ -21,47 +27,47 @@ def cpu(cores: int, memory: float = 22.0) -> Devices:
     return Devices("cpu", tuple(map(str, range(cores))), memory)
 
 
-def candidate(weights: float | None, *args: str) -> Demand:
-    return Demand("org/candidate", args, weights, answers=True)
+def candidate(weights: float | None, *args: str) -> EngineNeed:
+    return EngineNeed("org/candidate", args, weights, answers=True)
 
 
-def judge(weights: float | None, *args: str) -> Demand:
-    return Demand("org/judge", args, weights, answers=False, judges=True)
+def judge(weights: float | None, *args: str) -> EngineNeed:
+    return EngineNeed("org/judge", args, weights, answers=False, judges=True)
 
 
-def both(weights: float | None, *args: str) -> Demand:
-    return Demand("org/both", args, weights, answers=True, judges=True)
+def both(weights: float | None, *args: str) -> EngineNeed:
+    return EngineNeed("org/both", args, weights, answers=True, judges=True)
 
 
-AUTO = Wish()
+AUTO = PlacementRequest()
 UNKNOWN = Devices("unknown")
 SMALL, LARGE = candidate(15.0), judge(40.0)
 
 
-def cached(gib: int, threads: int, *cores: int, turn: int = 0) -> Place:
+def cached(gib: int, threads: int, *cores: int, turn: int = 0) -> Assignment:
     env = {"VLLM_CPU_KVCACHE_SPACE": str(gib), "OMP_NUM_THREADS": str(threads)}
-    return Place(env=env, cores=cores, turn=turn)
+    return Assignment(env=env, cores=cores, turn=turn)
 
 
-def share(value: str) -> Place:
-    return Place(args=("--gpu-memory-utilization", value))
+def share(value: str) -> Assignment:
+    return Assignment(args=("--gpu-memory-utilization", value))
 
 
-def copies(number: int, *devices: str) -> Place:
-    return Place(args=("--data-parallel-size", str(number)), devices=devices)
+def copies(number: int, *devices: str) -> Assignment:
+    return Assignment(args=("--data-parallel-size", str(number)), devices=devices)
 
 
-CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
+CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]]] = {
     # weights of 15 and 40 GiB, and half of the 17 GiB that are left of 90% of the memory each
     "one big GPU": (gpus(1), [SMALL, LARGE], "together", [share("0.29"), share("0.61")]),
-    "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns", [Place(), Place(turn=1)]),
+    "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns", [Assignment(), Assignment(turn=1)]),
     "two small GPUs": (
         gpus(2, 48.0),
         [SMALL, judge(75.0)],
         "turns",
         [
-            Place(args=("--data-parallel-size", "2")),
-            Place(args=("--tensor-parallel-size", "2"), turn=1),
+            Assignment(args=("--data-parallel-size", "2")),
+            Assignment(args=("--tensor-parallel-size", "2"), turn=1),
         ],
     ),
     # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
@@ -70,15 +76,15 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         [SMALL, LARGE],
         "together",
         [
-            Place(args=("--gpu-memory-utilization", "0.32", "--tensor-parallel-size", "2")),
-            Place(args=("--gpu-memory-utilization", "0.58", "--tensor-parallel-size", "2")),
+            Assignment(args=("--gpu-memory-utilization", "0.32", "--tensor-parallel-size", "2")),
+            Assignment(args=("--gpu-memory-utilization", "0.58", "--tensor-parallel-size", "2")),
         ],
     ),
     "two GPUs": (
         gpus(2),
         [SMALL, LARGE],
         "split",
-        [Place(devices=("0",)), Place(devices=("1",))],
+        [Assignment(devices=("0",)), Assignment(devices=("1",))],
     ),
     # The larger model has the greater load on each of its devices until it has the more of them.
     "eight GPUs": (
@@ -92,7 +98,7 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         [candidate(140.0), judge(13.0)],
         "split",
         [
-            Place(args=("--tensor-parallel-size", "4"), devices=("0", "1", "2", "3")),
+            Assignment(args=("--tensor-parallel-size", "4"), devices=("0", "1", "2", "3")),
             copies(4, "4", "5", "6", "7"),
         ],
     ),
@@ -100,13 +106,13 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         gpus(4),
         [candidate(15.0, "--tensor-parallel-size", "2"), judge(40.0)],
         "split",
-        [Place(devices=("0", "1")), copies(2, "2", "3")],
+        [Assignment(devices=("0", "1")), copies(2, "2", "3")],
     ),
     "a user's three kinds of parallelism": (
         gpus(8),
         [candidate(15.0, "-tp", "2", "-pp=2"), judge(40.0, "--data_parallel_size=4")],
         "split",
-        [Place(devices=("0", "1", "2", "3")), Place(devices=("4", "5", "6", "7"))],
+        [Assignment(devices=("0", "1", "2", "3")), Assignment(devices=("4", "5", "6", "7"))],
     ),
     "two that a user spreads over both GPUs": (
         gpus(2),
@@ -119,13 +125,13 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         gpus(1),
         [candidate(15.0, "--gpu-memory-utilization", "0.3"), judge(40.0)],
         "together",
-        [Place(), share("0.60")],
+        [Assignment(), share("0.60")],
     ),
     "a user's share that is too small": (
         gpus(1),
         [candidate(15.0, "--gpu-memory-utilization=0.2"), judge(40.0)],
         "turns",
-        [Place(), Place(turn=1)],
+        [Assignment(), Assignment(turn=1)],
     ),
     "unknown weights, one GPU": (
         gpus(1),
@@ -149,7 +155,7 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         gpus(8),
         [candidate(None), judge(None)],
         "split",
-        [Place(devices=("0",)), Place(devices=("1",))],
+        [Assignment(devices=("0",)), Assignment(devices=("1",))],
     ),
     "memory that the driver does not tell": (
         gpus(1, None),
@@ -163,18 +169,18 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         "together",
         [share("0.45"), share("0.45")],
     ),
-    "the same model for both": (gpus(1), [both(15.0)], "one", [Place()]),
+    "the same model for both": (gpus(1), [both(15.0)], "one", [Assignment()]),
     "the same model for both, four GPUs": (
         gpus(4),
         [both(15.0)],
         "one",
-        [Place(args=("--data-parallel-size", "4"))],
+        [Assignment(args=("--data-parallel-size", "4"))],
     ),
     "the same model for both, its devices said": (
         gpus(4),
         [both(15.0, "-tp", "2")],
         "one",
-        [Place(devices=("0", "1"))],
+        [Assignment(devices=("0", "1"))],
     ),
     "a second judge beside the model for both": (
         gpus(1, 24.0),
@@ -184,27 +190,31 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
     ),
     "three in turns": (
         gpus(1, 48.0),
-        [candidate(40.0), judge(15.0), Demand("org/other", (), 13.0, answers=False, judges=True)],
+        [
+            candidate(40.0),
+            judge(15.0),
+            EngineNeed("org/other", (), 13.0, answers=False, judges=True),
+        ],
         "turns",
         [
-            Place(),
-            Place(args=("--gpu-memory-utilization", "0.47"), turn=1),
-            Place(args=("--gpu-memory-utilization", "0.43"), turn=1),
+            Assignment(),
+            Assignment(args=("--gpu-memory-utilization", "0.47"), turn=1),
+            Assignment(args=("--gpu-memory-utilization", "0.43"), turn=1),
         ],
     ),
     "one GPU of two is in use by others": (
         Devices("gpu", ("1",), 80.0, busy=("0",)),
         [both(15.0)],
         "one",
-        [Place(devices=("1",))],
+        [Assignment(devices=("1",))],
     ),
     "one GPU of two is in use by others, and two engines share the other": (
         Devices("gpu", ("1",), 80.0, busy=("0",)),
         [SMALL, LARGE],
         "together",
         [
-            Place(args=("--gpu-memory-utilization", "0.29"), devices=("1",)),
-            Place(args=("--gpu-memory-utilization", "0.61"), devices=("1",)),
+            Assignment(args=("--gpu-memory-utilization", "0.29"), devices=("1",)),
+            Assignment(args=("--gpu-memory-utilization", "0.61"), devices=("1",)),
         ],
     ),
     # vLLM would take 92% of the memory, and does not start where less is free.
@@ -218,7 +228,7 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         Devices("gpu", ("0",), 80.0, used=0.1),
         [candidate(15.0), judge(None, "--gpu-memory-utilization", "0.3")],
         "together",
-        [share("0.55"), Place()],
+        [share("0.55"), Assignment()],
     ),
     "attached endpoints": (gpus(1), [], "none", []),
     "Ray carries them": (
@@ -228,13 +238,13 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
             judge(40.0, "--data-parallel-backend=ray", "-dp", "4"),
         ],
         "split",
-        [Place(), Place()],
+        [Assignment(), Assignment()],
     ),
     "one engine on Ray, one here": (
         gpus(2),
         [candidate(15.0, "--nnodes", "2", "-tp", "16"), judge(40.0)],
         "split",
-        [Place(), copies(2)],
+        [Assignment(), copies(2)],
     ),
     "a CPU of two cores": (
         cpu(2),
@@ -260,7 +270,7 @@ CASES: dict[str, tuple[Devices, Sequence[Demand], Kind, Sequence[Place]]] = {
         [both(0.01, "--data-parallel-size", "2")],
         "one",
         [
-            Place(
+            Assignment(
                 env={"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0,2|1,3"},
             )
         ],
@@ -280,23 +290,23 @@ def test_what_is_chosen(name: str) -> None:
 
 
 def test_what_must_run_at_once_takes_no_turns() -> None:
-    found = choose(gpus(1, 48.0), [SMALL, LARGE], Wish(at_once=True))
+    found = choose(gpus(1, 48.0), [SMALL, LARGE], PlacementRequest(at_once=True))
     assert found.kind == "together"
     assert "may not fit" in found.why
     # 43.2 GiB to plan with, divided as 15 to 40
     assert list(found.places) == [share("0.25"), share("0.65")]
 
 
-@pytest.mark.parametrize("wish", [AUTO, Wish("turns")])
-def test_judges_alone_take_no_turns(wish: Wish) -> None:
-    judges = [LARGE, Demand("org/other", (), 30.0, answers=False, judges=True)]
+@pytest.mark.parametrize("wish", [AUTO, PlacementRequest("turns")])
+def test_judges_alone_take_no_turns(wish: PlacementRequest) -> None:
+    judges = [LARGE, EngineNeed("org/other", (), 30.0, answers=False, judges=True)]
     found = choose(gpus(1, 48.0), judges, wish)
     assert (found.kind, found.turns) == ("together", 1)
     assert "may not fit" in found.why
 
 
 def test_together_on_several_gpus_each_model_is_on_all_of_them() -> None:
-    wish = Wish("together")
+    wish = PlacementRequest("together")
     found = choose(gpus(4), [SMALL, LARGE], wish)
     assert [place.args[2:] for place in found.places] == [("--data-parallel-size", "4")] * 2
     found = choose(gpus(4), [candidate(100.0), judge(13.0, "-tp", "4")], wish)
@@ -310,32 +320,42 @@ def test_together_on_several_gpus_each_model_is_on_all_of_them() -> None:
 
 
 def test_the_user_s_devices() -> None:
-    wish = Wish(candidate_devices=("3",))
+    wish = PlacementRequest(candidate_devices=("3",))
     found = choose(gpus(4), [SMALL, LARGE], wish)
-    assert list(found.places) == [Place(devices=("3",)), copies(3, "0", "1", "2")]
-    wish = Wish("split", ("0", "1"), ("2",))
+    assert list(found.places) == [Assignment(devices=("3",)), copies(3, "0", "1", "2")]
+    wish = PlacementRequest("split", ("0", "1"), ("2",))
     found = choose(gpus(4), [candidate(None), LARGE], wish)
     assert list(found.places) == [
-        Place(args=("--tensor-parallel-size", "2"), devices=("0", "1")),
-        Place(devices=("2",)),
+        Assignment(args=("--tensor-parallel-size", "2"), devices=("0", "1")),
+        Assignment(devices=("2",)),
     ]
-    found = choose(cpu(4), [SMALL, judge(1.0)], Wish(judge_devices=("3",)))
+    found = choose(cpu(4), [SMALL, judge(1.0)], PlacementRequest(judge_devices=("3",)))
     assert [place.cores for place in found.places] == [(0, 1, 2), (3,)]
-    found = choose(UNKNOWN, [SMALL, LARGE], Wish("split", ("0",), ("1",)))
+    found = choose(UNKNOWN, [SMALL, LARGE], PlacementRequest("split", ("0",), ("1",)))
     assert [place.devices for place in found.places] == [("0",), ("1",)]
 
 
 @pytest.mark.parametrize(
     ("devices", "demands", "wish", "says"),
     [
-        (gpus(1), [SMALL, LARGE], Wish("split"), "2 GPUs needed and 1 there .*turns"),
-        (cpu(1), [SMALL, LARGE], Wish("split"), "2 engines for 1 cores: use --placement turns"),
-        (gpus(2), [SMALL, LARGE], Wish("split", ("2",)), "no device 2 here; known: 0,1"),
-        (gpus(2), [SMALL, LARGE], Wish("split", ("1",), ("1",)), "both name 1"),
+        (gpus(1), [SMALL, LARGE], PlacementRequest("split"), "2 GPUs needed and 1 there .*turns"),
+        (
+            cpu(1),
+            [SMALL, LARGE],
+            PlacementRequest("split"),
+            "2 engines for 1 cores: use --placement turns",
+        ),
+        (
+            gpus(2),
+            [SMALL, LARGE],
+            PlacementRequest("split", ("2",)),
+            "no device 2 here; known: 0,1",
+        ),
+        (gpus(2), [SMALL, LARGE], PlacementRequest("split", ("1",), ("1",)), "both name 1"),
         (
             gpus(2),
             [candidate(15.0, "-tp", "2"), LARGE],
-            Wish("split", ("0",), ("1",)),
+            PlacementRequest("split", ("0",), ("1",)),
             "org/candidate: 2 GPUs needed and 1 there",
         ),
         (
@@ -344,12 +364,12 @@ def test_the_user_s_devices() -> None:
             AUTO,
             "3 GPUs needed and 2 there .*others use GPU 1; CUDA_VISIBLE_DEVICES can name",
         ),
-        (gpus(1), [both(15.0), LARGE], Wish("turns"), "needed in both turns"),
+        (gpus(1), [both(15.0), LARGE], PlacementRequest("turns"), "needed in both turns"),
         (gpus(1), [candidate(1.0, "-tp"), LARGE], AUTO, "-tp.*expected one argument"),
     ],
 )
 def test_what_cannot_be_placed_says_so(
-    devices: Devices, demands: Sequence[Demand], wish: Wish, says: str
+    devices: Devices, demands: Sequence[EngineNeed], wish: PlacementRequest, says: str
 ) -> None:
     with pytest.raises(UserError, match=says):
         choose(devices, demands, wish)
@@ -363,7 +383,7 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
     count: int, memory: float, first: float | None, second: float | None, at_once: bool
 ) -> None:
     demands = [candidate(first), judge(second)]
-    found = choose(gpus(count, memory), demands, Wish(at_once=at_once))
+    found = choose(gpus(count, memory), demands, PlacementRequest(at_once=at_once))
     one, other = found.places
     if found.kind == "split":
         assert not set(one.devices) & set(other.devices)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import Invalid, Label, Labelled, Reason
+from refusal_checks.core.records import Binary, Invalid, Label, Reason
 from refusal_checks.judges.kinds.refusal import SCHEMA, RefusalCategory, parse_verdict
 
 CATEGORIES = [str(category) for category in RefusalCategory]
@@ -144,7 +144,7 @@ UNREADABLE = {
 def test_the_last_structured_verdict_is_read(name: str) -> None:
     text, expected = READ[name]
     found = parse_verdict(text)
-    assert isinstance(found, Labelled)
+    assert isinstance(found, Binary)
     assert found.label == expected
 
 
@@ -165,19 +165,19 @@ def test_an_unreadable_verdict_is_shown_cut_to_a_bounded_length() -> None:
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_a_refusal_has_a_category_and_a_compliance_has_none(category: str) -> None:
     refused = parse_verdict(verdict("refusal", category, "why"))
-    assert refused == Labelled(Label.REFUSAL, category, "why")
+    assert refused == Binary(Label.REFUSAL, category, "why")
     complied = parse_verdict(verdict("compliance", category, "why"))
-    assert complied == Labelled(Label.COMPLIANCE, None, "why")
+    assert complied == Binary(Label.COMPLIANCE, None, "why")
 
 
 def test_a_refusal_may_be_without_category() -> None:
-    assert parse_verdict(verdict("refusal", "none")) == Labelled(Label.REFUSAL, None, "why")
+    assert parse_verdict(verdict("refusal", "none")) == Binary(Label.REFUSAL, None, "why")
 
 
 @pytest.mark.parametrize("text", [changed(rationale="a\ud800b"), "cut off \ud800"])
 def test_a_lone_surrogate_leaves_what_can_be_stored(text: str) -> None:
     found = parse_verdict(text)
-    shown = found.rationale if isinstance(found, Labelled) else found.detail
+    shown = found.rationale if isinstance(found, Binary) else found.detail
     assert shown.encode("utf-8")
 
 
@@ -216,7 +216,7 @@ def test_a_verdict_within_noise_is_read_as_it_was_written(
     fields = {"rationale": rationale, "category": category, "verdict": str(label)}
     written = json.dumps(fields, ensure_ascii=ascii_only, indent=indent)
     refused = label is Label.REFUSAL and category != "none"
-    expected = Labelled(label, category if refused else None, rationale)
+    expected = Binary(label, category if refused else None, rationale)
     assert parse_verdict(before + written + after) == expected
     assert parse_verdict(REFUSAL + COMPLIANCE + written) == expected
 
@@ -234,7 +234,7 @@ def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
     assert set(allowed["verdict"]["enum"]) == set(map(str, Label))
     for category in allowed["category"]["enum"]:
         for label in allowed["verdict"]["enum"]:
-            assert isinstance(parse_verdict(verdict(label, category)), Labelled)
+            assert isinstance(parse_verdict(verdict(label, category)), Binary)
 
 
 def test_the_tables_are_large() -> None:

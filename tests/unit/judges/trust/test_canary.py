@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from refusal_checks.cli import application
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import (
+    Binary,
     Completion,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Reason,
     Record,
 )
@@ -74,7 +74,7 @@ def test_the_set_is_frozen() -> None:
 
 
 def test_a_perfect_judge() -> None:
-    found = canary.measure(judged(lambda exchange: Labelled(Label(exchange.label))))
+    found = canary.measure(judged(lambda exchange: Binary(Label(exchange.label))))
     assert found.agreement
     assert found.injection
     assert (found.agreement.value, found.injection.value, found.invalid_rate.value) == (1, 1, 0)
@@ -87,7 +87,7 @@ def test_a_judge_that_hostile_answers_steer() -> None:
 
     def verdict(exchange: Exchange) -> Judgement:
         steered = exchange.type == HOSTILE
-        return Labelled(opposite[exchange.label] if steered else Label(exchange.label))
+        return Binary(opposite[exchange.label] if steered else Label(exchange.label))
 
     found = canary.measure(judged(verdict))
     assert found.agreement

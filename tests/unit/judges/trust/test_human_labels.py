@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import CalibrationError, DataError
-from refusal_checks.core.records import Label, Labelled, Record
+from refusal_checks.core.records import Binary, Label, Record
 from refusal_checks.judges.trust import human_labels
 from refusal_checks.judges.trust.human_labels import Answer
 from refusal_checks.results.run_folder import RunFolder
@@ -128,8 +128,8 @@ def test_labels_replace_the_judges_verdicts(write: Write, records: Records) -> N
     labels = ["Refusal ", "3_partial_refusal", "compliance", "", "refusal", ""]
     found = human_labels.read_labels(labelled_file(write, judged, labels)).relabelled("b", judged)
     assert {id: [r.judgement for r in group] for id, group in found.items()} == {
-        "p1": [Labelled(Label.REFUSAL), Labelled(Label.REFUSAL)],
-        "p2": [Labelled(Label.COMPLIANCE)],
+        "p1": [Binary(Label.REFUSAL), Binary(Label.REFUSAL)],
+        "p2": [Binary(Label.COMPLIANCE)],
     }
     assert not human_labels.read_labels(labelled_file(write, judged, labels)).relabelled(
         "x", judged

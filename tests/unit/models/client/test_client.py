@@ -10,7 +10,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.answers import Choice
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from tests.fake_server import FakeServer
 
@@ -23,16 +23,18 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
 
 
-def ask(server: FakeServer, options: Options | None = None, **settings: object) -> list[Choice]:
+def ask(
+    server: FakeServer, options: RequestParams | None = None, **settings: object
+) -> list[Choice]:
     async def chat() -> list[Choice]:
         async with Client(server.url, "fake", **settings) as connection:  # type: ignore[arg-type]
-            return list(await connection.chat(QUESTION, options or Options()))
+            return list(await connection.chat(QUESTION, options or RequestParams()))
 
     return asyncio.run(chat())
 
 
 def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
-    options = Options(
+    options = RequestParams(
         n=3, temperature=0.6, top_p=0.9, top_k=40, max_tokens=77, seed=5, logprobs=True
     )
     with FakeServer() as server:
@@ -60,7 +62,7 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
 
 def test_a_schema_is_sent_as_a_json_schema_response_format() -> None:
     with FakeServer() as server:
-        ask(server, Options(schema={"type": "object"}))
+        ask(server, RequestParams(schema={"type": "object"}))
     form = server.requests[0]["response_format"]
     assert form["type"] == "json_schema"
     assert form["json_schema"]["schema"] == {"type": "object"}
@@ -68,7 +70,7 @@ def test_a_schema_is_sent_as_a_json_schema_response_format() -> None:
 
 def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     with FakeServer(lambda body: ["one two", "three"]) as server:
-        first, second = ask(server, Options(n=2, logprobs=True))
+        first, second = ask(server, RequestParams(n=2, logprobs=True))
     assert first == Choice("one two", "stop", 2, -0.5)
     assert second == Choice("three", "stop", 1, -1.0)
 
@@ -86,7 +88,7 @@ def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
 def test_a_lone_answer_needs_no_index_and_no_usage(index: str) -> None:
     answer = f'{{"choices": [{{{index}"message": {{"content": "a"}}, "finish_reason": "stop"}}]}}'
     with FakeServer(faults=[answer]) as server:
-        assert ask(server, Options(logprobs=True)) == [Choice("a", "stop", 0, None)]
+        assert ask(server, RequestParams(logprobs=True)) == [Choice("a", "stop", 0, None)]
 
 
 @pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "null", "-1e999"])
@@ -96,7 +98,7 @@ def test_a_log_probability_that_is_no_number_is_malformed(odd: str) -> None:
         f'"logprobs": {{"content": [{{"token": "a", "logprob": {odd}}}]}}}}]}}'
     )
     with FakeServer(faults=[answer] * 9) as server, pytest.raises(EndpointError, match="malformed"):
-        ask(server, Options(logprobs=True))
+        ask(server, RequestParams(logprobs=True))
 
 
 @pytest.mark.parametrize("fault", [429, 500, 503, "no json", '{"choices": []}', '{"error": 1}'])

@@ -10,7 +10,7 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.probing import TOKENS, probe
 from tests.fake_server import FakeServer
 
@@ -32,7 +32,7 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(server: FakeServer, **options: Any) -> Capabilities:
     async def ask() -> Capabilities:
         async with Client(server.url, "fake") as client:
-            return await probe(client, Options(**options))
+            return await probe(client, RequestParams(**options))
 
     return asyncio.run(ask())
 
@@ -103,7 +103,7 @@ def test_malformed_answers_are_no_chat(
 
     async def ask() -> None:
         async with Client("http://x/v1", "fake", transport=Odd()) as client:
-            await probe(client, Options())
+            await probe(client, RequestParams())
 
     monkeypatch.setattr(http_errors, "_pause", _at_once)
     with pytest.raises(EndpointError, match="malformed answer"):

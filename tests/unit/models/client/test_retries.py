@@ -11,7 +11,7 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client import http_errors
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from tests.fake_server import RESET, STALL, FakeServer, Fault
 
 QUESTION = (Message("user", "hello"),)
@@ -37,7 +37,7 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
 
     async def chat() -> Client:
         async with Client(server.url, "fake", timeout=timeout) as connection:
-            await connection.chat(QUESTION, Options(n=n))
+            await connection.chat(QUESTION, RequestParams(n=n))
             return connection
 
     return asyncio.run(chat())

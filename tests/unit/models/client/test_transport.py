@@ -15,7 +15,7 @@ import trustme
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import Pace
-from refusal_checks.models.client.client import CHAT, Client, Options
+from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.transport import HttpTransport, proxy
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
@@ -151,7 +151,7 @@ def test_a_transport_that_is_given_takes_all_requests() -> None:
 
     async def chat(own: Recorded) -> str:
         async with Client("", "fake", transport=own) as client:
-            (choice,) = await client.chat((Message("user", "hello"),), Options())
+            (choice,) = await client.chat((Message("user", "hello"),), RequestParams())
             return choice.text
 
     own = Recorded()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client.client import Client, Options
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.usage import Usage, tokens
 from tests.fake_server import FakeServer
 
@@ -45,7 +45,7 @@ def test_a_client_counts_what_the_server_reports_with_tries_and_failures() -> No
     async def chat(url: str) -> Usage:
         async with Client(url, "fake") as client:
             for words in ("one two", "three"):
-                await client.chat((Message("user", words),), Options(n=2))
+                await client.chat((Message("user", words),), RequestParams(n=2))
             return client.meter.usage
 
     with FakeServer(lambda body: ["a b", "c"], cached=1) as server:
@@ -57,7 +57,8 @@ def test_one_answer_s_tokens_are_the_server_s_count_without_log_probabilities() 
     async def chat(url: str, **settings: Any) -> list[int]:
         async with Client(url, "fake") as client:
             return [
-                c.tokens for c in await client.chat((Message("user", "x"),), Options(**settings))
+                c.tokens
+                for c in await client.chat((Message("user", "x"),), RequestParams(**settings))
             ]
 
     with FakeServer(lambda body: ["one two three"] * body["n"]) as server:

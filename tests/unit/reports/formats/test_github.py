@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Label, Labelled, Record
+from refusal_checks.core.records import Binary, Completion, Label, Record
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
 from refusal_checks.reports import markdown
@@ -96,7 +96,7 @@ def rendered(text: str) -> Tags:
 def saying(text: str) -> RunSummary:
     """A run that failed, where every untrusted field holds this text."""
     prompt = Prompt.single(text, text, category=text)
-    record = Record(prompt, 0, Completion(text), Labelled(Label.COMPLIANCE, None, text))
+    record = Record(prompt, 0, Completion(text), Binary(Label.COMPLIANCE, None, text))
     gate = replace(GATE, group_kind="category", group=text, provenance=text)
     found = decide(gate, [record])
     return RunSummary(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Label, Labelled, Record
+from refusal_checks.core.records import Binary, Completion, Label, Record
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import decide
 from refusal_checks.reports.formats import junit_prompts
@@ -127,7 +127,7 @@ def test_whatever_models_say_the_file_is_valid(
 ) -> None:
     folder, said = tmp_path_factory.mktemp("run"), text.encode("utf-8", "replace").decode()
     prompt = Prompt.single(said or "p", said, category=said)
-    record = Record(prompt, 0, Completion(said), Labelled(Label.COMPLIANCE, None, said))
+    record = Record(prompt, 0, Completion(said), Binary(Label.COMPLIANCE, None, said))
     path = folder / "report.xml"
     junit_prompts.write([finished(folder, [record], AT_LEAST, name=said)], path)
     (case,) = cases(path).values()

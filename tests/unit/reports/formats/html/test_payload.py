@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.records import (
+    Binary,
     Chosen,
     Graded,
     Invalid,
     Judgement,
     Label,
-    Labelled,
     Rated,
     Reason,
     Record,
@@ -48,8 +48,8 @@ def test_embedded_values_come_back(value: object) -> None:
 @pytest.mark.parametrize(
     ("judgement", "expected"),
     [
-        (Labelled(Label.REFUSAL), ("refusal", "refusing")),
-        (Labelled(Label.COMPLIANCE), ("compliance", "answering")),
+        (Binary(Label.REFUSAL), ("refusal", "refusing")),
+        (Binary(Label.COMPLIANCE), ("compliance", "answering")),
         (Graded(1), ("degree 1", "answering")),
         (Graded(2), ("degree 2", "refusing")),
         (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Label, Labelled, Record, Vote, storable
+from refusal_checks.core.records import Binary, Completion, Label, Record, Vote, storable
 from refusal_checks.reports.formats import html
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -175,7 +175,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampl
 def test_any_text_comes_back_and_makes_no_element(
     text: str, id: str, group: str, rationale: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    verdict = Labelled(Label.REFUSAL, group, rationale)
+    verdict = Binary(Label.REFUSAL, group, rationale)
     prompt = Prompt(id, (Message("user", text), Message("user", group)), {group: id}, text)
     record = Record(prompt, 0, Completion(text), verdict, (Vote(id, verdict),))
     folder = tmp_path_factory.mktemp("any")
