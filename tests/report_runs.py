@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import (
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
-    Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
     Rated,
     Reason,
-    Record,
-    Vote,
 )
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide

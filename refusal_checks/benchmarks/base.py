@@ -11,7 +11,7 @@ from pathlib import Path
 from refusal_checks.benchmarks.pinned_file import Resource
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.records import Binary, Valid
+from refusal_checks.core.verdicts import Binary, Valid
 
 
 @dataclass(frozen=True)

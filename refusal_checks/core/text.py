@@ -20,6 +20,11 @@ _AT_START = re.compile(r"^(\s*):(?=:)")
 """What a CI system may read as a command at the start of a line, white space before it or not."""
 
 
+def storable(text: str) -> str:
+    """The text with lone surrogates replaced, so that it can be encoded; models emit them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def clean(text: str, limit: int = 300) -> str:
     """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
 

@@ -12,16 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
 
-from refusal_checks.core.records import (
-    Binary,
-    Graded,
-    Invalid,
-    Judgement,
-    Rated,
-    Reason,
-    Valid,
-    Vote,
-)
+from refusal_checks.core.records import Vote
+from refusal_checks.core.verdicts import Binary, Graded, Invalid, Judgement, Rated, Reason, Valid
 
 RATIONALE = 300
 """Characters of each judge's rationale in the panel's."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import comparison
 from refusal_checks.gates.checks import AllowedRange, Check, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Binary, Invalid, Label, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.bounds import CORRECTED, Use
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.calibration import Calibration

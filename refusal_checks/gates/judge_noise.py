@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import NormalDist, stdev
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.metrics import Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.records import Binary, Valid
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
+from refusal_checks.core.verdicts import Binary, Valid
 from refusal_checks.gates.bounds import CORRECTED, Bounds, GateSettings
 from refusal_checks.gates.gate import Gate, Key, as_gate
 from refusal_checks.judges.trust.floors import JudgeFloors

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.bounds import Use
 from refusal_checks.gates.checks import AllowedRange, Outcome, worst
 from refusal_checks.gates.comparison import Comparison, Earlier

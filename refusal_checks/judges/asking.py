@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.records import Invalid, Reason, Valid, storable
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Invalid, Reason, Valid
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Judgement
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Judgement
 from refusal_checks.models.client.client import Client
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from refusal_checks.core.records import Binary, Invalid, Label, Reason, storable
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 
 _SPACE = " \t\r\n"
 

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ValidationError
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Graded, Invalid, Reason, storable
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Graded, Invalid, Reason
 from refusal_checks.judges import asking, template
 from refusal_checks.judges.asking import Asker
 from refusal_checks.judges.base import JudgeSetup

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import EXTREMES, Binary, Chosen, Graded, Invalid, Record, Valid
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import EXTREMES, Binary, Chosen, Graded, Invalid, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 
 Score = Callable[[Sequence[Record]], float | None]

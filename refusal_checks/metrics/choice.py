@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from refusal_checks.core.records import Chosen, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Chosen
 from refusal_checks.metrics.base import mean
 
 

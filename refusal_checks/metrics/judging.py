@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.core.votes import is_disputed
 from refusal_checks.metrics.base import ANY, LABELS, mean
 

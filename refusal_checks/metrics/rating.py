@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Rated, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Rated
 from refusal_checks.metrics.base import (
     Kinds,
     Metric,

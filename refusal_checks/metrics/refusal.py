@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from refusal_checks.core.records import Binary, Completion, Graded, Label, Record
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Graded, Label
 from refusal_checks.metrics.base import LABELS, mean, share
 from refusal_checks.metrics.statistics.intervals import refusal_confidence
 

@@ -17,7 +17,8 @@ from typing import Any
 from refusal_checks.core.csv_jsonl import header, read_rows
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, storable
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import storable
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),

@@ -9,7 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.records import Chosen, Graded, Invalid, Judgement, Rated, Record, storable
+from refusal_checks.core.records import Record
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Chosen, Graded, Invalid, Judgement, Rated
 from refusal_checks.core.votes import word
 from refusal_checks.results.run_folder import RunFolder
 

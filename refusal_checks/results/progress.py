@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 
 
 @dataclass

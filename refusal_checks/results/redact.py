@@ -24,18 +24,8 @@ from refusal_checks.core.errors import (
     reason,
 )
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import (
-    Binary,
-    Chosen,
-    Completion,
-    Graded,
-    Invalid,
-    Judgement,
-    Rated,
-    Reason,
-    Record,
-    Vote,
-)
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict

@@ -21,7 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.files import write_json, write_text
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Judgement, Record, Vote, storable
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Judgement
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 

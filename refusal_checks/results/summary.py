@@ -10,7 +10,8 @@ from typing import Any
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import JudgeCheck

@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack
 from itertools import chain
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Invalid, Judgement, Record
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.engines.batch import jsonl
 from refusal_checks.engines.batch.inbox import Results
 from refusal_checks.engines.batch.report import Report

@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from refusal_checks.core.database import MEMORY
-from refusal_checks.core.records import Judgement, Record
+from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines
 from refusal_checks.judges.trust import label_files
 from refusal_checks.judges.trust.calibration import joined

@@ -16,17 +16,9 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import (
-    Completion,
-    Invalid,
-    Judgement,
-    Reason,
-    Record,
-    Valid,
-    Vote,
-    unusable,
-)
+from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
 from refusal_checks.core.votes import combine
 from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Answer, Candidate

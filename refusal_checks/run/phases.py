@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from refusal_checks.core.records import Invalid, Reason, Record
+from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.base import Work
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.models.candidates import BufferedCandidate, Candidate

@@ -9,7 +9,7 @@ import math
 import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Binary
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.engines.process import Engine
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict

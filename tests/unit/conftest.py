@@ -11,15 +11,8 @@ from hypothesis import settings
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import (
-    Binary,
-    Completion,
-    Invalid,
-    Judgement,
-    Label,
-    Reason,
-    Record,
-)
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 
 settings.register_profile("unit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("unit")

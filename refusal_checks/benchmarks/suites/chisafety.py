@@ -22,7 +22,7 @@ from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
-from refusal_checks.core.records import Chosen, Graded
+from refusal_checks.core.verdicts import Chosen, Graded
 
 _DATA = Path(__file__).parent / "data"
 TAXONOMY = _DATA / "chisafety_taxonomy.toml"

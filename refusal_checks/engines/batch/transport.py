@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.records import Completion, Reason, unusable
+from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.batch.inbox import Results
 from refusal_checks.engines.batch.jsonl import RequestFile, custom_id

@@ -12,7 +12,8 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from refusal_checks.core.records import Graded, Invalid, storable
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Graded, Invalid
 from refusal_checks.judges import structured
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.structured import Reading, StructuredJudge, last_verdict

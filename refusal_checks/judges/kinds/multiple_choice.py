@@ -12,7 +12,9 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Chosen, Completion, Invalid, Judgement, Reason, storable
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges.base import JudgeSetup
 
 Options = Mapping[str, str]

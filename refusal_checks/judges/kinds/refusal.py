@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from refusal_checks.core.records import Binary, Invalid, Label, storable
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.judges import structured
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Invalid, Record
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Invalid
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 if TYPE_CHECKING:

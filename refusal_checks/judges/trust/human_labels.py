@@ -15,8 +15,9 @@ from random import Random
 from refusal_checks.core.csv_jsonl import read_csv
 from refusal_checks.core.errors import CalibrationError, DataError, require_known
 from refusal_checks.core.keys import content_key
-from refusal_checks.core.records import Binary as Verdict
-from refusal_checks.core.records import Invalid, Label, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary as Verdict
+from refusal_checks.core.verdicts import Invalid, Label
 from refusal_checks.judges.trust import label_files, spreadsheet
 from refusal_checks.judges.trust.confusion import REFUSAL
 from refusal_checks.judges.trust.label_files import Partial

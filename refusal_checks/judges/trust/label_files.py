@@ -11,7 +11,8 @@ from typing import Any, Literal
 from refusal_checks.core.csv_jsonl import header, read_rows
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, storable
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import storable
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust.confusion import COMPLIANCE, PARTIAL, REFUSAL
 from refusal_checks.judges.trust.spreadsheet import unguarded

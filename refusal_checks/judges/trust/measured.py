@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.records import Graded, Invalid, Judgement, Rated
+from refusal_checks.core.verdicts import Graded, Invalid, Judgement, Rated
 from refusal_checks.judges.trust import label_files
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.confusion import COMPLIANCE, REFUSAL, Confusion, Correlations

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Invalid, Record
+from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.offenders import offender
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.reports import gate_message, rows, words

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Label, Record, storable
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
 from refusal_checks.reports.formats.html.visible import visible
 from tests.chromium import ROWS, unfold, why_not

@@ -14,7 +14,8 @@ from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Rated, Record, Vote
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import Rated
 from refusal_checks.metrics.statistics.distribution import distribution
 from refusal_checks.reports import chart_files
 from refusal_checks.results.run_folder import read_run

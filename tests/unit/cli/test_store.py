@@ -12,8 +12,9 @@ from typer.testing import CliRunner, Result
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, StoreError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Binary, Completion, Label
+from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import baseline
 
 NOW = datetime(2026, 5, 20, 12)

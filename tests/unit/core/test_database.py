@@ -15,8 +15,9 @@ import pytest
 from refusal_checks.core import database as filesystem
 from refusal_checks.core.database import MEMORY
 from refusal_checks.core.errors import StoreError
-from refusal_checks.core.records import Binary, Completion, Label
+from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Label
 
 Write = Callable[[str, str], Path]
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Label, storable
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Label
 
 
 def test_a_single_prompt_is_one_user_turn_with_its_groups() -> None:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.keys import content_key
-from refusal_checks.core.records import Binary, Completion, Label
+from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Label
 
 Write = Callable[[str, str], Path]
 

@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import (
-    Binary,
-    Graded,
-    Invalid,
-    Judgement,
-    Label,
-    Rated,
-    Reason,
-    Vote,
-)
+from refusal_checks.core.records import Vote
+from refusal_checks.core.verdicts import Binary, Graded, Invalid, Judgement, Label, Rated, Reason
 from refusal_checks.core.votes import RATIONALE, combine, is_disputed
 
 UNREAD = Invalid(Reason.UNPARSABLE_VERDICT, "babble")

@@ -13,7 +13,8 @@ from scipy.stats import binomtest
 from refusal_checks import benchmarks
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Record
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.finding import Rules, expected_breaches

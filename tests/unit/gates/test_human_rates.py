@@ -9,7 +9,8 @@ from datetime import date
 import pytest
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
-from refusal_checks.core.records import Binary, Label, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.human_rates import corrected, powered
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.prediction_powered import prediction_powered

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.records import Binary, Chosen, Valid
+from refusal_checks.core.verdicts import Binary, Chosen, Valid
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import Thresholds, load
 

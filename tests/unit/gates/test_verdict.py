@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Binary, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.finding import Rules, select
 from refusal_checks.gates.gate import Gate

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Invalid, Judgement, Label, Reason
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.asking import RETRY_TEMPERATURE
 from refusal_checks.judges.base import JudgeSetup

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import Binary, Invalid, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Invalid, Judgement, Label, Reason
+from refusal_checks.core.records import Completion
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.rules import LABELS, KeywordJudge, LabelsJudge
 

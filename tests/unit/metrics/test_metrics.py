@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Binary, Invalid, Label, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.metrics import METRICS, by_prompt, confidence, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 

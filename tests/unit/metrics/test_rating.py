@@ -13,7 +13,8 @@ from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Invalid, Judgement, Rated, Reason, Record
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import load
 from refusal_checks.gates.verdict import decide

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from refusal_checks.core.records import Completion, Invalid, Reason, Record
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.candidates import BufferedCandidate
 from refusal_checks.run.evaluate import Evaluation
 from tests.unit.run.test_evaluate import PLAN, Reader, Speaker

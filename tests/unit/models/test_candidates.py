@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Invalid
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid
 from refusal_checks.models.candidates import Answer, ReplayCandidate, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client

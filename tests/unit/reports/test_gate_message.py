@@ -12,15 +12,8 @@ import pytest
 
 from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import (
-    EXTREMES,
-    Binary,
-    Completion,
-    Invalid,
-    Label,
-    Reason,
-    Record,
-)
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import EXTREMES, Binary, Invalid, Label, Reason
 from refusal_checks.gates import threshold_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide

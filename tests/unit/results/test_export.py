@@ -11,18 +11,8 @@ from hypothesis import HealthCheck, given, settings
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import (
-    Binary,
-    Chosen,
-    Completion,
-    Graded,
-    Invalid,
-    Label,
-    Rated,
-    Reason,
-    Record,
-    Vote,
-)
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Label, Rated, Reason
 from refusal_checks.results import export
 from refusal_checks.results.run_folder import RunFolder
 from tests.unit.results.test_run_folder import runs_of_records

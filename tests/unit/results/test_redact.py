@@ -15,18 +15,16 @@ from typer.testing import CliRunner
 from refusal_checks.cli import application
 from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import (
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
-    Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
     Rated,
     Reason,
-    Record,
-    Vote,
 )
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.finding import Rules

@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import (
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
-    Completion,
     Graded,
     Invalid,
     Judgement,
     Label,
     Rated,
     Reason,
-    Record,
-    Vote,
 )
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise

@@ -12,17 +12,9 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import (
-    Binary,
-    Completion,
-    Invalid,
-    Judgement,
-    Label,
-    Reason,
-    Record,
-    unusable,
-)
+from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.evaluate import Evaluation

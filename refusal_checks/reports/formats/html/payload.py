@@ -24,15 +24,8 @@ from itertools import groupby
 from typing import Any
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import (
-    Chosen,
-    Completion,
-    Graded,
-    Invalid,
-    Judgement,
-    Rated,
-    Record,
-)
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Chosen, Graded, Invalid, Judgement, Rated
 from refusal_checks.core.votes import reason
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import confidence

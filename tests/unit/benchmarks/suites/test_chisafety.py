@@ -13,7 +13,7 @@ from refusal_checks.benchmarks import discover, load_prompts, taxonomy
 from refusal_checks.benchmarks.suites import chisafety
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
-from refusal_checks.core.records import Chosen, Graded
+from refusal_checks.core.verdicts import Chosen, Graded
 
 NAMES = ("chisafety_mcq", "chisafety_qa", "chisafety_dialogue", "chisafety")
 TAXONOMY = taxonomy.load(chisafety.TAXONOMY)

@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import (
-    Binary,
-    Chosen,
-    Completion,
-    Graded,
-    Invalid,
-    Judgement,
-    Label,
-    Reason,
-    Record,
-)
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import decide
 from refusal_checks.metrics import METRICS

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from refusal_checks import judges
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Graded, Invalid, Judgement, Label, Reason
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Graded, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.kinds.degree import SCHEMA, parse_verdict
 from refusal_checks.judges.template import load

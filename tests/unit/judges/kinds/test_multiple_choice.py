@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from refusal_checks import judges
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Chosen, Completion, Invalid, Reason
+from refusal_checks.core.records import Completion
+from refusal_checks.core.verdicts import Chosen, Invalid, Reason
 from refusal_checks.judges.kinds.multiple_choice import RULES, choose
 
 YES_NO = {"A": "是", "B": "否"}

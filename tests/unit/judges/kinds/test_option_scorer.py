@@ -11,9 +11,10 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Chosen, Completion, Invalid, Reason
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Chosen, Invalid, Reason
 from refusal_checks.judges.kinds.multiple_choice import choose
 from refusal_checks.models.candidates import Answer, OptionScorer, ServedCandidate
 from refusal_checks.models.client.capabilities import Capabilities, Support

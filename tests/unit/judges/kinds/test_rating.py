@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Invalid, Judgement, Rated, Reason
+from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import build
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, explained, named, rate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import Binary, Invalid, Label, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges.kinds.refusal import SCHEMA, RefusalCategory, parse_verdict
 
 CATEGORIES = [str(category) for category in RefusalCategory]

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import CalibrationError, DataError
-from refusal_checks.core.records import Binary, Label, Record
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.judges.trust import human_labels
 from refusal_checks.judges.trust.human_labels import Answer
 from refusal_checks.results.run_folder import RunFolder

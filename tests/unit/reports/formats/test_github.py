@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Label, Record
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
 from refusal_checks.reports import markdown

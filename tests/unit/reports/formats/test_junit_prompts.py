@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Binary, Completion, Label, Record
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import decide
 from refusal_checks.reports.formats import junit_prompts

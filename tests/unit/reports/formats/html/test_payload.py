@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import (
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
     Graded,
@@ -19,7 +20,6 @@ from refusal_checks.core.records import (
     Label,
     Rated,
     Reason,
-    Record,
 )
 from refusal_checks.reports.formats.html.payload import CHUNK, Payload, embed, word
 from refusal_checks.reports.formats.html.visible import visible

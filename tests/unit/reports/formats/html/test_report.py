@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Binary, Completion, Label, Record, Vote, storable
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
