@@ -1,3 +1,45 @@
-"""Release gates on the refusal behaviour of language models, as a pytest run."""
+"""Release gates on the refusal behaviour of language models, as a pytest run.
+
+``__all__`` lists the public interface; each name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refusal_checks.benchmarks.base import Benchmark
+    from refusal_checks.core.prompts import Prompt
+    from refusal_checks.gates.gate import Gate
+    from refusal_checks.judges.base import Judge
+    from refusal_checks.metrics.base import Metric
+    from refusal_checks.results.run_folder import RunFolder
 
 __version__ = "0.1.0"
+
+__all__ = ["Benchmark", "Gate", "Judge", "Metric", "Prompt", "__version__", "load_run"]
+
+_MODULES = {
+    "Benchmark": "benchmarks.base",
+    "Gate": "gates.gate",
+    "Judge": "judges.base",
+    "Metric": "metrics.base",
+    "Prompt": "core.prompts",
+}
+
+
+def load_run(path: str | PathLike[str]) -> RunFolder:
+    """Open a finished run by its folder or its ``summary.json``."""
+    from pathlib import Path
+
+    from refusal_checks.results.run_folder import RunFolder
+
+    return RunFolder.of(Path(path))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

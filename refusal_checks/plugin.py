@@ -34,7 +34,9 @@ _WRITTEN = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    command_line.add(parser)
+    group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
+    command_line.add(group)
+    formats.add(group)
 
 
 def pytest_configure(config: pytest.Config) -> None:

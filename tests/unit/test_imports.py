@@ -53,3 +53,15 @@ def test_the_plugin_loads_nothing_heavy_through_others() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert not set(json.loads(loaded.stdout)) & (HEAVY | {"aiohttp", "datasets", "pandas"})
+
+
+def test_every_public_name_can_be_used() -> None:
+    assert all(getattr(refusal_checks, name) for name in refusal_checks.__all__)
+
+
+def test_the_package_alone_imports_none_of_its_rooms() -> None:
+    script = "import sys, refusal_checks; print(*sorted(sys.modules), sep='\\n')"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not [name for name in loaded if name.startswith("refusal_checks.")]

@@ -25,7 +25,6 @@ from refusal_checks.engines.placement.values import PlacementRequest
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
-from refusal_checks.reports import formats
 from refusal_checks.results import redact
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import judge as judge_options
@@ -86,9 +85,8 @@ class Options:
         return (self.candidate.name, *(judge.name for judge in self.judges))
 
 
-def add(parser: pytest.Parser) -> None:
+def add(group: pytest.OptionGroup) -> None:
     """Declare the options."""
-    group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     model_options.add(group)
     add = group.addoption
     add(
@@ -148,7 +146,6 @@ def add(parser: pytest.Parser) -> None:
     judge_options.add(group)
     batch_options.add(group)
     placement_options.add(group)
-    formats.add(group)
     redact.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
 
