@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import typer
 
+from refusal_checks import plugin
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli import application
 from refusal_checks.gates import threshold_files
-from refusal_checks.run.options import command_line
 from tests.plugin.docs_commands import Place, check
 from tests.plugin.docs_pages import Command, Page, commands, pages
 from tests.plugin.docs_project import copied, prepared
@@ -103,7 +103,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 def test_every_option_of_pytest_is_documented() -> None:
     parser = pytest.Parser(_ispytest=True)
-    command_line.add(parser)
+    plugin.pytest_addoption(parser)
     names = {name for group in parser._groups for one in group.options for name in one.names()}
     assert "--candidate" in names
     assert {name for name in names if not _is_named(name)} == set()
