@@ -31,6 +31,7 @@ class Metric:
         reads: the types of verdict that it is a figure of.
         lowest, highest: the range of the figure; a threshold must lie within.
         blurred: whether answers without a verdict could move it; it has bounds then.
+        counted: what the prompts in the share are, for example ``refused``; empty for a mean.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Metric:
     lowest: float = 0.0
     highest: float = 1.0
     blurred: bool = True
+    counted: str = ""
 
     @property
     def is_rate(self) -> bool:
@@ -101,9 +103,11 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 
-def share(counts: Callable[[float], bool], reads: Kinds) -> Callable[[Score], Metric]:
+def share(
+    counts: Callable[[float], bool], reads: Kinds, counted: str = ""
+) -> Callable[[Score], Metric]:
     """Decorator: the figure is the share of prompts whose score counts."""
-    return lambda score: register(Metric(score.__name__, score, counts, reads))
+    return lambda score: register(Metric(score.__name__, score, counts, reads, counted=counted))
 
 
 def mean(
