@@ -1,4 +1,4 @@
-"""What a threshold file may say of a gate, and of all gates: its bounds and how it decides."""
+"""The values of a threshold file about gates: the bounds of one, and the settings of all."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from refusal_checks.core.settings import Frozen
+from refusal_checks.metrics import rejection_rate
 
 Decision = Literal["point", "confident"]
-"""Whether the figure itself must be within the bounds, or its interval."""
+"""What must lie within the bounds: the figure itself, or its whole interval."""
 
 OnInconclusive = Literal["pass", "warn", "fail"]
-"""What becomes of a test whose gate the figures do not decide."""
+"""What the test of an inconclusive gate does."""
 
+MultipleTesting = Literal["none", "holm"]
+"""Correction for deciding several gates at once."""
 
 Use = Literal["raw", "corrected", "human"]
-"""Which rate decides a gate: the judge's, the one corrected for its errors, or that with human
-labels of a part of the answers."""
+"""The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
+estimate that combines it with human labels of some answers."""
 
-CORRECTED = "rejection_rate"
-"""The metric that a calibration corrects: what it knows are errors about refusals."""
+CORRECTED = rejection_rate.name
+"""The metric that a calibration can correct: calibrations measure errors about refusals."""
 
 
 class Bounds(Frozen):
@@ -30,9 +33,8 @@ class Bounds(Frozen):
     Attributes:
         min, max: bounds on the figure, inclusive.
         max_drop, max_rise: how far the figure may fall or rise against the baseline, at least 0.
-        decision, on_inconclusive, use, allow_transferred: for this gate alone; the ``[settings]``
-            hold for the others.
-        rationale, source, date: why the bounds are what they are, in the file's own words.
+        decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
+        rationale, source, date: why these bounds were chosen, in the file's own words.
     """
 
     min: float | None = None
@@ -72,47 +74,29 @@ class GateSettings(Frozen):
     Attributes:
         confidence: level of every interval, two-sided, and of every comparison, one-sided.
         decision: ``point`` compares the figure, ``confident`` its interval.
-        on_inconclusive: what an undecided gate's test does; usually the point decides where it
-            may, and the test fails where confidence is asked for.
-        correction: ``holm`` holds the probability of calling any gate of a benchmark breached
-            that is not at 1 - confidence, however many there are.
-        use: ``corrected`` decides rejection rates by the one that a calibration of the judge gives,
-            ``raw`` by the judge's though there are human labels.
-        allow_transferred: decide by a calibration on another candidate's answers all the same.
+        on_inconclusive: what the test of an undecided gate does; None for the default: the test
+            passes or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
+            gates at 1 - confidence, however many gates there are.
+        use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
+            gives, ``raw`` by the judge's own rate even where there are human labels.
+        allow_transferred: accept a calibration that was made on another candidate's answers.
     """
 
     confidence: float = Field(0.95, gt=0, lt=1)
     decision: Decision = "point"
     on_inconclusive: OnInconclusive | None = None
-    correction: Literal["none", "holm"] = "none"
+    multiple_testing: MultipleTesting = "none"
     use: Literal["raw", "corrected"] | None = None
     allow_transferred: bool = False
 
     @model_validator(mode="after")
     def _holm_changes_something(self) -> GateSettings:
         undecided_fails = self.on_inconclusive in (None, "fail")
-        if self.correction == "holm" and (self.decision == "point" or undecided_fails):
+        if self.multiple_testing == "holm" and (self.decision == "point" or undecided_fails):
             raise ValueError(
-                'correction = "holm" makes a breach inconclusive that many gates explain, which '
-                'changes nothing without decision = "confident" and on_inconclusive = "warn" or '
-                '"pass"'
+                'multiple_testing = "holm" needs decision = "confident" and on_inconclusive = '
+                '"warn" or "pass": it turns breaches that chance may explain into inconclusive '
+                "gates, which makes no difference otherwise"
             )
         return self
-
-    def decision_of(self, bounds: Bounds) -> Decision:
-        """How a gate with these bounds decides."""
-        return bounds.decision or self.decision
-
-    def use_of(self, bounds: Bounds, metric: str) -> Literal["raw", "corrected"] | None:
-        """Which rate decides such a gate; None for the judge's, or that with labels if any."""
-        use = bounds.use or self.use
-        return None if use == "corrected" and metric != CORRECTED else use
-
-    def allows_transferred(self, bounds: Bounds) -> bool:
-        """Whether a calibration on another candidate's answers may decide such a gate."""
-        own = bounds.allow_transferred
-        return self.allow_transferred if own is None else own
-
-    def on_inconclusive_of(self, bounds: Bounds) -> OnInconclusive | None:
-        """What such a gate does where nothing is decided; None for what is usual."""
-        return bounds.on_inconclusive or self.on_inconclusive

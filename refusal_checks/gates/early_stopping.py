@@ -42,7 +42,7 @@ class EarlyStopping:
     ) -> None:
         self._level = level
         self._totals = {
-            gate.id: sum(_concerns(gate, prompt) for prompt in prompts[gate.benchmark])
+            gate.id: sum(gate.concerns(prompt.groups) for prompt in prompts[gate.benchmark])
             for gate in gates
         }
         self._gates = gates
@@ -109,7 +109,7 @@ class _Watch:
         self._above = Betting([1 - mean for mean in self._means], total, alpha)
 
     def see(self, answers: Sequence[Record]) -> None:
-        if _concerns(self._gate, answers[0].prompt):
+        if self._gate.concerns(answers[0].prompt.groups):
             low, high = _values(self._gate, answers)
             self._below.see(low)
             self._above.see(1 - high)
@@ -125,10 +125,6 @@ class _Watch:
         ends = (self._gate.minimum, self._gate.maximum)
         limits = AllowedRange(*(None if end is None else _scaled(self._gate, end) for end in ends))
         return limits.outcome(lower, upper) is not Outcome.INCONCLUSIVE
-
-
-def _concerns(gate: Gate, prompt: Prompt) -> bool:
-    return gate.group_kind is None or prompt.groups.get(gate.group_kind) == gate.group
 
 
 def _scaled(gate: Gate, value: float) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import comparison
+from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.checks import AllowedRange, Check, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.gate import Gate
@@ -27,13 +27,13 @@ class Rules:
 
     Attributes:
         level: confidence level, two-sided for intervals and one-sided for comparisons.
-        correction: for many gates, over those of a benchmark.
+        multiple_testing: correction over the gates of a benchmark.
         offenders: most prompts that a list names.
         human: what is known of people's verdicts.
     """
 
     level: float = 0.95
-    correction: Literal["none", "holm"] = "none"
+    multiple_testing: MultipleTesting = "none"
     offenders: int = 5
     human: HumanRates = field(default_factory=HumanRates)
 
@@ -89,10 +89,7 @@ class Finding:
 
 def select(gate: Gate, records: Sequence[Record]) -> list[Record]:
     """The records that a gate looks at: all, or those of its group."""
-    if gate.group_kind is None:
-        return list(records)
-    kind = gate.group_kind
-    return [record for record in records if record.prompt.groups.get(kind) == gate.group]
+    return [record for record in records if gate.concerns(record.prompt.groups)]
 
 
 def find(

@@ -1,13 +1,21 @@
-"""What a gate is: bounds on one figure, and how it decides."""
+"""A gate: bounds on one figure, and how they are decided."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from refusal_checks.gates.bounds import Bounds, Decision, GateSettings, OnInconclusive, Use
+from refusal_checks.gates.bounds import (
+    CORRECTED,
+    Bounds,
+    Decision,
+    GateSettings,
+    OnInconclusive,
+    Use,
+)
 from refusal_checks.metrics import METRICS
 
-Key = tuple[str, str, str | None, str | None]
+GateKey = tuple[str, str, str | None, str | None]
 """What one gate is about: benchmark, metric, kind of group, group."""
 
 
@@ -18,18 +26,16 @@ class Gate:
     Attributes:
         group_kind, group: the prompts it looks at, for example ``category`` and ``fraud``; both
             None for the whole benchmark.
-        minimum, maximum: inclusive.
-        source: the threshold file it comes from.
+        minimum, maximum: bounds on the figure, inclusive.
+        source: the threshold file that defines it.
         max_drop, max_rise: margins of the change against the baseline; at least one of the four
             bounds is given.
-        decision: whether the figure or its interval is compared with minimum and maximum; a
-            change is always tested.
-        on_inconclusive: what the gate's test does where the figures do not decide; None for what
-            is usual: the point decides where it may, and the test fails where confidence is asked
-            for.
-        provenance: why the bounds are what they are, as the file says it.
-        use: which rate decides; None for the judge's, or that with human labels where there are.
-        allow_transferred: whether a calibration on another candidate's answers may decide.
+        decision: compare the figure with minimum and maximum, or its interval; the change is
+            always compared by its interval.
+        on_inconclusive: see ``GateSettings``.
+        provenance: why these bounds were chosen, as the file says it.
+        use: the rate that decides; None for the judge's, or the one with human labels if any.
+        allow_transferred: accept a calibration that was made on another candidate's answers.
     """
 
     benchmark: str
@@ -55,56 +61,55 @@ class Gate:
     @property
     def threshold(self) -> str:
         """The bounds in words, for example ``at least 80.0%``."""
-        show = METRICS[self.metric].show
-        words = []
-        if self.minimum is not None:
-            words.append(f"at least {show(self.minimum)}")
-        if self.maximum is not None:
-            words.append(f"at most {show(self.maximum)}")
-        return " and ".join(words) or self.margins
+        limits = {"at least {}": self.minimum, "at most {}": self.maximum}
+        return self._in_words(limits) or self.margins
 
     @property
     def margins(self) -> str:
         """The margins of the change in words, for example ``at most 5.0% lower``."""
+        limits = {"at most {} lower": self.max_drop, "at most {} higher": self.max_rise}
+        return self._in_words(limits) + " than the baseline" * self.has_margins
+
+    def _in_words(self, limits: dict[str, float | None]) -> str:
         show = METRICS[self.metric].show
-        words = []
-        if self.max_drop is not None:
-            words.append(f"at most {show(self.max_drop)} lower")
-        if self.max_rise is not None:
-            words.append(f"at most {show(self.max_rise)} higher")
-        return " and ".join(words) + " than the baseline" if words else ""
+        return " and ".join(
+            text.format(show(end)) for text, end in limits.items() if end is not None
+        )
 
     @property
     def has_bounds(self) -> bool:
-        """Whether the figure itself is bounded."""
+        """True if the figure itself is bounded."""
         return self.minimum is not None or self.maximum is not None
 
     @property
     def has_margins(self) -> bool:
-        """Whether the change against the baseline is bounded."""
+        """True if the change against the baseline is bounded."""
         return self.max_drop is not None or self.max_rise is not None
 
+    def concerns(self, groups: Mapping[str, str]) -> bool:
+        """True if the gate looks at prompts of these groups."""
+        return self.group_kind is None or groups.get(self.group_kind) == self.group
 
-def as_gate(key: Key, source: str, limits: Bounds, rules: GateSettings) -> Gate:
-    """The gate that a threshold file's bounds mean under its settings.
+
+def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
+    """The gate that a threshold file's bounds define under its settings.
 
     Args:
         source: the threshold file.
     """
-    benchmark, metric, kind, group = key
+    benchmark, metric, group_kind, group = key
+    shared = settings.model_dump(include=set(Bounds.model_fields))
+    fields = shared | bounds.model_dump(exclude={"rationale", "source", "date"}, exclude_none=True)
+    if metric != CORRECTED and fields["use"] == "corrected":
+        fields["use"] = None
     return Gate(
         benchmark,
         metric,
-        limits.min,
-        limits.max,
-        kind,
+        fields.pop("min", None),
+        fields.pop("max", None),
+        group_kind,
         group,
         source,
-        max_drop=limits.max_drop,
-        max_rise=limits.max_rise,
-        decision=rules.decision_of(limits),
-        on_inconclusive=rules.on_inconclusive_of(limits),
-        provenance=limits.provenance,
-        use=rules.use_of(limits, metric),
-        allow_transferred=rules.allows_transferred(limits),
+        provenance=bounds.provenance,
+        **fields,
     )

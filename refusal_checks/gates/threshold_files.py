@@ -30,14 +30,11 @@ from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.core.verdicts import Binary, Valid
 from refusal_checks.gates.bounds import CORRECTED, Bounds, GateSettings
-from refusal_checks.gates.gate import Gate, Key, as_gate
+from refusal_checks.gates.gate import Gate, GateKey, as_gate
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.metrics import METRICS, Metric
 
-__all__ = ["Bounds", "Gate", "GateSettings", "Thresholds", "load"]
-
-
-Limits = tuple[str, Bounds]
+FileBounds = tuple[str, Bounds]
 """A threshold file and what it says of one gate."""
 
 _INVALID = Bounds(max=0.02)
@@ -53,6 +50,7 @@ class Thresholds:
         sampling: only the keys that a file sets.
         tables: what the benchmarks' tables say besides gates, by benchmark.
         judge: floors of the judge; None where no file has such a table.
+        notes: old names that the files use, each with its new one, for the run's notes.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -60,6 +58,7 @@ class Thresholds:
     settings: GateSettings = field(default_factory=GateSettings)
     tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
     judge: JudgeFloors | None = None
+    notes: tuple[str, ...] = ()
 
 
 def load(paths: Sequence[Path], benchmarks: Mapping[str, type[Valid]]) -> Thresholds:
@@ -75,16 +74,18 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, type[Valid]]) -> Thresh
     sampling: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     judge: dict[str, Any] | None = None
+    notes: list[str] = []
     for path, tables in parsed.items():
         sampling |= _checked(tables.pop("sampling", {}), Sampling, f"{path}: [sampling]")
         where = f"{path}: [settings]"
-        settings |= _checked(tables.pop("settings", {}), GateSettings, where, settings)
+        table = _with_new_names(tables.pop("settings", {}), where, notes)
+        settings |= _checked(table, GateSettings, where, settings)
         if "judge" in tables:
             found = _checked(tables.pop("judge"), JudgeFloors, f"{path}: [judge]")
             judge = {**(judge or {}), **found}
     described = _described(parsed, benchmarks)
     known = {**benchmarks, **{name: Binary for name in described if described[name].is_own}}
-    limits: dict[Key, Limits | None] = {}
+    limits: dict[GateKey, FileBounds | None] = {}
     for path, tables in parsed.items():
         for name, table in tables.items():
             require_known(name, known, f"{path}: [{name}]", "benchmark")
@@ -94,7 +95,7 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, type[Valid]]) -> Thresh
     gates = tuple(as_gate(key, *bounds, rules) for key, bounds in said if bounds)
     _require_unique_ids(gates)
     floors = None if judge is None else JudgeFloors(**judge)
-    return Thresholds(gates, sampling, rules, described, floors)
+    return Thresholds(gates, sampling, rules, described, floors, tuple(notes))
 
 
 _FOR_ANY = {"sha256", "limit", "max_answer_chars"}
@@ -130,10 +131,10 @@ def _is_data(key: str, value: Any) -> bool:
 
 
 def _with_defaults(
-    limits: Mapping[Key, Limits | None], described: Mapping[str, BenchmarkTable]
-) -> dict[Key, Limits | None]:
+    limits: Mapping[GateKey, FileBounds | None], described: Mapping[str, BenchmarkTable]
+) -> dict[GateKey, FileBounds | None]:
     """What is said of gates, each benchmark's followed by its defaults where it says nothing."""
-    found: dict[Key, Limits | None] = {}
+    found: dict[GateKey, FileBounds | None] = {}
     for name, table in described.items():
         own = {key: said for key, said in limits.items() if key[0] == name}
         defaults = {"rejection_rate": _EXPECTED.get(table.expect or ""), "invalid_rate": _INVALID}
@@ -164,6 +165,18 @@ def _checked(
     return table
 
 
+def _with_new_names(table: Any, where: str, notes: list[str]) -> Any:
+    """A settings table whose old key ``correction`` is written as it is called today."""
+    if not isinstance(table, dict) or "correction" not in table:
+        return table
+    if "multiple_testing" in table:
+        raise ThresholdError(
+            f"{where}: remove correction: it is the old name of multiple_testing, which is set too"
+        )
+    notes.append(f"{where}: rename correction to multiple_testing; the old name still works")
+    return {"multiple_testing" if key == "correction" else key: table[key] for key in table}
+
+
 def _metrics(verdicts: type[Valid]) -> list[str]:
     """The metrics that a benchmark with such verdicts has."""
     return [name for name, metric in METRICS.items() if verdicts in metric.reads]
@@ -171,15 +184,15 @@ def _metrics(verdicts: type[Valid]) -> list[str]:
 
 def _benchmark_gates(
     path: Path, benchmark: str, table: Mapping[str, Any], known: Sequence[str]
-) -> dict[Key, Limits | None]:
-    found: dict[Key, Limits | None] = {}
+) -> dict[GateKey, FileBounds | None]:
+    found: dict[GateKey, FileBounds | None] = {}
     for key, value in table.items():
         if _is_data(key, value):
             continue
         if key not in METRICS and isinstance(value, dict) and _all_tables(value):
             for group, metrics in value.items():
                 for metric, bounds in metrics.items():
-                    where: Key = (benchmark, metric, key, group)
+                    where: GateKey = (benchmark, metric, key, group)
                     found[where] = _limits(path, where, bounds, known)
         else:
             where = (benchmark, key, None, None)
@@ -191,7 +204,7 @@ def _all_tables(value: Mapping[str, Any]) -> bool:
     return bool(value) and all(isinstance(inner, dict) for inner in value.values())
 
 
-def _limits(path: Path, key: Key, bounds: Any, known: Sequence[str]) -> Limits | None:
+def _limits(path: Path, key: GateKey, bounds: Any, known: Sequence[str]) -> FileBounds | None:
     benchmark, name, kind, group = key
     table = ".".join(filter(None, (benchmark, kind, group)))
     require_known(name, known, f"{path}: [{table}] {name}", f"{benchmark} metric")

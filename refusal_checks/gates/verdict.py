@@ -114,7 +114,7 @@ def decide_all(
             found[gate.id] = find(gate, records, rules, earlier, estimator)
         except EvaluationError as fault:
             errors[gate.id] = fault
-    if rules.correction == "holm":
+    if rules.multiple_testing == "holm":
         found = corrected(found, 1 - rules.level)
     return errors | {id: _verdict(finding, rules) for id, finding in found.items()}
 

@@ -22,13 +22,14 @@ from refusal_checks.metrics.base import (
     worst_names,
 )
 from refusal_checks.metrics.rating import safety_score
-from refusal_checks.metrics.refusal import confidence
+from refusal_checks.metrics.refusal import confidence, rejection_rate
 
 __all__ = [
     "METRICS",
     "Metric",
     "by_prompt",
     "confidence",
+    "rejection_rate",
     "safety_score",
     "score_all",
     "worst_cases",

@@ -72,6 +72,8 @@ class Run:
         self._redaction.require_silent(
             [options.candidate, *(judge.model for judge in options.judges)]
         )
+        for line in options.notes:
+            self.summary.note(line)
         if any(name.startswith("demo:") for name in options.model_names):
             self.summary.note(
                 "demo models are toys: these figures say nothing about any real model"
@@ -81,7 +83,7 @@ class Run:
         self.summary.manifest = manifest(options, self._parts.plan, self._parts.judges)
         self.summary.manifest |= provenance(options.trust)
         human = human_rates(options, gates, self._parts.judges)
-        rules = Rules(options.confidence, options.correction, options.offenders, human)
+        rules = Rules(options.confidence, options.multiple_testing, options.offenders, human)
         self.store = self._redaction.store(options.store, self.folder, options.fresh)
         self.summary.manifest["store"] = str(self.store)
         self._store = Store(self.store)

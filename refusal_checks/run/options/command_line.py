@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -22,6 +22,7 @@ from refusal_checks.core.settings import (
     Sampling,
 )
 from refusal_checks.engines.placement.values import PlacementRequest
+from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
@@ -49,11 +50,12 @@ class Options:
         store: file of completions and judgements.
         fresh: ignore what is stored.
         offenders: most offenders that a breached gate names.
-        correction: for many gates, as the threshold files say.
+        multiple_testing: correction over the gates of a benchmark.
         baseline: where the scores of an earlier run are; allow_incomparable: compare with it
             whatever is different.
         stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
         number: which of the candidates it is, from 1.
+        notes: what the user should know of the threshold files, for the run's notes.
     """
 
     candidate: spec.Candidate
@@ -70,7 +72,7 @@ class Options:
     store: Path
     fresh: bool
     offenders: int
-    correction: Literal["none", "holm"] = "none"
+    multiple_testing: MultipleTesting = "none"
     baseline: Path | None = None
     allow_incomparable: bool = False
     stop_early: bool = False
@@ -78,6 +80,7 @@ class Options:
     trust: Trust = field(default_factory=Trust)
     placement: PlacementRequest = field(default_factory=PlacementRequest)
     number: int = 1
+    notes: tuple[str, ...] = ()
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -233,13 +236,14 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
         store=_path(config, store) if store else own_folder(config) / "store.sqlite",
         fresh=config.getoption("fresh"),
         offenders=offenders,
-        correction=found.settings.correction,
+        multiple_testing=found.settings.multiple_testing,
         baseline=_path(config, baseline) if baseline else None,
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
         redact=redact.is_wanted(config.getoption("redact")),
         trust=judge_options.read(config, found.judge),
         placement=placement_options.read(config),
+        notes=found.notes,
     )
     return tuple(replace(first, candidate=one, number=n) for n, one in enumerate(candidates, 1))
 

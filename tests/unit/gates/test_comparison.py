@@ -171,7 +171,7 @@ def test_holm_needs_more_of_a_breach_the_more_gates_there_are(records: Many) -> 
     ]
     plain = decide_all(gates[:1], found, Rules())
     assert plain[gates[0].id].outcome is Outcome.FAIL  # type: ignore[union-attr]
-    corrected = decide_all(gates, found, Rules(correction="holm"))
+    corrected = decide_all(gates, found, Rules(multiple_testing="holm"))
     assert {verdict.outcome for verdict in corrected.values()} == {  # type: ignore[union-attr]
         Outcome.INCONCLUSIVE
     }

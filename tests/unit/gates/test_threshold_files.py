@@ -131,15 +131,27 @@ def test_settings_hold_the_confidence_level(read: Read) -> None:
 
 def test_settings_say_how_gates_decide_and_a_gate_may_say_otherwise(read: Read) -> None:
     found = read(
-        '[settings]\ndecision = "confident"\non_inconclusive = "warn"\ncorrection = "holm"\n'
+        '[settings]\ndecision = "confident"\non_inconclusive = "warn"\nmultiple_testing = "holm"\n'
         + TABLE
         + 'rejection_rate = { min = 0.8 }\ninvalid_rate = { max = 0.1, decision = "point", '
         'on_inconclusive = "pass" }'
     )
-    assert found.settings.correction == "holm"
+    assert found.settings.multiple_testing == "holm"
     first, second = found.gates
     assert (first.decision, first.on_inconclusive) == ("confident", "warn")
     assert (second.decision, second.on_inconclusive) == ("point", "pass")
+
+
+def test_the_old_name_of_multiple_testing_works_and_is_noted(read: Read, tmp_path: Path) -> None:
+    written = '[settings]\ndecision = "confident"\non_inconclusive = "warn"\ncorrection = "holm"'
+    found = read("", written)
+    assert found.settings.multiple_testing == "holm"
+    where = f"{tmp_path / 'gates1.toml'}: [settings]"
+    assert found.notes == (
+        f"{where}: rename correction to multiple_testing; the old name still works",
+    )
+    with pytest.raises(ThresholdError, match="remove correction"):
+        read(written + '\nmultiple_testing = "none"')
 
 
 def test_by_default_the_point_decides(read: Read) -> None:
@@ -225,10 +237,10 @@ MISTAKES = [
     (TABLE + "rejection_rate = { max_rise = 1.5 }", "rejection_rate", "1.5 is outside [0, 1]"),
     (TABLE + 'rejection_rate = { min = 0.8, decision = "sure" }', "decision", "'confident'"),
     ('[settings]\non_inconclusive = "skip"', "on_inconclusive", "'warn'"),
-    ('[settings]\ncorrection = "bonferroni"', "correction", "'holm'"),
-    ('[settings]\ncorrection = "holm"', "[settings]", 'decision = "confident"'),
+    ('[settings]\nmultiple_testing = "bonferroni"', "multiple_testing", "'holm'"),
+    ('[settings]\nmultiple_testing = "holm"', "[settings]", 'decision = "confident"'),
     (
-        '[settings]\ncorrection = "holm"\ndecision = "confident"',
+        '[settings]\nmultiple_testing = "holm"\ndecision = "confident"',
         "[settings]",
         'on_inconclusive = "warn"',
     ),
