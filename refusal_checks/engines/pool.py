@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
+from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import accounts, vllm
 from refusal_checks.engines.base import EngineSpec, Say, Work
 from refusal_checks.engines.placement import devices, weights
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import EngineNeed, Placement
+from refusal_checks.engines.placement.values import EngineNeed, Placement, PlacementRequest
 from refusal_checks.engines.process import Engine
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import Model
-from refusal_checks.models.spec import Attached, Served
-from refusal_checks.run.options.command_line import Options
+from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Served
 
 WATCH = 1.0
 """Seconds between two looks at running engines."""
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """The models of a run, and how their servers are placed and asked."""
+
+    candidate: Candidate
+    judges: tuple[JudgeModel, ...]
+    limits: Limits
+    sampling: Sampling
+    judge_sampling: JudgeSampling
+    placement: PlacementRequest = field(default_factory=PlacementRequest)
 
 
 class Engines:
@@ -38,12 +51,12 @@ class Engines:
 
     are_live = True
 
-    def __init__(self, options: Options, folder: Path) -> None:
+    def __init__(self, settings: PoolSettings, folder: Path) -> None:
         self.clients: list[Client] = []
         self._roles: dict[str, list[Client]] = {}
-        self._attaching = Attaching(options)
-        self._options = options
-        models = (options.candidate, *(judge.model for judge in options.judges))
+        self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
+        self._settings = settings
+        models = (settings.candidate, *settings.judges)
         specs = dict.fromkeys(_spec(model) for model in models if isinstance(model, Served))
         if specs:
             vllm.require_vllm()
@@ -76,7 +89,7 @@ class Engines:
                 api_key=running.api_key,
                 template_kwargs=model.template_kwargs,
                 reasoning_end=model.reasoning_end,
-                timeout=self._options.limits.request_timeout,
+                timeout=self._settings.limits.request_timeout,
             )
         self.clients.append(connection)
         self._roles.setdefault(option.lstrip("-"), []).append(connection)
@@ -101,7 +114,7 @@ class Engines:
         self.placement = choose(
             here() if found else devices.NONE,
             [self._demand(own.spec) for own in found],
-            self._options.placement,
+            self._settings.placement,
         )
         for own, place in zip(found, self.placement.places, strict=True):
             own.place = place
@@ -109,8 +122,8 @@ class Engines:
         return self.placement
 
     def _demand(self, spec: EngineSpec) -> EngineNeed:
-        candidate = self._options.candidate
-        judges = [judge.model for judge in self._options.judges]
+        candidate = self._settings.candidate
+        judges = self._settings.judges
         return EngineNeed(
             spec.model,
             spec.args,
@@ -150,7 +163,7 @@ class Engines:
                         )
                     own.launch()
             for own in group:
-                own.wait_ready(self._options.limits.start_timeout, say)
+                own.wait_ready(self._settings.limits.start_timeout, say)
 
     def require_running(self) -> None:
         """Raise EngineDiedError where an engine that was started has ended."""

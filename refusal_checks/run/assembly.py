@@ -12,6 +12,7 @@ from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.engines.base import Servers
+from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
@@ -29,6 +30,18 @@ from refusal_checks.models.spec import Attached, Replay, Rule
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.plan import Judges, Plan
+
+
+def pool_settings(options: Options) -> PoolSettings:
+    """What the engine pool needs of a run's options."""
+    return PoolSettings(
+        candidate=options.candidate,
+        judges=tuple(judge.model for judge in options.judges),
+        limits=options.limits,
+        sampling=options.sampling,
+        judge_sampling=options.judge_sampling,
+        placement=options.placement,
+    )
 
 
 class Parts(NamedTuple):

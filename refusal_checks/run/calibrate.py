@@ -18,7 +18,7 @@ from refusal_checks.judges.trust.label_files import LabelFile, Partial
 from refusal_checks.judges.trust.measured import Judged, Measured, Scale, _human, _judged
 from refusal_checks.models.candidates import Candidate, ReplayCandidate
 from refusal_checks.models.replay import Recording
-from refusal_checks.run.assembly import judge_panels
+from refusal_checks.run.assembly import judge_panels, pool_settings
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.judge_check import identify
@@ -113,7 +113,7 @@ class Judging:
         self._plan = plan
         self._candidate = candidate
         self._say = say
-        self._engines = Engines(options, folder)
+        self._engines = Engines(pool_settings(options), folder)
         self.judges: Judges = judge_panels(
             options, dict.fromkeys(plan, (kind, None)), self._engines, say
         )

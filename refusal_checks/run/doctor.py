@@ -208,7 +208,7 @@ def _model(option: str, number: int, name: str) -> tuple[Model | None, Finding]:
         model: Model = parse(name)
         if not isinstance(model, Attached):
             return model, _weights(model, what, name)
-        listed = attaching.models(model.url, api_key(option, number), option)
+        listed = attaching.list_models(model.url, api_key(option, number), option)
         wanted = attaching.choose(model.url, model.model, listed, option)
         if listed and wanted not in listed:
             return model, Finding(Level.WARN, what, f"{model.url} does not list {wanted}")

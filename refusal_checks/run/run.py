@@ -25,7 +25,7 @@ from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run import comparability, redo_reasons
-from refusal_checks.run.assembly import assemble
+from refusal_checks.run.assembly import assemble, pool_settings
 from refusal_checks.run.collector import collecting_rarely
 from refusal_checks.run.judge_check import Canary, human_rates, provenance
 from refusal_checks.run.manifest import effort, facts, manifest
@@ -78,7 +78,7 @@ class Run:
             self.summary.note(
                 "demo models are toys: these figures say nothing about any real model"
             )
-        engines = servers or Engines(options, self.folder)
+        engines = servers or Engines(pool_settings(options), self.folder)
         self._parts = assemble(options, gates, engines, say, self.summary.note)
         self.summary.manifest = manifest(options, self._parts.plan, self._parts.judges)
         self.summary.manifest |= provenance(options.trust)

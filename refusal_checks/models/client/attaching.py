@@ -10,14 +10,13 @@ from collections.abc import Sequence
 import aiohttp
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.models.client import attaching
+from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.models.client.capabilities import Capabilities
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import error_words
 from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.transport import authorization, session
 from refusal_checks.models.spec import Attached
-from refusal_checks.run.options.command_line import Options
 
 PATIENCE = 60.0
 """Most seconds for one of the small requests that find out what a server can do."""
@@ -26,13 +25,18 @@ PATIENCE = 60.0
 class Attaching:
     """Connects to the servers of one run, and finds out once what each can do.
 
+    Args:
+        sampling: how the candidate will be asked; judge_sampling: how the judges will be.
+
     Attributes:
         clients: the connections that were made, by ``candidate`` or ``judge``.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, limits: Limits, sampling: Sampling, judge_sampling: JudgeSampling) -> None:
         self.clients: dict[str, list[Client]] = {}
-        self._options = options
+        self._limits = limits
+        self._sampling = sampling
+        self._judge_sampling = judge_sampling
         self._known: dict[tuple[str, ...], Capabilities] = {}
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
@@ -42,8 +46,8 @@ class Attaching:
             ModelError: the server cannot be reached, or does not answer as it must.
         """
         key = api_key(option, number)
-        listed = attaching.models(model.url, key, option)
-        name = attaching.choose(model.url, model.model, listed, option)
+        listed = list_models(model.url, key, option)
+        name = choose(model.url, model.model, listed, option)
         connection = self._client(model, name, key, option)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
         if known not in self._known:
@@ -61,8 +65,8 @@ class Attaching:
             api_key=key,
             template_kwargs=model.template_kwargs,
             reasoning_end=model.reasoning_end,
-            timeout=min(self._options.limits.request_timeout, patience),
-            pace=self._options.limits.pace(option.lstrip("-")),
+            timeout=min(self._limits.request_timeout, patience),
+            pace=self._limits.pace(option.lstrip("-")),
         )
 
     def _probe(
@@ -81,8 +85,8 @@ class Attaching:
     def _request(self, option: str) -> RequestParams:
         """The sampling with which the run will ask."""
         if option != "--candidate":
-            return RequestParams(temperature=self._options.judge_sampling.temperature)
-        own = self._options.sampling
+            return RequestParams(temperature=self._judge_sampling.temperature)
+        own = self._sampling
         return RequestParams(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
 
 
@@ -91,7 +95,7 @@ def _said(
 ) -> str:
     """Why a server cannot be used, and what to do."""
     if fault.status in (401, 403):
-        return f"{attaching.wants_key(option)}: {fault}"
+        return f"{wants_key(option)}: {fault}"
     if listed and name not in listed:
         return f"the server has no such model; it has: {', '.join(listed)} ({fault})"
     kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
@@ -105,7 +109,7 @@ def api_key(option: str, number: int) -> str:
     Raises:
         ModelError: it cannot be sent.
     """
-    shared = attaching.api_key_variable(option)
+    shared = api_key_variable(option)
     own = shared.replace("_API_KEY", f"_{number}_API_KEY")
     for name in (own, shared, "OPENAI_API_KEY"):
         # A file's last line end often comes along.
@@ -120,7 +124,7 @@ TIMEOUT = 20.0
 """Seconds for the list of models."""
 
 
-def models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
+def list_models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
     """The models that a server lists; none where it has no list.
 
     Args:

@@ -10,19 +10,14 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import process, vllm
-from refusal_checks.engines.placement.values import PlacementRequest
-from refusal_checks.engines.pool import Engines
+from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import NamedJudge
 from tests.fake_server import FakeServer
 
 ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
@@ -36,16 +31,8 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
-    named = tuple(NamedJudge(model.name, model) for model in judges)
-    options = SimpleNamespace(
-        candidate=candidate,
-        judges=named,
-        limits=Limits(),
-        sampling=Sampling(),
-        judge_sampling=JudgeSampling(),
-        placement=PlacementRequest(),
-    )
-    return Engines(cast(Options, options), folder)
+    settings = PoolSettings(candidate, judges, Limits(), Sampling(), JudgeSampling())
+    return Engines(settings, folder)
 
 
 def test_one_engine_for_all_that_name_the_same_model_and_arguments(tmp_path: Path) -> None:

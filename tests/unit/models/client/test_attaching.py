@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -15,7 +14,6 @@ from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.spec import Attached
-from refusal_checks.run.options.command_line import Options
 from tests.fake_server import FakeServer
 
 
@@ -26,10 +24,7 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attaching(**limits: Any) -> Attaching:
-    options = SimpleNamespace(
-        limits=Limits(**limits), sampling=Sampling(), judge_sampling=JudgeSampling()
-    )
-    return Attaching(cast(Options, options))
+    return Attaching(Limits(**limits), Sampling(), JudgeSampling())
 
 
 def named(server: FakeServer, model: str = "", **settings: Any) -> Attached:

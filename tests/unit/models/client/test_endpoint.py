@@ -12,8 +12,8 @@ from tests.fake_server import FakeServer
 
 def test_the_models_that_a_server_lists() -> None:
     with FakeServer(models=["a", "b"]) as server:
-        assert attaching.models(server.url, None, "--judge") == ("a", "b")
-        assert attaching.models(f"{server.url}/nowhere", None, "--judge") == ()
+        assert attaching.list_models(server.url, None, "--judge") == ("a", "b")
+        assert attaching.list_models(f"{server.url}/nowhere", None, "--judge") == ()
 
 
 def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
@@ -30,15 +30,15 @@ def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
 def test_a_refused_key_is_named_by_its_variable() -> None:
     with FakeServer(api_key="secret") as server:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
-            attaching.models(server.url, "", "--judge")
-        assert attaching.models(server.url, "secret", "--judge") == ("fake",)
+            attaching.list_models(server.url, "", "--judge")
+        assert attaching.list_models(server.url, "secret", "--judge") == ("fake",)
 
 
 def test_nobody_answers() -> None:
     with FakeServer() as server:
         pass
     with pytest.raises(ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"):
-        attaching.models(server.url, "", "--candidate")
+        attaching.list_models(server.url, "", "--candidate")
 
 
 def test_health() -> None:
