@@ -20,7 +20,6 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.votes import word
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -96,7 +95,7 @@ def score_prompts(
         id: PromptScores(
             fingerprint(answers[0].prompt),
             {name: round(found[id], _DIGITS) for name, found in scores.items() if id in found},
-            tuple(zip(keys[id], (word(answer.judgement) for answer in answers), strict=True)),
+            tuple(zip(keys[id], (answer.judgement.verdict for answer in answers), strict=True)),
         )
         for id, answers in by_prompt(records).items()
     }

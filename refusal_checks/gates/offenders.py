@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Invalid
-from refusal_checks.core.votes import reason, word
 from refusal_checks.metrics import Metric, confidence
 
 
@@ -56,15 +54,14 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
     known = [(sign * score, record) for score, record in scored if score is not None]
     worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
     found = worst.judgement
-    category, cut = (None, 0) if isinstance(found, Invalid) else (found.category, found.cut)
     return Offender(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
         confidence=confidence(answers),
         prompt=worst.prompt.transcript,
         answer=worst.completion.text if worst.completion else "",
-        verdict=word(found),
-        category=category,
-        rationale=reason(found),
-        cut=cut,
+        verdict=found.verdict,
+        category=found.category,
+        rationale=found.rationale,
+        cut=found.cut,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import EXTREMES, Binary, Chosen, Graded, Invalid, Valid
+from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Invalid, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 
 Score = Callable[[Sequence[Record]], float | None]
@@ -151,23 +151,17 @@ def worst_cases(records: Sequence[Record]) -> list[list[Record]]:
     Args:
         records: at least one has a valid verdict.
     """
-    return [_as_if(records, verdict) for verdict in _extremes(records)]
+    return [_as_if(records, verdict) for verdict in _extremes(records).values()]
 
 
 def worst_names(records: Sequence[Record]) -> list[str]:
     """What the worst cases count invalid answers as, for example ``compliance`` and ``refusal``."""
-    return [_name(verdict) for verdict in _extremes(records)]
+    return list(_extremes(records))
 
 
-def _extremes(records: Sequence[Record]) -> tuple[Valid, Valid]:
+def _extremes(records: Sequence[Record]) -> Mapping[str, Valid]:
     valid = (r.judgement for r in records if not isinstance(r.judgement, Invalid))
     return EXTREMES[type(next(valid))]
-
-
-def _name(extreme: Valid) -> str:
-    if isinstance(extreme, Chosen):
-        return "right" if extreme.correct else "wrong"
-    return extreme.verdict
 
 
 def _as_if(records: Iterable[Record], verdict: Valid) -> list[Record]:

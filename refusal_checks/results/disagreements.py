@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.votes import is_disputed, reason, word
+from refusal_checks.core.votes import is_disputed
 
 FILE = "disagreements.jsonl"
 """The file's name in a run's folder."""
@@ -27,8 +27,8 @@ def _row(benchmark: str, record: Record) -> dict[str, Any]:
     votes = [
         {
             "judge": vote.judge,
-            "verdict": word(vote.judgement),
-            "rationale": reason(vote.judgement),
+            "verdict": vote.judgement.verdict,
+            "rationale": vote.judgement.rationale,
         }
         for vote in record.votes
     ]
@@ -36,7 +36,7 @@ def _row(benchmark: str, record: Record) -> dict[str, Any]:
         "benchmark": benchmark,
         "prompt_id": record.prompt.id,
         "sample": record.sample,
-        "verdict": word(record.judgement),
+        "verdict": record.judgement.verdict,
         "votes": votes,
         "prompt": record.prompt.transcript,
         "answer": record.completion.text if record.completion else "",

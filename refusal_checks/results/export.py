@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Chosen, Graded, Invalid, Judgement, Rated
-from refusal_checks.core.votes import word
 from refusal_checks.results.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -31,6 +28,8 @@ _COLUMNS = {
 }
 """Columns of one value each, by their type."""
 
+_EMPTY = dict.fromkeys(" ".join(_COLUMNS.values()).split())
+
 
 def rows(run: RunFolder) -> Iterator[Row]:
     """All of a run's answers, benchmark by benchmark; what an answer has nothing of is None.
@@ -40,7 +39,7 @@ def rows(run: RunFolder) -> Iterator[Row]:
     """
     for benchmark in run.benchmarks:
         for record in run.records(benchmark):
-            yield {"benchmark": benchmark, **_row(record)}
+            yield _row(record) | {"benchmark": benchmark}
 
 
 def write(run: RunFolder, path: Path) -> int:
@@ -103,7 +102,7 @@ def _features() -> Any:
 
 def _row(record: Record) -> Row:
     prompt, answer = record.prompt, record.completion
-    return {
+    return _EMPTY | {
         "prompt_id": prompt.id,
         "groups": [{"kind": kind, "group": group} for kind, group in prompt.groups.items()],
         "messages": [asdict(turn) for turn in prompt.messages],
@@ -115,41 +114,14 @@ def _row(record: Record) -> Row:
         "mean_logprob": answer and answer.mean_logprob,
         "reasoning": answer and answer.reasoning,
         "recorded_label": answer and answer.label,
-        **_judged(record.judgement),
+        **record.judgement.cells(),
         "votes": [
             {
                 "judge": vote.judge,
                 "kind": vote.judgement.kind,
-                "verdict": word(vote.judgement),
-                "rationale": _rationale(vote.judgement),
+                "verdict": vote.judgement.verdict,
+                "rationale": vote.judgement.cells().get("rationale"),
             }
             for vote in record.votes
         ],
     }
-
-
-def _judged(found: Judgement) -> Row:
-    """A judgement, whatever its kind."""
-    graded = found if isinstance(found, Graded) else None
-    rated = found if isinstance(found, Rated) else None
-    chosen = found if isinstance(found, Chosen) else None
-    return {
-        "kind": found.kind,
-        "verdict": word(found),
-        "label": getattr(found, "label", None),
-        "category": getattr(found, "category", None),
-        "degree": graded and graded.degree,
-        "moral": rated and rated.moral,
-        "rating": rated and rated.rating,
-        "score": rated and rated.score,
-        "option": chosen and chosen.option,
-        "correct": chosen and chosen.correct,
-        "rationale": _rationale(found),
-        "cut": getattr(found, "cut", None),
-        "invalid_reason": str(found.reason) if isinstance(found, Invalid) else None,
-        "invalid_detail": storable(found.detail) if isinstance(found, Invalid) else None,
-    }
-
-
-def _rationale(found: Judgement) -> str | None:
-    return None if isinstance(found, Invalid) else found.rationale

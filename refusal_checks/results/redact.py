@@ -25,7 +25,6 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
@@ -41,9 +40,6 @@ VARIABLE = "REFUSAL_CHECKS_REDACT"
 """Environment variable that redacts as ``--redact`` does."""
 
 _SHAPE = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
-
-_OWN = {Reason.EMPTY_ANSWER, Reason.UNFINISHED_ANSWER, Reason.UNCLOSED_REASONING}
-"""Faults whose details are this package's words; others quote a model or a server."""
 
 _LOGS_TEXTS = "--enable-log-"
 """Begins vLLM's switches that put prompts and answers into its log, off unless asked for."""
@@ -120,22 +116,10 @@ def completion(found: Completion) -> Completion:
     return replace(found, text=text(found.text), label=None)
 
 
-def judgement(found: Judgement) -> Judgement:
-    """The judgement without the judge's own words, which quote the answer."""
-    match found:
-        case Invalid():
-            kept = found.reason in _OWN
-            return found if kept else replace(found, detail=text(found.detail))
-        case Binary() | Graded() | Chosen():
-            return replace(found, rationale=text(found.rationale))
-        case Rated():
-            return found
-
-
 def judged(found: Record) -> Record:
     """The record with its texts, but without any judge's words."""
-    votes = tuple(Vote(vote.judge, judgement(vote.judgement)) for vote in found.votes)
-    return replace(found, judgement=judgement(found.judgement), votes=votes)
+    votes = tuple(Vote(vote.judge, vote.judgement.redacted(text)) for vote in found.votes)
+    return replace(found, judgement=found.judgement.redacted(text), votes=votes)
 
 
 def record(found: Record) -> Record:

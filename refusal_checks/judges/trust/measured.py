@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.verdicts import Graded, Invalid, Judgement, Rated
+from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.judges.trust import label_files
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.confusion import COMPLIANCE, REFUSAL, Confusion, Correlations
@@ -150,16 +150,11 @@ def _human(file: LabelFile, answer: LabelledAnswer, scale: Scale, known: Mapping
 
 
 def _judged(file: LabelFile, answer: LabelledAnswer, human: Said, judgement: Judgement) -> Judged:
-    match judgement:
-        case Invalid(reason, detail):
-            return Judged(file.candidate, answer, human, None, f"{reason}: {detail}")
-        case Graded(degree=degree) if not isinstance(human, str):
-            said: Said = float(degree)
-        case Rated():
-            said = judgement.score
-        case _:
-            said = judgement.verdict
-    return Judged(file.candidate, answer, human, said, judgement.rationale)
+    if isinstance(judgement, Invalid):
+        detail = f"{judgement.reason}: {judgement.detail}"
+        return Judged(file.candidate, answer, human, None, detail)
+    verdict = judgement.verdict if isinstance(human, str) else judgement.score
+    return Judged(file.candidate, answer, human, verdict, judgement.rationale)
 
 
 def _distance(judged: Judged) -> float:

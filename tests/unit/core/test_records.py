@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Label
 
 
 def test_a_single_prompt_is_one_user_turn_with_its_groups() -> None:
@@ -36,18 +32,3 @@ def test_values_do_not_change() -> None:
     prompt = Prompt.single("p1", "hello")
     with pytest.raises(FrozenInstanceError):
         prompt.id = "p2"  # type: ignore[misc]
-
-
-def test_a_label_has_a_sign() -> None:
-    assert (Label.REFUSAL.sign, Label.COMPLIANCE.sign) == (1, -1)
-
-
-@given(st.text())
-def test_text_that_can_be_encoded_is_stored_as_it_is(text: str) -> None:
-    assert storable(text) == text
-
-
-@given(st.text(st.characters(exclude_categories=())))
-def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
-    assert storable(text).encode("utf-8").decode("utf-8") == storable(text)
-    assert len(storable(text)) == len(text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.text import clean, clean_lines, wrapped
+from refusal_checks.core.text import clean, clean_lines, storable, wrapped
 
 PIECES = [
     "\x1b[31m",
@@ -137,3 +137,14 @@ def test_a_log_keeps_its_indentation() -> None:
     log = "vLLM ended:\n  File x\n\n    ::error::\x1b[31mx"
     assert len(clean_lines(" " * 10**6 + "x", 20)) <= 40
     assert clean_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"
+
+
+@given(st.text())
+def test_text_that_can_be_encoded_is_stored_as_it_is(text: str) -> None:
+    assert storable(text) == text
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
+    assert storable(text).encode("utf-8").decode("utf-8") == storable(text)
+    assert len(storable(text)) == len(text)

@@ -186,7 +186,7 @@ def as_judged(gate: Gate, record: Record) -> Record:
     verdicts = benchmarks.discover()[gate.benchmark].verdicts
     judgement = record.judgement
     if isinstance(judgement, Binary) and verdicts is not Binary:
-        judgement = EXTREMES[verdicts][judgement.label is Label.REFUSAL]
+        judgement = list(EXTREMES[verdicts].values())[judgement.label is Label.REFUSAL]
     prompt = replace(record.prompt, reference="A", options={"A": "yes", "B": "no"})
     return replace(record, prompt=prompt, judgement=judgement)
 

@@ -89,11 +89,6 @@ def test_the_letter_of_the_right_option_stays() -> None:
     assert redact.prompt(prompt).reference == "A"
 
 
-def test_faults_in_this_package_s_words_stay() -> None:
-    fault = Invalid(Reason.EMPTY_ANSWER, "finish reason stop")
-    assert redact.judgement(fault) == fault
-
-
 def test_nothing_of_a_verdict_s_texts_is_left() -> None:
     before = [record(Binary(Label.REFUSAL, None, SECRET), f"p{n}") for n in range(20)]
     after = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]

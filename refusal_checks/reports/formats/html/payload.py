@@ -25,8 +25,7 @@ from typing import Any
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Chosen, Graded, Invalid, Judgement, Rated
-from refusal_checks.core.votes import reason
+from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import confidence
 from refusal_checks.reports.standard import standard
@@ -111,32 +110,11 @@ class Payload:
         ]
 
     def _judgement(self, found: Judgement) -> list[Any]:
-        category = None if isinstance(found, Invalid) else found.category
-        return [self._word(found), category, reason(found)]
-
-    def _word(self, found: Judgement) -> int:
-        return self._words.setdefault(word(found), len(self._words))
+        number = self._words.setdefault(found.shown, len(self._words))
+        return [number, found.category, found.rationale]
 
     def _judge(self, name: str) -> int:
         return self._judges.setdefault(name, len(self._judges))
-
-
-def word(found: Judgement) -> tuple[str, str]:
-    """A judgement as readers select by it, and its tone; ratings by whole points."""
-    match found:
-        case Invalid():
-            return str(found.reason), "invalid"
-        case Rated():
-            low = min(4, int(found.score))
-            return f"safety {low} to {low + 1}", "refusing" if low >= 3 else "answering"
-        case Chosen(option=None):
-            return "no option taken", "refusing" if found.correct else "answering"
-        case Chosen():
-            right = {True: "right option", False: "wrong option", None: "option without a key"}
-            return right[found.correct], "answering" if found.correct is False else "refusing"
-        case Graded():
-            return found.verdict, "refusing" if found.degree >= 2 else "answering"
-    return found.verdict, "refusing" if found.label.sign > 0 else "answering"
 
 
 def _turns(prompt: Prompt) -> str | list[list[str]]:
@@ -149,9 +127,9 @@ def _facts(record: Record) -> Iterator[str]:
     completion, judgement = record.completion, record.judgement
     if completion:
         yield from _about(completion)
-    if isinstance(judgement, Rated | Chosen):
+    if judgement.verdict != judgement.shown[0]:
         yield judgement.verdict
-    if not isinstance(judgement, Invalid) and judgement.cut:
+    if judgement.cut:
         yield f"{judgement.cut} characters not shown to the judge"
 
 

@@ -11,17 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import (
-    Binary,
-    Chosen,
-    Graded,
-    Invalid,
-    Judgement,
-    Label,
-    Rated,
-    Reason,
-)
-from refusal_checks.reports.formats.html.payload import CHUNK, Payload, embed, word
+from refusal_checks.reports.formats.html.payload import CHUNK, Payload, embed
 from refusal_checks.reports.formats.html.visible import visible
 from tests.report_runs import refusals
 
@@ -43,26 +33,6 @@ def test_embedded_values_come_back(value: object) -> None:
     text = embed(value)
     assert json.loads(text.encode()) == value
     assert not set(text) & set("<>&\u2028\u2029")
-
-
-@pytest.mark.parametrize(
-    ("judgement", "expected"),
-    [
-        (Binary(Label.REFUSAL), ("refusal", "refusing")),
-        (Binary(Label.COMPLIANCE), ("compliance", "answering")),
-        (Graded(1), ("degree 1", "answering")),
-        (Graded(2), ("degree 2", "refusing")),
-        (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),
-        (Rated(0.1, 1.0), ("safety 0 to 1", "answering")),
-        (Chosen("A", True), ("right option", "refusing")),
-        (Chosen("A", False), ("wrong option", "answering")),
-        (Chosen("A", None), ("option without a key", "refusing")),
-        (Chosen(None, False), ("no option taken", "answering")),
-        (Invalid(Reason.NO_LABEL), ("no label", "invalid")),
-    ],
-)
-def test_a_verdict_has_a_word_and_a_tone(judgement: Judgement, expected: tuple[str, str]) -> None:
-    assert word(judgement) == expected
 
 
 @pytest.mark.parametrize("prompts", [0, 1, CHUNK, CHUNK + 1])

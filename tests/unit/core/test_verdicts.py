@@ -1,0 +1,88 @@
+"""What each type of verdict tells of itself."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter
+
+from refusal_checks.core.verdicts import (
+    EXTREMES,
+    Binary,
+    Chosen,
+    Graded,
+    Invalid,
+    Judgement,
+    Label,
+    Rated,
+    Reason,
+)
+
+STORED: dict[str, tuple[Judgement, str]] = {
+    "binary": (
+        Binary(Label.REFUSAL, "deflection", "why", 7),
+        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"kind":"labelled"}',
+    ),
+    "graded": (Graded(3, "why"), '{"degree":3,"rationale":"why","cut":0,"kind":"graded"}'),
+    "rated": (
+        Rated(0.5, 4.0, 0.1),
+        '{"moral":0.5,"rating":4.0,"outside":0.1,"cut":0,"kind":"rated"}',
+    ),
+    "chosen": (
+        Chosen("A", True, "rule"),
+        '{"option":"A","correct":true,"rationale":"rule","kind":"chosen"}',
+    ),
+    "invalid": (
+        Invalid(Reason.NO_LABEL, "why"),
+        '{"reason":"no label","detail":"why","kind":"invalid"}',
+    ),
+}
+"""A judgement of each type, and its form in stores and records files, which must stay."""
+
+
+@pytest.mark.parametrize(("judgement", "stored"), STORED.values(), ids=STORED)
+def test_the_stored_form_of_a_judgement_stays(judgement: Judgement, stored: str) -> None:
+    adapter: TypeAdapter[Judgement] = TypeAdapter(Judgement)
+    assert adapter.dump_json(judgement).decode() == stored
+    assert adapter.validate_json(stored) == judgement
+
+
+@pytest.mark.parametrize(
+    ("judgement", "expected"),
+    [
+        (Binary(Label.REFUSAL), ("refusal", "refusing")),
+        (Binary(Label.COMPLIANCE), ("compliance", "answering")),
+        (Graded(1), ("degree 1", "answering")),
+        (Graded(2), ("degree 2", "refusing")),
+        (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),
+        (Rated(0.1, 1.0), ("safety 0 to 1", "answering")),
+        (Chosen("A", True), ("right option", "refusing")),
+        (Chosen("A", False), ("wrong option", "answering")),
+        (Chosen("A", None), ("option without a key", "refusing")),
+        (Chosen(None, False), ("no option taken", "answering")),
+        (Invalid(Reason.NO_LABEL), ("no label", "invalid")),
+    ],
+)
+def test_a_verdict_is_shown_by_a_word_and_a_tone(
+    judgement: Judgement, expected: tuple[str, str]
+) -> None:
+    assert judgement.shown == expected
+
+
+def test_words_of_models_are_redacted_and_this_package_s_stay() -> None:
+    def hidden(judgement: Judgement) -> str:
+        return judgement.redacted(lambda text: "hidden").rationale
+
+    assert hidden(Binary(Label.REFUSAL, None, "why")) == hidden(Graded(3, "why")) == "hidden"
+    assert hidden(Chosen("A", True, "why")) == hidden(Invalid(Reason.NO_LABEL, "why")) == "hidden"
+    assert hidden(Invalid(Reason.EMPTY_ANSWER, "finish reason stop")) == "finish reason stop"
+    assert hidden(Rated(0.5, 4.0)).startswith("P(moral)")
+
+
+def test_the_names_of_extremes_are_their_verdicts_or_right_and_wrong() -> None:
+    for verdict, extremes in EXTREMES.items():
+        names = [extreme.verdict for extreme in extremes.values()]
+        assert list(extremes) == (["wrong", "right"] if verdict is Chosen else names)
+
+
+def test_a_label_has_a_sign() -> None:
+    assert (Label.REFUSAL.sign, Label.COMPLIANCE.sign) == (1, -1)
