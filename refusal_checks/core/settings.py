@@ -84,25 +84,20 @@ class Sampling(Frozen):
     """How the candidate's answers are drawn; every field is sent to the server.
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602), but for a smaller max_tokens.
-
-    Attributes:
-        samples: answers a prompt (K).
-        temperature, top_p: as servers define them.
-        top_k: 0 for no limit.
-        max_tokens: most tokens of an answer, reasoning included.
-        seed: seed of the run; each prompt's answers get seeds derived from it and the prompt.
-        stop: texts that end an answer.
-        system_prompt: sent as the first turn of every prompt; empty for none.
+    Like those of the classes below, each field is also a command-line option, with its description
+    as help.
     """
 
-    samples: int = Field(5, ge=1, le=128)
-    temperature: float = Field(0.6, ge=0, le=2)
-    top_p: float = Field(0.95, gt=0, le=1)
-    top_k: int = Field(20, ge=0)
-    max_tokens: int = Field(1024, ge=1)
-    seed: int = Field(0, ge=0, lt=2**31)
-    stop: tuple[str, ...] = Field((), strict=False)
-    system_prompt: str = ""
+    samples: int = Field(5, ge=1, le=128, description="answers per prompt, K")
+    temperature: float = Field(0.6, ge=0, le=2, description="temperature of the answers")
+    top_p: float = Field(0.95, gt=0, le=1, description="nucleus sampling of the answers")
+    top_k: int = Field(20, ge=0, description="most probable tokens to sample from; 0: no limit")
+    max_tokens: int = Field(1024, ge=1, description="most tokens of an answer, with its reasoning")
+    seed: int = Field(
+        0, ge=0, lt=2**31, description="seed of the run; each prompt derives its own from it"
+    )
+    stop: tuple[str, ...] = Field((), strict=False, description="text that ends an answer")
+    system_prompt: str = Field("", description="sent as the first turn of every prompt")
 
 
 class JudgeSampling(Frozen):
@@ -114,55 +109,73 @@ class JudgeSampling(Frozen):
             it, and one that does not fit is invalid.
     """
 
-    temperature: float = Field(0.0, ge=0, le=2)
-    max_tokens: int = Field(1024, ge=16)
-    seed: int = Field(0, ge=0, lt=2**31)
-    max_answer_chars: int | None = Field(None, ge=100)
+    temperature: float = Field(0.0, ge=0, le=2, description="temperature of the judge's verdicts")
+    max_tokens: int = Field(1024, ge=16, description="most tokens of a verdict")
+    seed: int = Field(0, ge=0, lt=2**31, description="seed of the judge's verdicts")
+    max_answer_chars: int | None = Field(
+        None,
+        ge=100,
+        description="judge a longer answer on this many characters of its head and tail",
+    )
 
 
 class MultipleChoice(Frozen):
     """How answers to multiple-choice questions are scored.
 
     Attributes:
-        key: the user's own file of right options; None for the benchmark's.
+        key: None for the benchmark's own.
         items: whether accuracy counts the questions that the key's makers agreed on, or all.
-        scoring: whether the option is read from an answer's text, or is the letter that the
-            candidate gives the highest probability.
     """
 
-    key: Path | None = None
-    items: Literal["agreed", "all"] = "agreed"
-    scoring: Literal["text", "logprob"] = "text"
-
-
-class Limits(Frozen):
-    """Bounds on time and concurrency.
-
-    Attributes:
-        in_flight: prompts that are being answered or judged at one time; None for as many as keep
-            the engines full.
-        start_timeout: seconds that an engine may take to its first health check.
-        request_timeout: seconds that one request may take.
-        candidate_rpm, judge_rpm: most requests a minute to a server that others run.
-        candidate_concurrency, judge_concurrency: most requests to it at one time.
-    """
-
-    in_flight: int | None = Field(None, ge=1)
-    start_timeout: float = Field(1800.0, gt=0)
-    request_timeout: float = Field(600.0, gt=0)
-    candidate_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)
-    judge_rpm: float | None = Field(None, gt=0, allow_inf_nan=False)
-    candidate_concurrency: int | None = Field(None, ge=1)
-    judge_concurrency: int | None = Field(None, ge=1)
-
-    def pace(self, role: str) -> Pace:
-        """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
-        most: int | None = getattr(self, f"{role}_concurrency")
-        return Pace(getattr(self, f"{role}_rpm"), most or CONNECTIONS)
+    key: Path | None = Field(
+        None, description="your own key for multiple-choice questions: CSV with id,answer"
+    )
+    items: Literal["agreed", "all"] = Field(
+        "agreed", description="questions that accuracy counts: those with an undisputed key, or all"
+    )
+    scoring: Literal["text", "logprob"] = Field(
+        "text",
+        description="read the chosen option from the answer's text, or take the letter that the "
+        "candidate gives the highest probability",
+    )
 
 
 CONNECTIONS = 256
-"""Most requests at one time where nobody said otherwise."""
+"""Most requests in flight to one server unless told otherwise."""
+
+
+class Limits(Frozen):
+    """Bounds on time and concurrency; timeouts are in seconds.
+
+    Attributes:
+        in_flight: None for as many as keep the engines full.
+    """
+
+    in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
+    start_timeout: float = Field(1800.0, gt=0, description="seconds an engine may take to start")
+    request_timeout: float = Field(600.0, gt=0, description="seconds one request may take")
+    candidate_rpm: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="most requests per minute to a candidate's server that others run",
+    )
+    judge_rpm: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="most requests per minute to a judge's server that others run",
+    )
+    candidate_concurrency: int = Field(
+        CONNECTIONS, ge=1, description="most requests in flight to the candidate's server"
+    )
+    judge_concurrency: int = Field(
+        CONNECTIONS, ge=1, description="most requests in flight to the judge's server"
+    )
+
+    def pace(self, role: str) -> Pace:
+        """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
+        return Pace(getattr(self, f"{role}_rpm"), getattr(self, f"{role}_concurrency"))
 
 
 @dataclass(frozen=True, slots=True)

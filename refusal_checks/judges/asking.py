@@ -53,12 +53,7 @@ class Asker(Generic[Verdict]):
         self._client = client
         self._parse = parse
         self._note = note
-        self._first = RequestParams(
-            temperature=sampling.temperature,
-            max_tokens=sampling.max_tokens,
-            seed=sampling.seed,
-            schema=schema,
-        )
+        self._first = RequestParams.of(sampling, schema=schema)
         self._second = replace(
             self._first,
             temperature=max(sampling.temperature, RETRY_TEMPERATURE),

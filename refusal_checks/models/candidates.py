@@ -83,7 +83,7 @@ class ServedCandidate:
         of its own beside others. What a server cannot do is no part of a key: a server is known by
         its URL and its model's name, and so is all that it does.
         """
-        settings = self._sampling.model_dump(exclude={"samples"})
+        settings = self._sampling.model_dump(exclude={"samples"}, exclude_none=True)
         if not self._reads_logprobs:
             settings["logprobs"] = False
         stem = content_key(self._identity, _turns(prompt), settings)
@@ -105,15 +105,9 @@ class ServedCandidate:
         return await self._answer(prompt, first, count)
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        options = RequestParams(
-            n=count,
-            temperature=self._sampling.temperature,
-            top_p=self._sampling.top_p,
-            top_k=self._sampling.top_k,
-            max_tokens=self._sampling.max_tokens,
-            seed=answer_seed(self._sampling.seed, prompt, first),
-            logprobs=self._reads_logprobs,
-            stop=self._sampling.stop,
+        seed = answer_seed(self._sampling.seed, prompt, first)
+        options = RequestParams.of(
+            self._sampling, n=count, seed=seed, logprobs=self._reads_logprobs
         )
         try:
             choices = await self._client.chat(self.messages(prompt), options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -12,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.settings import Pace
+from refusal_checks.core.settings import JudgeSampling, Pace, Sampling
 from refusal_checks.models.client.answers import MALFORMED, Choice, read_choices
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.http_errors import TransientError, error_words, retrying
@@ -56,24 +57,21 @@ class RequestParams:
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, sampling: Sampling | JudgeSampling, **others: Any) -> Self:
+        """The parameters of a run: every setting that has a field of its name here, and others."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in sampling if name in known} | others)
+
     def body(self) -> dict[str, Any]:
-        """These options as fields of a request."""
-        fields: dict[str, Any] = {
-            "n": self.n,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "top_k": self.top_k,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-        }
-        if self.logprobs:
-            fields["logprobs"] = True
+        """These parameters as fields of a request; what is None, False or empty is left out."""
+        sent = {n: v for n, v in vars(self).items() if v not in (None, ()) and v is not False}
         if self.stop:
-            fields["stop"] = list(self.stop)
+            sent["stop"] = list(self.stop)
         if self.schema is not None:
-            form = {"name": "verdict", "strict": True, "schema": self.schema}
-            fields["response_format"] = {"type": "json_schema", "json_schema": form}
-        return fields
+            form = {"name": "verdict", "strict": True, "schema": sent.pop("schema")}
+            sent["response_format"] = {"type": "json_schema", "json_schema": form}
+        return sent
 
 
 class Client:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from refusal_checks.benchmarks.pinned_file import mirror_folder
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.settings import (
     BenchmarkTable,
-    Frozen,
     JudgeSampling,
     Limits,
     MultipleChoice,
@@ -28,6 +26,7 @@ from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
 from refusal_checks.results import redact
 from refusal_checks.run.options import batch as batch_options
+from refusal_checks.run.options import fields
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import placement as placement_options
@@ -98,33 +97,12 @@ def add(group: pytest.OptionGroup) -> None:
         action="append",
         help="threshold file (repeatable, later wins); default: thresholds/default.toml",
     )
-    for name, (kind, text) in _SAMPLING.items():
-        add(f"--{name.replace('_', '-')}", metavar=kind.__name__.upper(), type=kind, help=text)
-    add("--limit", metavar="N", type=int, help="most prompts of a benchmark, a stratified part")
-    add("--stop", metavar="TEXT", action="append", help="text that ends an answer (repeatable)")
-    add("--system-prompt", metavar="TEXT", help="first turn of every prompt")
-    add("--system-prompt-file", metavar="FILE", help="the same, from a file")
-    add("--judge-max-tokens", metavar="INT", type=int, help="most tokens of a verdict")
-    add(
-        "--judge-max-answer-chars",
-        metavar="INT",
-        type=int,
-        help="judge a longer answer on its head and tail of so many characters (no limit)",
-    )
-    add("--mcq-key", metavar="FILE", type=Path, help="own key for multiple choice: id,answer")
-    add(
-        "--mcq-items",
-        choices=("agreed", "all"),
-        help="questions that accuracy counts: those with an undisputed key (agreed), or all",
-    )
-    add(
-        "--mcq-scoring",
-        choices=("text", "logprob"),
-        help="the chosen option: read from the answer (text), or the letter that is most probable",
-    )
-    add("--in-flight", metavar="INT", type=int, help="prompts evaluated at one time")
-    add("--start-timeout", metavar="S", type=float, help="seconds a model may load (1800)")
-    add("--request-timeout", metavar="S", type=float, help="seconds a request may take (600)")
+    fields.add(group, Sampling)
+    add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
+    add("--limit", metavar="N", type=int, help="most prompts per benchmark, a stratified sample")
+    fields.add(group, JudgeSampling, "judge_")
+    fields.add(group, MultipleChoice, "mcq_")
+    fields.add(group, Limits)
     add(
         "--replay-columns",
         metavar="FIELD=COLUMN,...",
@@ -151,16 +129,6 @@ def add(group: pytest.OptionGroup) -> None:
     placement_options.add(group)
     redact.add(group)
     add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
-
-
-_SAMPLING = {
-    "samples": (int, "answers a prompt, K (5)"),
-    "temperature": (float, "of the candidate's answers (0.6)"),
-    "top_p": (float, "of the candidate's answers (0.95)"),
-    "top_k": (int, "of the candidate's answers; 0: no limit (20)"),
-    "max_tokens": (int, "most tokens of an answer (1024)"),
-    "seed": (int, "seed of the run (0)"),
-}
 
 
 def threshold_files(config: pytest.Config) -> tuple[Path, ...]:
@@ -222,10 +190,10 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
     first = Options(
         candidate=candidates[0],
         judges=model_options.read_judges(config),
-        sampling=_settings(config, Sampling, {**found.sampling, **_system_prompt(config)}),
-        judge_sampling=_settings(config, JudgeSampling, {}, prefix="judge_"),
-        multiple_choice=_settings(config, MultipleChoice, {}, prefix="mcq_"),
-        limits=_settings(config, Limits, {}),
+        sampling=fields.read(config, Sampling, {**found.sampling, **_system_prompt(config)}),
+        judge_sampling=fields.read(config, JudgeSampling, {}, "judge_"),
+        multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
+        limits=fields.read(config, Limits, {}),
         confidence=found.settings.confidence,
         replay_columns=replay_columns(config.getoption("replay_columns")),
         threshold_files=threshold_files(config),
@@ -279,17 +247,6 @@ def _tuned(benchmark: Benchmark, table: BenchmarkTable | None, limit: int | None
     """The benchmark as this run evaluates it; the command line wins over threshold files."""
     table = table or BenchmarkTable()
     return replace(benchmark, limit=limit or table.limit, max_answer_chars=table.max_answer_chars)
-
-
-def _settings(
-    config: pytest.Config, model: type[Frozen], values: dict[str, Any], prefix: str = ""
-) -> Any:
-    """Settings from the command line over ``values``; others keep their defaults."""
-    for name in model.model_fields:
-        given = config.getoption(prefix + name, None)
-        if given is not None:
-            values[name] = given
-    return model.read(values, "command line")
 
 
 def _system_prompt(config: pytest.Config) -> dict[str, str]:

@@ -64,7 +64,6 @@ def add(group: pytest.OptionGroup) -> None:
         default=1,
         help="judge each answer R times with other seeds: how many verdicts flip (1)",
     )
-    add("--judge-temperature", metavar="FLOAT", type=float, help="of the judge's verdicts (0)")
 
 
 def read(config: pytest.Config, floors: JudgeFloors | None) -> Trust:

@@ -13,7 +13,6 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models import spec
-from refusal_checks.run.options import endpoints
 
 
 class Given(Protocol):
@@ -67,7 +66,6 @@ def add(group: pytest.OptionGroup) -> None:
         help="judge prompt: refusal (default), demo (default for demo:judge), wildguard, "
         "harmbench, or a .md file; once for all judges, or once for each",
     )
-    endpoints.add(group)
 
 
 _EXTRAS = {
