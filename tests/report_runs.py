@@ -23,6 +23,7 @@ from refusal_checks.gates.verdict import Verdict, decide
 from refusal_checks.judges.trust.canary import Mistake
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
 
@@ -188,12 +189,14 @@ def write_run(
         name: summarise(each, 0.95, kind=kinds.get(name, "safety"))
         for name, each in records.items()
     }
-    fields = {
+    fields: dict[str, Any] = {
         "manifest": {"candidate": "demo:some", "judge": "demo:judge", "started": "2026-01-02"},
         "balance": balance(((each.kind, each.figures) for each in found.values()), 0.95),
         "judge": JUDGE,
     }
-    run.write_summary(RunSummary(benchmarks=found, verdicts=verdicts, **(fields | summary)))
+    fields |= summary
+    fields["manifest"] = Manifest.model_validate(fields["manifest"])
+    run.write_summary(RunSummary(benchmarks=found, verdicts=verdicts, **fields))
     for name, each in records.items():
         run.write_records(name, each)
     return run

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,6 +11,7 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.gates import baseline
+from refusal_checks.results.run_folder import PastRun
 
 
 def add(app: typer.Typer) -> None:
@@ -30,44 +30,32 @@ def accept(
     run: Annotated[Path, typer.Argument(help="A run's folder, or its summary.json.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
 ) -> None:
-    """Make a run the baseline: one JSON file a benchmark in DIR, without any text, for review.
+    """Make a run the baseline: one JSON file per benchmark in DIR, without any text, for review.
 
     Benchmarks that the run did not evaluate keep the files that they have.
     """
-    run = run.parent if run.name == "summary.json" else run
-    summary = _complete(run)
-    accepted = baseline.load(run)
-    _require_whole(run, summary)
+    past = PastRun.read(run)
+    _require_whole(past)
+    accepted = baseline.load(past.folder.path)
     for name, scores in accepted.items():
         write_text(folder / f"{name}.json", baseline.dump(scores))
         candidate = clean(scores.candidate)
         typer.echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
-    failed = [id for id, found in summary["verdicts"].items() if not found["passed"]]
+    failed = [id for id, verdict in past.summary.verdicts.items() if not verdict.passed]
     if failed:
         typer.echo(
             f"note: {len(failed)} gates failed in that run: {clean(', '.join(failed), 2000)}"
         )
 
 
-def _complete(run: Path) -> dict[str, Any]:
-    """The summary of a run that came to its end."""
-    path = run / "summary.json"
-    try:
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise BaselineError(
-            f"{path}: cannot be read: {fault}; name the folder of a run that has ended, as the "
-            "last line of its output does"
-        ) from None
-    if summary.get("failure"):
-        raise BaselineError(f"{run}: this run did not come to its end: {summary['failure']}")
-    return summary
-
-
-def _require_whole(run: Path, summary: dict[str, Any]) -> None:
-    for name, found in summary["benchmarks"].items():
-        if found["prompts"] < found["planned"]:
+def _require_whole(run: PastRun) -> None:
+    """Raise BaselineError unless the run evaluated all prompts of its benchmarks."""
+    path, summary = run.folder.path, run.summary
+    if summary.failure:
+        raise BaselineError(f"{path}: this run did not complete: {summary.failure}")
+    for name, found in summary.benchmarks.items():
+        if found.prompts < found.planned:
             raise BaselineError(
-                f"{run}: {name} was stopped early after {found['prompts']} of {found['planned']} "
+                f"{path}: {name} was stopped early after {found.prompts} of {found.planned} "
                 "prompts; a baseline needs all of them: run it without --stop-early"
             )

@@ -13,7 +13,7 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
 from refusal_checks.metrics import safety_score
 from refusal_checks.reports import chart_files
-from refusal_checks.results.run_folder import PastRun, read_run
+from refusal_checks.results.run_folder import PastRun
 
 Summary = Annotated[Path, typer.Argument(help="A run's folder or its summary.json.")]
 Benchmark = Annotated[str, typer.Option(help="The benchmark, whose answers are rated.")]
@@ -37,7 +37,7 @@ def radar(
     benchmark: Benchmark = "cfsafety",
 ) -> None:
     """Draw mean safety scores by category, beside other runs or published models."""
-    run = read_run(summary)
+    run = PastRun.read(summary)
     series: dict[str, Mapping[str, float]] = {run.candidate: _scores(run, benchmark)}
     for name in against or []:
         other, scores = _other(name, benchmark)
@@ -57,10 +57,10 @@ def histogram(
     benchmark: Benchmark = "cfsafety",
 ) -> None:
     """Draw the distribution of safety scores by category, and print its statistics."""
-    run = read_run(summary)
+    run = PastRun.read(summary)
     found = run.benchmark(benchmark).distributions
     if not found:
-        raise DataError(f"{run.path}: {benchmark} has no rated answers")
+        raise DataError(f"{run.folder.summary_file}: {benchmark} has no rated answers")
     ordered = {name: found[name] for name in _in_order(found)}
     chart_files.write(chart_files.histograms(ordered, f"{benchmark}: {run.candidate}"), out)
     for name, distribution in ordered.items():
@@ -71,7 +71,7 @@ def histogram(
 def _other(name: str, benchmark: str) -> tuple[str, Mapping[str, float]]:
     """What to draw beside a run, with its name there."""
     if Path(name).exists():
-        run = read_run(Path(name))
+        run = PastRun.read(Path(name))
         return run.candidate, _scores(run, benchmark)
     if name in published():
         return f"{name}, as published", published()[name]
@@ -87,7 +87,7 @@ def _scores(run: PastRun, benchmark: str) -> dict[str, float]:
         if safety_score.name in figures
     }
     if not found:
-        raise DataError(f"{run.path}: {benchmark} has no rated answers")
+        raise DataError(f"{run.folder.summary_file}: {benchmark} has no rated answers")
     return {name: found[name] for name in _in_order(found)}
 
 

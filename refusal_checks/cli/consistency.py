@@ -13,7 +13,8 @@ from refusal_checks.benchmarks.suites.cfsafety import category, translations
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import clean, padded
 from refusal_checks.metrics.statistics.agreement import Agreement, agreement, matched
-from refusal_checks.results.run_folder import PastRun, read_run
+from refusal_checks.results.manifest import Data
+from refusal_checks.results.run_folder import PastRun
 
 BENCHMARK = "cfsafety"
 
@@ -35,7 +36,7 @@ def consistency(
     The judges are those of one run (--judge A --judge B), or of several runs with the same
     candidate, sampling and store, of which only the first generates answers.
     """
-    found = [read_run(path) for path in runs]
+    found = [PastRun.read(path) for path in runs]
     _require_same_answers(found)
     for line in _report(_judges(found)):
         typer.echo(line)
@@ -46,30 +47,25 @@ def _require_same_answers(runs: Sequence[PastRun]) -> None:
     first = runs[0]
     for run in runs:
         if not run.benchmark(BENCHMARK).safety_scores:
-            raise DataError(f"{run.path}: {BENCHMARK} has no rated answers")
+            raise DataError(f"{run.folder.summary_file}: {BENCHMARK} has no rated answers")
         for what, (one, other) in _answers(first, run).items():
             if one != other:
                 raise DataError(
-                    f"{run.path}: another {what} than {first.path}; judges can be compared over "
-                    "the same answers only"
+                    f"{run.folder.summary_file}: another {what} than "
+                    f"{first.folder.summary_file}; judges can be compared over the same answers "
+                    "only"
                 )
 
 
-def _answers(first: PastRun, second: PastRun) -> dict[str, tuple[object, object]]:
+def _answers(first: PastRun, second: PastRun) -> dict[str, tuple[object, ...]]:
     """What decides the answers of two runs, by what it is."""
-    keys = {
-        "candidate": ("models", "candidate"),
-        "sampling": ("sampling",),
-        "set of prompts": ("data", BENCHMARK, "sha256"),
+    one, other = (run.summary.manifest for run in (first, second))
+    data = (known.data.get(BENCHMARK, Data()).sha256 for known in (one, other))
+    return {
+        "candidate": (one.models.candidate, other.models.candidate),
+        "sampling": (one.sampling, other.sampling),
+        "set of prompts": tuple(data),
     }
-    return {what: (_look(first, path), _look(second, path)) for what, path in keys.items()}
-
-
-def _look(run: PastRun, path: Sequence[str]) -> object:
-    found: object = run.manifest
-    for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
 
 
 def _report(judges: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -85,7 +81,7 @@ def _report(judges: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 def _judges(runs: Sequence[PastRun]) -> dict[str, Mapping[str, float]]:
     """Scores by prompt id, by judge; of a run with several judges, each one's own."""
     return {
-        clean(f"{judge} ({run.path.parent.name})", 80): scores
+        clean(f"{judge} ({run.folder.path.name})", 80): scores
         for run in runs
         for judge, scores in _by_judge(run).items()
     }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.errors import DataError, EvaluationError
+from refusal_checks.core.text import clean, table
 from refusal_checks.reports.terminal import whole
 from refusal_checks.results import run_folder
+from refusal_checks.results.board import Board
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
 Root = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where the runs' folders are.")]
@@ -36,7 +38,7 @@ def list_runs(runs: Root = run_folder.ROOT) -> None:
     if not found:
         typer.echo(f"{runs}: no runs there")
         return
-    for line in _aligned([HEADER, *(_row(run) for run in found)]):
+    for line in table([HEADER, *(_row(run) for run in found)]):
         typer.echo(line)
 
 
@@ -56,7 +58,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")],
     runs: Root = run_folder.ROOT,
 ) -> None:
-    """Write all answers of a run with their judgements, one row an answer; holds all texts."""
+    """Write all answers of a run with their judgements, one row per answer; holds all texts."""
     from refusal_checks.results.export import write
 
     count = write(run_folder.find(run, runs), file)
@@ -64,46 +66,38 @@ def export(
 
 
 def _row(run: RunFolder) -> Sequence[str]:
-    """What is known of a run; its summary may be missing, or of another version."""
-    summary, name = _read(run.path / "summary.json"), run.path.name
-    manifest = _mapping(summary.get("manifest")) or _read(run.path / "provenance.json")
-    models = (clean(str(manifest.get(which, "?")), _WIDTH) for which in ("candidate", "judge"))
-    gates = _gates(summary) if summary else ("", "", "")
-    return name, f"{run_folder.started(run):%Y-%m-%d %H:%M}", *models, *gates, _took(summary)
-
-
-def _read(path: Path) -> dict[str, Any]:
+    """What is known of a run, which may not have ended or be of another version."""
+    name, started = run.path.name, f"{run_folder.started(run):%Y-%m-%d %H:%M}"
     try:
-        return _mapping(json.loads(path.read_bytes()))
-    except (OSError, ValueError):
+        summary = run.summary()
+    except DataError:
+        why = "not readable" if run.summary_file.exists() else "not ended"
+        return name, started, *_models(_provenance(run)), "", "", "", why
+    known = summary.manifest
+    passed = [verdict.passed for verdict in summary.verdicts.values()]
+    return (
+        name,
+        started,
+        *_models({"candidate": known.candidate, "judge": known.judge}),
+        *map(str, (passed.count(True), passed.count(False), len(summary.errors))),
+        f"{_took(known)}, stopped" if summary.failure else _took(known),
+    )
+
+
+def _models(known: Mapping[str, str]) -> Iterator[str]:
+    return (clean(known.get(role) or "?", _WIDTH) for role in ("candidate", "judge"))
+
+
+def _provenance(run: RunFolder) -> Mapping[str, str]:
+    try:
+        return Board(run.path).provenance()
+    except (EvaluationError, OSError, ValueError):
         return {}
 
 
-def _mapping(found: Any) -> dict[str, Any]:
-    """What is a JSON object; an empty one in place of anything else."""
-    return found if isinstance(found, dict) else {}
-
-
-def _gates(summary: dict[str, Any]) -> tuple[str, str, str]:
-    verdicts, errors = _mapping(summary.get("verdicts")), _mapping(summary.get("errors"))
-    passed = [bool(_mapping(found).get("passed")) for found in verdicts.values()]
-    return str(passed.count(True)), str(passed.count(False)), str(len(errors))
-
-
-def _took(summary: dict[str, Any]) -> str:
-    """How long a run took; of one that has not ended, or was stopped, that."""
-    if not summary:
-        return "not ended"
-    manifest = _mapping(summary.get("manifest"))
+def _took(known: Manifest) -> str:
+    """The time that a run took."""
     try:
-        ends = [datetime.fromisoformat(manifest[name]) for name in ("started", "finished")]
-        took = ends[1] - ends[0]
-    except (KeyError, TypeError, ValueError):
+        return str(datetime.fromisoformat(known.finished) - datetime.fromisoformat(known.started))
+    except (TypeError, ValueError):
         return "?"
-    return f"{took}, stopped" if summary.get("failure") else str(took)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 """Terminal control sequences: CSI, OSC (titles, links) and two-character ones."""
@@ -72,6 +73,27 @@ def padded(text: str, width: int) -> str:
     from rich.cells import set_cell_size
 
     return set_cell_size(cut(text, width), width)
+
+
+def table(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+    """Rows of harmless cells as lines with aligned columns.
+
+    Args:
+        right: columns that are aligned to the right, counted from 0.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for row in rows:
+        for number in range(len(grid.columns), len(row)):
+            grid.add_column(justify="right" if number in right else "left", no_wrap=True)
+        grid.add_row(*map(Text, row))
+    console = Console(width=10_000, color_system=None)  # wide enough that no cell is cut
+    with console.capture() as capture:
+        console.print(grid)
+    return (line.rstrip() for line in capture.get().splitlines())
 
 
 def wrapped(line: str, width: int) -> list[str]:

@@ -130,7 +130,7 @@ def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
     """Short names of the runs' candidates, each different; empty where there is one run."""
     if len(runs) < 2:
         return [""]
-    full = [clean(str(run.manifest.get("candidate", ""))) for run in runs]
+    full = [clean(run.manifest.candidate) for run in runs]
     ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
     short = [ending(name) for name in (ends if len(set(ends)) == len(ends) else full)]
     if len(set(short)) == len(short):

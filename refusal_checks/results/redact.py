@@ -14,7 +14,7 @@ from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import (
     EndpointError,
@@ -30,6 +30,7 @@ from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.models.spec import Candidate, JudgeModel, Served
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -234,7 +235,7 @@ class RedactedFolder(RunFolder):
     def summary(self) -> RunSummary:
         """The run's summary; see ``RunFolder.summary``."""
         redaction, found = Redaction(True), super().summary()
-        if found.manifest.get("redacted"):
+        if found.manifest.redacted:
             return found
         return replace(
             redaction.summary(found),
@@ -250,8 +251,8 @@ class RedactedFolder(RunFolder):
         return map(record, super().records(benchmark))
 
 
-def _manifest(found: dict[str, Any]) -> dict[str, Any]:
-    sampling = dict(found.get("sampling", {}))
+def _manifest(found: Manifest) -> Manifest:
+    sampling = {**found.sampling}
     if sampling.get("system_prompt"):
         sampling["system_prompt"] = text(sampling["system_prompt"])
-    return {**found, "sampling": sampling, "redacted": True}
+    return found.extended(sampling=sampling, redacted=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -55,49 +55,70 @@ def _summary() -> TypeAdapter[RunSummary]:
     return TypeAdapter(RunSummary)
 
 
+SUMMARY = "summary.json"
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """A run's folder.
 
     Attributes:
         path: the folder, ``.refusal-checks/runs/ID``.
+        summary_name: the file of its summary, which may have been renamed.
     """
 
     path: Path
+    summary_name: str = SUMMARY
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """The folder of a run that is named by it or by its ``summary.json``."""
-        return cls(path.parent if path.name == "summary.json" else path)
+        """The folder of a run, given by its path or by its summary's."""
+        is_summary = path.name == SUMMARY or path.is_file()
+        return cls(path.parent, path.name) if is_summary else cls(path)
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """Names of the benchmarks that were completed, sorted."""
-        return tuple(sorted(path.stem for path in self._folder.glob("*.jsonl")))
+        return tuple(sorted(path.stem for path in self._records_folder.glob("*.jsonl")))
 
     def write_summary(self, summary: RunSummary) -> None:
-        """Write ``summary.json``; readers see it whole or not at all."""
-        write_json(self.path / "summary.json", _summary().dump_python(summary, mode="json"))
+        """Write the summary; readers see all of it or none."""
+        write_json(self.summary_file, _summary().dump_python(summary, mode="json"))
 
     def summary(self) -> RunSummary:
-        """The run's summary.
+        """The run's summary; those of older versions too.
 
         Raises:
-            DataError: there is none, or it is no summary of this version.
+            DataError: there is none, or it is not a summary of a run.
         """
-        path = self.path / "summary.json"
+        path = self.summary_file
         try:
-            return _summary().validate_python(json.loads(path.read_bytes()))
+            found = json.loads(path.read_bytes())
+            missing = {"manifest", "benchmarks"} - set(found if isinstance(found, dict) else ())
+            if missing:
+                raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
+            return _summary().validate_python(found)
         except OSError as fault:
-            raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+            raise DataError(
+                f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
+                "ended, which the last line of its output shows"
+            ) from None
         except ValueError as fault:
-            raise DataError(f"{path}: no summary of a run of this version: {_why(fault)}") from None
+            raise DataError(
+                f"{path}: not a summary of a run: {_why(fault)}. Name the folder of another run, "
+                "or repeat this one"
+            ) from None
+
+    @property
+    def summary_file(self) -> Path:
+        """The file of its summary."""
+        return self.path / self.summary_name
 
     def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
         """Write a benchmark's records; those of one prompt follow each other."""
         grouped = groupby(records, lambda record: record.prompt)
         lines = (_dump(_as_line(prompt, list(found))) for prompt, found in grouped)
-        write_text(self._folder / f"{benchmark}.jsonl", "".join(lines))
+        write_text(self._records_folder / f"{benchmark}.jsonl", "".join(lines))
 
     def records(self, benchmark: str) -> Iterator[Record]:
         """A benchmark's records, in the order in which they were written.
@@ -105,7 +126,7 @@ class RunFolder:
         Raises:
             DataError: the run did not complete it, or the file is damaged.
         """
-        path = self._folder / f"{benchmark}.jsonl"
+        path = self._records_folder / f"{benchmark}.jsonl"
         try:
             with path.open("rb") as lines:
                 for number, line in enumerate(lines, 1):
@@ -114,7 +135,7 @@ class RunFolder:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
 
     @property
-    def _folder(self) -> Path:
+    def _records_folder(self) -> Path:
         return self.path / "records"
 
 
@@ -154,61 +175,37 @@ def _records(line: _Line) -> Iterator[Record]:
         yield Record(line.prompt, found.sample, found.completion, found.judgement, found.votes)
 
 
-@dataclass(frozen=True)
-class PastRun:
-    """A finished run.
+class PastRun(NamedTuple):
+    """A run that has ended: its folder and its summary."""
 
-    Attributes:
-        path: its summary.
-    """
+    folder: RunFolder
+    summary: RunSummary
 
-    path: Path
-    manifest: Mapping[str, Any]
-    benchmarks: Mapping[str, BenchmarkSummary]
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a run, given by its folder or its summary; see ``RunFolder.summary``."""
+        folder = RunFolder.of(path)
+        return cls(folder, folder.summary())
 
     @property
     def candidate(self) -> str:
         """The candidate as it was named."""
-        return str(self.manifest.get("candidate", self.path.parent.name))
+        return self.summary.manifest.candidate or self.folder.path.name
 
     @property
     def judge(self) -> str:
         """The judge as it was named."""
-        return str(self.manifest.get("judge", self.path.parent.name))
+        return self.summary.manifest.judge or self.folder.path.name
 
     def benchmark(self, name: str) -> BenchmarkSummary:
-        """What it found of one benchmark.
+        """The figures of one benchmark.
 
         Raises:
-            DataError: it did not evaluate it.
+            DataError: the run did not evaluate it.
         """
-        require_known(name, self.benchmarks, str(self.path), "benchmark", DataError)
-        return self.benchmarks[name]
-
-
-@cache
-def _benchmarks() -> TypeAdapter[dict[str, BenchmarkSummary]]:
-    return TypeAdapter(dict[str, BenchmarkSummary])
-
-
-def read_run(path: Path) -> PastRun:
-    """Read a run's summary.
-
-    Args:
-        path: a ``summary.json``, or the run's folder.
-
-    Raises:
-        DataError: there is none, or it is no summary.
-    """
-    found = path / "summary.json" if path.is_dir() else path
-    try:
-        text = json.loads(found.read_text(encoding="utf-8"))
-        benchmarks = _benchmarks().validate_python(text["benchmarks"])
-        return PastRun(found, dict(text["manifest"]), benchmarks)
-    except OSError as fault:
-        raise DataError(f"{found}: cannot be read: {fault.strerror}") from None
-    except (ValidationError, ValueError, TypeError, KeyError) as fault:
-        raise DataError(f"{found}: no summary of a run: {type(fault).__name__}") from None
+        known = self.summary.benchmarks
+        require_known(name, known, str(self.folder.summary_file), "benchmark", DataError)
+        return known[name]
 
 
 ROOT = Path(".refusal-checks") / "runs"

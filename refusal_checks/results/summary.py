@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
@@ -18,6 +17,7 @@ from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, Metric, by_prompt, safety_score, score_all
 from refusal_checks.metrics.statistics.distribution import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.results.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RunSummary:
             figure lay on its bound: gates called breached, and tests that fail.
     """
 
-    manifest: dict[str, Any] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=Manifest)
     benchmarks: dict[str, BenchmarkSummary] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)

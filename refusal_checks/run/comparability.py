@@ -19,9 +19,8 @@ from refusal_checks.models import replay
 from refusal_checks.models.identity import describe
 from refusal_checks.models.spec import Replay
 from refusal_checks.results import redact
+from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.run.options.command_line import Options
-
-Manifest = Mapping[str, Any]
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
@@ -29,20 +28,20 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
     The seed is none of them: runs that differ by chance alone are what a comparison is for.
     """
-    data = manifest["data"][benchmark]
+    answers = manifest.answer_conditions(benchmark)
+    verdicts = manifest.verdict_conditions(benchmark)
+    data = answers.data
     return {
-        "judge": ", ".join(_judges(manifest, benchmark)),
-        "judge prompt": ", ".join(manifest["judge_prompts"][benchmark].values()),
-        "data": f"{data['prompts']} prompts, sha256 {data['sha256']}, revision {data['revision']}",
-        **_sampling("judge", manifest["judge_sampling"]),
-        **_candidate_sampling(manifest),
+        "judge": ", ".join(map(_judge, verdicts.judges.values())),
+        "judge prompt": ", ".join(verdicts.prompts),
+        "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
+        **_sampling("judge", verdicts.sampling),
+        **(
+            {"sampling": "recorded answers"}
+            if answers.are_recorded
+            else _sampling("sampling", answers.sampling)
+        ),
     }
-
-
-def _candidate_sampling(manifest: Manifest) -> dict[str, str]:
-    if manifest["candidate"].startswith("replay:"):
-        return {"sampling": "recorded answers"}
-    return _sampling("sampling", manifest["sampling"])
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -53,22 +52,12 @@ def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
     return {f"{what} {name}": _json(value) for name, value in known.items() if name != "seed"}
 
 
-def _judges(manifest: Manifest, benchmark: str) -> list[str]:
-    """The benchmark's judges; one that needs no model goes by its name alone."""
-    models = manifest["models"]["judges"]
-    return [
-        _judge(models[name]) if name in models else name
-        for name in manifest["judge_prompts"][benchmark]
-    ]
-
-
-def _judge(described: Mapping[str, Any]) -> str:
-    """A judge by its model and how it is asked; where a server runs does not matter."""
-    version = str(described["version"])
-    url, _, name = version.partition("#")
-    known = name if url.startswith("http") and name else version
+def _judge(model: ModelFacts) -> str:
+    """A judge by its model and how it is asked; where its server runs does not matter."""
+    url, _, name = model.version.partition("#")
+    known = name if url.startswith("http") and name else model.version
     named = ("template_kwargs", "reasoning_end", "adapter")
-    settings = {key: described[key] for key in named if described.get(key)}
+    settings = {key: value for key in named if (value := getattr(model, key))}
     return f"{known} {_json(settings)}" if settings else known
 
 
@@ -86,9 +75,9 @@ def scores(
     return Scores(
         benchmark=benchmark.name,
         kind=benchmark.kind,
-        candidate=manifest["candidate"],
-        version=str(manifest["models"]["candidate"]["version"]),
-        started=manifest["started"],
+        candidate=manifest.candidate,
+        version=manifest.models.candidate.version,
+        started=manifest.started,
         conditions=conditions(manifest, benchmark.name),
         figures=figures,
         prompts=prompts,
@@ -104,7 +93,7 @@ def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlie
     if options.baseline is None:
         return {}
     known = baseline.load(options.baseline)
-    found = {name: known[name] for name in manifest["data"] if name in known}
+    found = {name: known[name] for name in manifest.data if name in known}
     differences = {
         name: tuple(baseline.differences(scores, conditions(manifest, name)))
         for name, scores in found.items()

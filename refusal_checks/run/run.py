@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 
 from refusal_checks.core.errors import RefusalChecksError, reason
 from refusal_checks.core.store import Store
@@ -28,7 +27,7 @@ from refusal_checks.run import comparability, redo_reasons
 from refusal_checks.run.assembly import assemble, pool_settings
 from refusal_checks.run.collector import collecting_rarely
 from refusal_checks.run.judge_check import Canary, human_rates, provenance
-from refusal_checks.run.manifest import effort, facts, manifest
+from refusal_checks.run.manifest import effort, engines_ready, facts, finished, manifest
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.plan import Pending, Plan, pending
@@ -80,12 +79,11 @@ class Run:
             )
         engines = servers or Engines(pool_settings(options), self.folder)
         self._parts = assemble(options, gates, engines, say, self.summary.note)
-        self.summary.manifest = manifest(options, self._parts.plan, self._parts.judges)
-        self.summary.manifest |= provenance(options.trust)
+        known = manifest(options, self._parts.plan, self._parts.judges)
         human = human_rates(options, gates, self._parts.judges)
         rules = Rules(options.confidence, options.multiple_testing, options.offenders, human)
         self.store = self._redaction.store(options.store, self.folder, options.fresh)
-        self.summary.manifest["store"] = str(self.store)
+        self.summary.manifest = known.extended(**provenance(options.trust), store=str(self.store))
         self._store = Store(self.store)
         if self._store.warning:
             self.summary.note(self._store.warning)
@@ -136,7 +134,8 @@ class Run:
         asked = self._canary.pending().judges.union(*(todo.judges for todo in todos))
         models = self._models(todos[0].answers, asked)
         self._place(models)
-        self.summary.manifest |= effort(plan, candidate, todos, models)
+        known = self.summary.manifest
+        self.summary.manifest = effort(known, plan, candidate, todos, models)
         self._start_engines()
         self._thread = threading.Thread(target=self._run, name="evaluation", daemon=True)
         self._thread.start()
@@ -161,7 +160,7 @@ class Run:
     def _place(self, models: Sequence[Model]) -> None:
         """Choose where the engines run; say it and record it."""
         placement = self._parts.engines.place(models)
-        self.summary.manifest["placement"] = placement.describe()
+        self.summary.manifest = self.summary.manifest.extended(placement=placement.describe())
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
 
@@ -172,8 +171,8 @@ class Run:
             self._parts.engines.start(self._say, turn)
         finally:
             self.progress.phase = ""
-        taken = self.summary.manifest["engines"].setdefault("ready_s", [])
-        taken.append(round(time.monotonic() - begun, 1))
+        known, seconds = self.summary.manifest, time.monotonic() - begun
+        self.summary.manifest = engines_ready(known, seconds)
 
     def _generated(self) -> int:
         """Tokens of all answers and verdicts so far, as the servers report them."""
@@ -192,8 +191,7 @@ class Run:
         self.join(10)
         if not self.is_alive():
             self._store.close()
-        self.summary.manifest |= self._parts.engines.account()
-        self.summary.manifest["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
+        self.summary.manifest = finished(self.summary.manifest, self._parts.engines.account())
         if not (self._is_complete or self.summary.failure):
             self.summary.failure = reason(asyncio.CancelledError())
         self.board.close()
@@ -263,7 +261,8 @@ class Run:
                         await asyncio.to_thread(self._start_engines, turn)
                     await engines.guard(work, self._restarted)
             finally:
-                self.summary.manifest["evaluation_s"] = round(time.monotonic() - begun, 3)
+                seconds = round(time.monotonic() - begun, 3)
+                self.summary.manifest = self.summary.manifest.extended(evaluation_s=seconds)
 
     def _restarted(self, line: str) -> None:
         self._say(line)

@@ -208,7 +208,7 @@ class GateSession:
             )
             for run in self._series.runs:
                 gates = {"selected": run.gates, "known": len(self.thresholds.gates)}
-                run.summary.manifest["gates"] = gates
+                run.summary.manifest = run.summary.manifest.extended(gates=gates)
         try:
             with _usage_errors():
                 self._series.start()

@@ -73,7 +73,8 @@ def test_runs_that_did_not_end_are_listed_too(project: pytest.Pytester) -> None:
     broken.mkdir(parents=True)
     (broken / "provenance.json").write_text('{"candidate": "org/\\u001b[31mmodel", "judge": "j"}')
     odd = ["[]", '{"manifest": [1], "verdicts": [], "errors": 7}', '{"verdicts": {"gate": null}}']
-    odd += ['{"manifest": {"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"}}']
+    times = '"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"'
+    odd += ["{}", '{"manifest": {TIMES}, "benchmarks": {}}'.replace("TIMES", times)]
     for number, text in enumerate(odd):
         other = runs / f"20260102-030406-{number}"
         other.mkdir()
@@ -82,7 +83,7 @@ def test_runs_that_did_not_end_are_listed_too(project: pytest.Pytester) -> None:
     assert listed[1].split() == [
         *(broken.name, "2026-01-02", "03:04", "org/model", "j", "not", "ended")
     ]
-    assert [line.split()[-1] for line in listed[2:]] == ["ended", "?", "?", "?"]
+    assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]
     assert call("runs", "list", "--runs", project.path / "no").output.endswith("no runs there\n")
     with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
         call("runs", "show", broken.name, "--runs", runs)

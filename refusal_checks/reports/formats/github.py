@@ -59,8 +59,7 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     yield f"## Refusal checks: {', '.join(said) or 'passed'}, {len(verdicts) + errors} gates"
     yield ""
     for run in runs:
-        names = (str(run.manifest.get(role, "")) for role in ("candidate", "judge"))
-        yield "- candidate {}, judge {}".format(*map(code, names))
+        yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
         if run.failure:
             yield f"- {code(run.failure, 1000)}"
         for note in run.notes:

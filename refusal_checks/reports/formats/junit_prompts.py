@@ -8,9 +8,9 @@ is only reported has no direction, and no failures. A case without any valid ver
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.prompts import Kind
@@ -21,6 +21,7 @@ from refusal_checks.gates.offenders import offender
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.reports import gate_message, rows, words
 from refusal_checks.reports.standard import Standard, standard
+from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -72,7 +73,7 @@ def _suite(
     held = held_against(summary, benchmark)
     name = f"{benchmark}.{candidate}" if candidate else benchmark
     cases = [_case(name, id, answers, held, limit) for id, answers in by_prompt(records).items()]
-    started = clean(str(summary.manifest.get("started", "")))[:19]
+    started = clean(summary.manifest.started)[:19]
     return TestSuite(name, cases, timestamp=started, properties=_properties(summary, benchmark))
 
 
@@ -103,17 +104,17 @@ def _reasons(answers: Sequence[Record]) -> str:
 def _properties(summary: RunSummary, benchmark: str) -> dict[str, str]:
     """Where the cases come from, and the figures that they make."""
     known, found = summary.manifest, summary.benchmarks[benchmark]
-    data: Mapping[str, Any] = known.get("data", {}).get(benchmark, {})
+    data = known.data.get(benchmark, Data())
     properties: dict[str, object] = {
-        "candidate": known.get("candidate"),
-        "judge": known.get("judge"),
+        "candidate": known.candidate,
+        "judge": known.judge,
         "kind": found.kind,
         "prompts": found.prompts,
         "answers": found.answers,
         "invalid_answers": sum(found.invalid.values()),
-        "data_revision": data.get("revision"),
-        "data_sha256": data.get("sha256"),
-        "redacted": "yes" if known.get("redacted") else None,
+        "data_revision": data.revision,
+        "data_sha256": data.sha256,
+        "redacted": "yes" if known.redacted else None,
     }
     held = held_against(summary, benchmark)
     if held:
@@ -125,4 +126,5 @@ def _properties(summary: RunSummary, benchmark: str) -> dict[str, str]:
             "interval": words.interval(held.gate, verdict.estimate),
             "result": words.mark(verdict),
         }
-    return {name: clean(str(value)) for name, value in properties.items() if value is not None}
+    known_ones = {name: value for name, value in properties.items() if value not in ("", None)}
+    return {name: clean(str(value)) for name, value in known_ones.items()}

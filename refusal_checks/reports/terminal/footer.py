@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from refusal_checks.core.text import clean, wrapped
 from refusal_checks.judges.trust.check import Check
@@ -12,6 +11,7 @@ from refusal_checks.reports import judge_check
 from refusal_checks.reports.terminal import tokens
 from refusal_checks.reports.terminal.remarks import WIDTH
 from refusal_checks.results.disagreements import FILE
+from refusal_checks.results.manifest import EnginesUsed, Manifest
 from refusal_checks.results.summary import RunSummary
 
 
@@ -29,18 +29,18 @@ def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
         for line in judge_check.lines(checked) if checked and is_new else ():
             yield from wrapped(line, WIDTH)
         yield from disagreements(summary, folder)
-        yield from _engines(summary.manifest.get("engines") or {})
-        for line in (*tokens.lines(summary.manifest), *_time(summary)):
+        yield from _engines(summary.manifest.engines)
+        for line in (*tokens.lines(summary.manifest.tokens), *_time(summary)):
             yield from wrapped(line, WIDTH)
-        if summary.manifest.get("store"):
-            yield f"store {summary.manifest['store']}"
+        if summary.manifest.store:
+            yield f"store {summary.manifest.store}"
         yield f"run folder {folder}"
 
 
-def _models(known: Mapping[str, Any]) -> str:
-    judges = list(known.get("models", {}).get("judges", {}))
+def _models(known: Manifest) -> str:
+    judges = known.models.judges
     named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
-    return clean(f"candidate {known.get('candidate')}, {named}", 1000)
+    return clean(f"candidate {known.candidate}, {named}", 1000)
 
 
 def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
@@ -55,26 +55,25 @@ def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
     yield f"judges disagree on {count} of {answers} answers{listed}"
 
 
-def _engines(found: Mapping[str, Any]) -> Iterator[str]:
+def _engines(found: EnginesUsed | None) -> Iterator[str]:
     if not found:
         return
-    named = [f"{how} {clean(', '.join(found[how]))}" for how in ("started", "attached")
-             if found.get(how)]  # fmt: skip
-    times = " and ".join(f"{seconds:.0f} s" for seconds in found.get("ready_s", ()))
-    ready = f", ready after {times}" if times and found.get("started") else ""
+    models = {"started": found.started, "attached": found.attached}
+    named = [f"{how} {clean(', '.join(names))}" for how, names in models.items() if names]
+    times = " and ".join(f"{seconds:.0f} s" for seconds in found.ready_s)
+    ready = f", ready after {times}" if times and found.started else ""
     yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
 
 
 def _time(summary: RunSummary) -> Iterator[str]:
     """How long the answers took, and how many of them were there before."""
-    known, asked = summary.manifest, summary.manifest.get("asked")
-    seconds = known.get("evaluation_s")
+    asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
     if seconds is None or not asked:
         return
     answers = sum(found.answers for found in summary.benchmarks.values())
     rate = f", {answers / seconds:.0f} a second" if seconds else ""
     yield (
         f"time {seconds:.1f} s for {answers} answers with their verdicts{rate}; "
-        f"{asked['reused']} answers were stored, at most {asked['answers']} were generated and "
-        f"{asked['verdicts']} verdicts asked for"
+        f"{asked.reused} answers were stored, at most {asked.answers} were generated and "
+        f"{asked.verdicts} verdicts asked for"
     )

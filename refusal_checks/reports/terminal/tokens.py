@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-Counts = Mapping[str, int]
-"""A role's ``usage.Usage``, as a manifest holds it."""
+from refusal_checks.models.client.usage import Usage
 
 
-def lines(manifest: Mapping[str, Any]) -> Iterator[str]:
+def lines(tokens: Mapping[str, Usage]) -> Iterator[str]:
     """One line on the tokens of candidate and judge; none where nothing was asked for."""
-    asked = {role: found for role, found in manifest.get("tokens", {}).items() if found["requests"]}
+    asked = {role: found for role, found in tokens.items() if found.requests}
     if asked:
         yield "tokens: " + "; ".join(_role(role, found) for role, found in asked.items())
 
 
-def _role(role: str, found: Counts) -> str:
-    requests, verdicts = f"{found['requests']:,} requests", found["verdicts"]
-    if not found["prompt"] + found["output"]:
+def _role(role: str, found: Usage) -> str:
+    requests = f"{found.requests:,} requests"
+    if not found.prompt + found.output:
         return f"{role} unknown in {requests}"
     said = f"{role} {_cost(found, 1)} in {requests}"
-    if found["retries"]:
-        said += f" and {found['retries']:,} retries"
-    return said + (f", per verdict: {_cost(found, verdicts)}" if verdicts else "")
+    if found.retries:
+        said += f" and {found.retries:,} retries"
+    return said + (f", per verdict: {_cost(found, found.verdicts)}" if found.verdicts else "")
 
 
-def _cost(found: Counts, share: int) -> str:
-    prompt, cached, output = (round(found[name] / share) for name in ("prompt", "cached", "output"))
+def _cost(found: Usage, share: int) -> str:
+    prompt, cached, output = (
+        round(count / share) for count in (found.prompt, found.cached, found.output)
+    )
     held = f" ({cached:,} cached)" if cached else ""
     return f"{prompt:,} prompt{held}, {output:,} output"

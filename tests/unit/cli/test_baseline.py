@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +9,22 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from refusal_checks.cli import application
-from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.records import Record
+from refusal_checks.core.errors import BaselineError, DataError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import baseline
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import decide
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 from tests.unit.gates.test_baseline import scores_of
 
+REFUSED = Record(Prompt.single("p", "?"), 0, Completion("No."), Binary(Label.REFUSAL))
+GATES = (
+    Gate("smoke_unsafe", "invalid_rate", maximum=0.5),
+    Gate("smoke_unsafe", "rejection_rate", maximum=0.5),
+)
 Many = Callable[..., list[Record]]
 
 
@@ -34,12 +44,13 @@ def run(records: Many, tmp_path: Path) -> Path:
 
 
 def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
-    summary = {
-        "failure": failure,
-        "benchmarks": {"smoke_unsafe": {"prompts": prompts, "planned": 2}},
-        "verdicts": {"one": {"passed": True}, "two": {"passed": False}},
-    }
-    (folder / "summary.json").write_text(json.dumps(summary))
+    RunFolder(folder).write_summary(
+        RunSummary(
+            benchmarks={"smoke_unsafe": BenchmarkSummary(prompts, 2, {}, {}, {}, planned=2)},
+            verdicts={gate.id: decide(gate, [REFUSED]) for gate in GATES},
+            failure=failure,
+        )
+    )
 
 
 @pytest.mark.parametrize("name", ["", "summary.json"])
@@ -48,7 +59,7 @@ def test_a_run_is_accepted_as_one_file_a_benchmark(run: Path, tmp_path: Path, na
     found = call("baseline", "accept", run / name, target)
     assert found.exit_code == 0
     assert "2 prompts of org/model" in found.output
-    assert "1 gates failed in that run: two" in found.output
+    assert "1 gates failed in that run: smoke_unsafe-rejection_rate" in found.output
     written = (target / "smoke_unsafe.json").read_text()
     assert written == (run / "scores" / "smoke_unsafe.json").read_text()
 
@@ -70,7 +81,7 @@ def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None
     with pytest.raises(BaselineError, match="the engine died"):
         call("baseline", "accept", run, target)
     (run / "summary.json").unlink()
-    with pytest.raises(BaselineError, match=r"summary\.json: cannot be read"):
+    with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
         call("baseline", "accept", run, target)
     assert not target.exists()
 

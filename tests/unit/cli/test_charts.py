@@ -18,7 +18,8 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.metrics.statistics.distribution import distribution
 from refusal_checks.reports import chart_files
-from refusal_checks.results.run_folder import read_run
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.run_folder import PastRun
 from refusal_checks.results.summary import RunSummary, summarise
 
 
@@ -56,8 +57,9 @@ def run(tmp_path: Path) -> Any:
             )
             for id, score in scores(offset).items()
         ]
-        summary = RunSummary({"candidate": candidate, "judge": f"judge of {name}"})
-        summary.manifest["models"] = {"candidate": {"version": candidate}}
+        manifest = Manifest(candidate=candidate, judge=f"judge of {name}")
+        models = {"candidate": {"version": candidate}}
+        summary = RunSummary(manifest.extended(models=models))
         summary.benchmarks[benchmark] = summarise(records, 0.95)
         folder = tmp_path / name
         folder.mkdir()
@@ -165,13 +167,13 @@ def test_mistakes_are_named(run: Any, args: tuple[str, ...], message: str) -> No
 def test_what_is_no_summary_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "summary.json"
     path.write_text(content)
-    with pytest.raises(DataError, match=r"summary\.json: no summary of a run"):
-        read_run(tmp_path)
+    with pytest.raises(DataError, match=r"summary\.json: not a summary of a run"):
+        PastRun.read(tmp_path)
 
 
 def test_a_missing_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: cannot be read"):
-        read_run(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"nowhere/summary.json: cannot be read"):
+        PastRun.read(tmp_path / "nowhere")
 
 
 def test_judges_are_compared_by_category_and_across_languages(

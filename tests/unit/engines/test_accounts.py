@@ -55,6 +55,5 @@ def test_each_server_s_capabilities_are_told() -> None:
     ],
 )
 def test_the_line(usages: dict[str, Usage], line: str | None) -> None:
-    manifest = {"tokens": {role: asdict(usage) for role, usage in usages.items()}}
-    assert list(lines(manifest)) == ([line] if line else [])
+    assert list(lines(usages)) == ([line] if line else [])
     assert list(lines({})) == []

@@ -16,6 +16,7 @@ from refusal_checks.gates.verdict import Verdict, decide
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import footer, remarks
 from refusal_checks.reports.terminal import table as terminal
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.unit.gates.test_baseline import scores_of
 
@@ -28,7 +29,7 @@ GROUP = replace(RATE, group_kind="category", group="fraud")
 
 def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunSummary:
     found = {verdict.gate.id: verdict for verdict in verdicts}
-    return RunSummary({"candidate": candidate}, verdicts=found, errors=errors)
+    return RunSummary(Manifest(candidate=candidate), verdicts=found, errors=errors)
 
 
 def lines(*runs: RunSummary, verbose: bool = False) -> list[str]:
@@ -169,14 +170,14 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
         "output": 50,
         "verdicts": 0,
     }
-    found.manifest |= {
-        "models": {"judges": {"org/judge": {}}},
-        "engines": {"started": ["org/model", "org/judge"], "attached": [], "ready_s": [41.3]},
-        "tokens": {"candidate": role, "judge": {"requests": 0}},
-        "asked": {"answers": 1, "verdicts": 2, "reused": 1},
-        "evaluation_s": 0.5,
-        "store": "store.sqlite",
-    }
+    found.manifest = found.manifest.extended(
+        models={"judges": {"org/judge": {}}},
+        engines={"started": ["org/model", "org/judge"], "attached": [], "ready_s": [41.3]},
+        tokens={"candidate": role, "judge": {"requests": 0}},
+        asked={"answers": 1, "verdicts": 2, "reused": 1},
+        evaluation_s=0.5,
+        store="store.sqlite",
+    )
     shown = list(footer.lines([(found, Path("runs/one"))]))
     assert max(map(len, shown)) <= remarks.WIDTH
     assert " ".join(" ".join(shown).split()) == " ".join(
@@ -196,11 +197,12 @@ def test_the_footer_stays_within_its_columns() -> None:
     found = run()
     names = ("requests", "retries", "prompt", "cached", "output", "verdicts")
     role = dict.fromkeys(names, 123_456_789)
-    found.manifest["tokens"] = {"candidate": role, "judge": role}
+    found.manifest = found.manifest.extended(tokens={"candidate": role, "judge": role})
     assert max(map(len, footer.lines([(found, Path())]))) <= remarks.WIDTH
 
 
 def test_the_footer_says_that_no_engine_was_needed() -> None:
     found = run()
-    found.manifest["engines"] = {"started": [], "attached": [], "ready_s": [0.0]}
+    engines = {"started": [], "attached": [], "ready_s": [0.0]}
+    found.manifest = found.manifest.extended(engines=engines)
     assert "engine none: nothing was asked of a model" in footer.lines([(found, Path())])

@@ -34,6 +34,7 @@ from refusal_checks.judges.trust.canary import Mistake
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.models.spec import Attached, Served
 from refusal_checks.results import redact
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -127,11 +128,11 @@ def test_a_run_that_broke_says_why_without_what_a_server_repeats(
 
 
 def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
-    summary = RunSummary({"sampling": {"system_prompt": SECRET, "samples": 5}})
+    summary = RunSummary(Manifest(sampling={"system_prompt": SECRET, "samples": 5}))
     shown = Redaction(True).summary(summary).manifest
-    assert shown["redacted"] is True
-    assert shown["sampling"]["samples"] == 5
-    assert redact.is_redacted(shown["sampling"]["system_prompt"])
+    assert shown.redacted is True
+    assert shown.sampling["samples"] == 5
+    assert redact.is_redacted(shown.sampling["system_prompt"])
     assert Redaction(False).summary(summary) is summary
 
 

@@ -21,6 +21,7 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.report_runs import refusals, write_run
@@ -73,7 +74,9 @@ def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(tmp_path: Pa
 
 def test_a_summary_comes_back(tmp_path: Path) -> None:
     records = [Record(Prompt.single("a", "b"), 0, Completion("c"), Binary(Label.REFUSAL))]
-    summary = RunSummary({"candidate": "m"}, {"mine": summarise(records, 0.95)}, notes=["a note"])
+    summary = RunSummary(
+        Manifest(candidate="m"), {"mine": summarise(records, 0.95)}, notes=["a note"]
+    )
     RunFolder(tmp_path).write_summary(summary)
     assert RunFolder.of(tmp_path / "summary.json").summary() == summary
 

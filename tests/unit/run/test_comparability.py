@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.run.comparability import conditions
 
 MANIFEST: dict[str, Any] = {
@@ -38,8 +39,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return manifest
 
 
+def compared(manifest: dict[str, Any]) -> dict[str, str]:
+    return conditions(Manifest.model_validate(manifest), "bench")
+
+
 def differing(manifest: dict[str, Any]) -> set[str]:
-    one, other = conditions(MANIFEST, "bench"), conditions(manifest, "bench")
+    one, other = compared(MANIFEST), compared(manifest)
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
@@ -72,7 +77,7 @@ def test_what_makes_runs_incomparable(path: str, value: Any, named: set[str]) ->
 
 
 def test_a_system_prompt_is_named_and_not_published() -> None:
-    found = conditions(changed("sampling.system_prompt", "a secret of ours"), "bench")
+    found = compared(changed("sampling.system_prompt", "a secret of ours"))
     assert "secret" not in str(found)
 
 
@@ -80,13 +85,13 @@ def test_an_attached_judge_is_known_by_its_model_not_its_host() -> None:
     def attached(version: str) -> str:
         manifest = deepcopy(MANIFEST)
         manifest["models"]["judges"]["org/judge"] = {"version": version}
-        return conditions(manifest, "bench")["judge"]
+        return compared(manifest)["judge"]
 
     assert attached("http://a:1/v1#judge") == attached("http://b:2/v1#judge") == "judge"
     assert attached("http://a:1/v1#") != attached("http://b:2/v1#")
 
 
 def test_recorded_answers_have_no_sampling() -> None:
-    found = conditions(changed("candidate", "replay:answers.csv"), "bench")
+    found = compared(changed("candidate", "replay:answers.csv"))
     assert found["sampling"] == "recorded answers"
     assert not [name for name in found if name.startswith("sampling ")]

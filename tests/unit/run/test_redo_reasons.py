@@ -12,6 +12,7 @@ import pytest
 
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.gates import baseline
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.run.plan import Pending, Plan
 from refusal_checks.run.redo_reasons import changes
 
@@ -58,7 +59,8 @@ def remember(runs: Path, manifest: dict[str, Any], *completed: str, evaluated: i
     (folder / "scores").mkdir(parents=True)
     if not completed:
         return
-    summary = {"manifest": manifest, "benchmarks": {name: {} for name in completed}}
+    none = {"prompts": 0, "answers": 0, "figures": {}, "groups": {}, "invalid": {}}
+    summary = {"manifest": manifest, "benchmarks": dict.fromkeys(completed, none)}
     (folder / "summary.json").write_text(json.dumps(summary))
     prompts = {
         prompt.id: baseline.PromptScores(baseline.fingerprint(prompt), {})
@@ -82,7 +84,7 @@ def said(
     runs: Path, manifest: dict[str, Any], count: Callable[[Plan], Pending], *names: str
 ) -> list[str]:
     plan = {name: PLAN[name] for name in names or ("mine",)}
-    return list(changes(manifest, plan, runs / "20270101-000000-7", count))
+    return list(changes(Manifest.model_validate(manifest), plan, runs / "20270101-000000-7", count))
 
 
 ANSWERS = "4 verdicts to redo, 8 answers to regenerate"

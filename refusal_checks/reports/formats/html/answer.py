@@ -78,10 +78,10 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"{_count(open_ones, 'gate')} passed without being decided at the confidence level"
     if any(verdict.flips for verdict in verdicts):
         yield "invalid answers alone decide a gate"
-    gates = summary.manifest.get("gates", {"selected": 0, "known": 0})
-    left_out = gates["known"] - gates["selected"]
+    gates = summary.manifest.gates
+    left_out = gates.known - gates.selected
     if left_out:
-        yield f"{left_out} of {_count(gates['known'], 'gate')} of the threshold files were left out"
+        yield f"{left_out} of {_count(gates.known, 'gate')} of the threshold files were left out"
 
 
 def _count(number: int, noun: str) -> str:

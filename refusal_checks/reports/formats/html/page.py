@@ -114,20 +114,20 @@ def _view(number: int, run: RunFolder) -> View:
         against.update(payload.against)
         if payload.confidences:
             histograms.append(charts.histogram(name, payload.kind, payload.confidences))
-    candidate = str(summary.manifest.get("candidate", run.path.name))
+    candidate = summary.manifest.candidate or run.path.name
     return View(
         number=number,
         summary=summary,
         candidate=candidate,
-        judge=str(summary.manifest.get("judge", "")),
-        started=str(summary.manifest.get("started", "")),
+        judge=summary.manifest.judge,
+        started=summary.manifest.started,
         shipping=shipping(summary),
         rows=rows(summary),
         histograms=histograms,
         bars={name: drawn for name in names if (drawn := _bars(name, summary))},
         radars=[chart for name in names if (chart := charts.radar(name, summary.benchmarks[name]))],
         scatter=scatter([(candidate, summary)]),
-        facts=facts(summary.manifest),
+        facts=facts(summary.manifest.model_dump()),
         payloads=payloads,
         against=against,
     )

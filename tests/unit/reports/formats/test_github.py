@@ -19,6 +19,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
 from refusal_checks.reports import markdown
 from refusal_checks.reports.formats import github
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.report_runs import JUDGE
@@ -101,7 +102,7 @@ def saying(text: str) -> RunSummary:
     gate = replace(GATE, group_kind="category", group=text, provenance=text)
     found = decide(gate, [record])
     return RunSummary(
-        {"candidate": text, "judge": text},
+        Manifest(candidate=text, judge=text),
         verdicts={"first": found, f"bench-{text}": replace(found, gate=GATE)},
         errors={f"other-{text}": text},
         failure=text,
@@ -184,7 +185,7 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(
     (tmp_path / "summary.md").write_text("# What was there\n\n")
     failed = decide(GATE, records("R C C"))
     passed = decide(replace(GATE, benchmark="b"), records("R R"))
-    run = RunSummary({"candidate": "org/m"}, verdicts={v.gate.id: v for v in (failed, passed)})
+    run = RunSummary(Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)})
     page = written(tmp_path, run)
     assert page.startswith("# What was there\n\n## Refusal checks: 1 failed, 2 gates")
     shown = "".join(data for data, _ in rendered(page).texts)
@@ -200,7 +201,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     passed = decide(GATE, records("R R"))
     runs = [
-        RunSummary({"candidate": name}, verdicts={passed.gate.id: passed}, judge=JUDGE)
+        RunSummary(Manifest(candidate=name), verdicts={passed.gate.id: passed}, judge=JUDGE)
         for name in "ab"
     ]
     (found,) = github.commands(runs)

@@ -22,6 +22,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import decide
 from refusal_checks.reports.formats import junit_prompts
 from refusal_checks.results import redact
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.unit.core.test_text import HOSTILE
@@ -43,7 +44,7 @@ def finished(
 ) -> RunFolder:
     """The folder of a run of one benchmark."""
     run = RunFolder(folder)
-    summary = RunSummary({"candidate": name, "judge": "j", "started": "2026-01-01T00:00:00+00:00"})
+    summary = RunSummary(Manifest(candidate=name, judge="j", started="2026-01-01T00:00:00+00:00"))
     summary.benchmarks["bench"] = summarise(records, 0.95, kind=kind)
     summary.verdicts = {gate.id: decide(gate, records) for gate in gates}
     run.write_records("bench", records)

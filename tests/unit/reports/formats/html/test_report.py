@@ -19,6 +19,7 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.html_page import Page
@@ -182,7 +183,7 @@ def test_any_text_comes_back_and_makes_no_element(
     record = Record(prompt, 0, Completion(text), verdict, (Vote(id, verdict),))
     folder = tmp_path_factory.mktemp("any")
     run = RunFolder(folder)
-    run.write_summary(RunSummary({"candidate": id}, notes=[text]))
+    run.write_summary(RunSummary(Manifest(candidate=id), notes=[text]))
     run.write_records("mine", [record])
     html.write([run], folder / "report.html")
     page = Page(folder / "report.html")

@@ -74,9 +74,9 @@ def test_doubts_are_reservations(records: Many) -> None:
 
 def test_a_run_of_some_of_the_gates_is_no_plain_yes(records: Many) -> None:
     run = summary(decide(UNSAFE, records("R " * 50)))
-    run.manifest["gates"] = {"selected": 1, "known": 1}
+    run.manifest = run.manifest.extended(gates={"selected": 1, "known": 1})
     assert shipping(run).headline == "Yes"
-    run.manifest["gates"] = {"selected": 1, "known": 16}
+    run.manifest = run.manifest.extended(gates={"selected": 1, "known": 16})
     assert shipping(run).headline == "Yes, with reservations"
     assert shipping(run).reasons[0] == "15 of 16 gates of the threshold files were left out"
 

@@ -1,0 +1,220 @@
+"""The manifest of a run: what was run, with what, on what. It holds no secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+from refusal_checks.models.client.usage import Usage
+
+
+class _Facts(BaseModel):
+    """Facts of one kind. Summaries of other versions may lack some and have others.
+
+    A fact that was never set stays out of files; one that this version does not know is kept.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @model_serializer(mode="wrap")
+    def _as_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+
+
+class ModelFacts(_Facts):
+    """A model as ``identity.describe`` describes it.
+
+    Attributes:
+        version: name and revision or fingerprint; the URL and name of a server's model.
+        args: of its server's command line.
+        adapter: the LoRA adapter, empty without one.
+        template: file of a judge's own prompt.
+    """
+
+    version: str = ""
+    args: tuple[str, ...] = ()
+    template_kwargs: Mapping[str, Any] = {}
+    reasoning_end: str = ""
+    adapter: str = ""
+    template: str | None = None
+
+
+class Models(_Facts):
+    """The models of a run; judges by name."""
+
+    candidate: ModelFacts = ModelFacts()
+    judges: Mapping[str, ModelFacts] = {}
+
+
+class Data(_Facts):
+    """A benchmark's prompts.
+
+    Attributes:
+        sha256: digest of the prompts that were evaluated.
+        prompts: how many these are.
+        limit: the most prompts to evaluate; None for all.
+        max_answer_chars: the most characters of an answer that its judges are shown.
+    """
+
+    revision: str | None = None
+    sha256: str = ""
+    prompts: int = 0
+    limit: int | None = None
+    max_answer_chars: int | None = None
+
+
+class Hardware(_Facts):
+    """The machine that the run was started on."""
+
+    platform: str = ""
+    cores: int | None = None
+    memory_gib: float = 0.0
+
+
+class HumanLabels(_Facts):
+    """The file of human labels, and how many it holds."""
+
+    file: str = ""
+    labels: int = 0
+
+
+class Selection(_Facts):
+    """Gates that were selected, of those that the threshold files define."""
+
+    selected: int = 0
+    known: int = 0
+
+
+class EnginesUsed(_Facts):
+    """Models by how they were reached, and the seconds until engines were ready, by turn."""
+
+    started: tuple[str, ...] = ()
+    attached: tuple[str, ...] = ()
+    ready_s: tuple[float, ...] = ()
+
+
+class Effort(_Facts):
+    """Work left when the run started: answers and verdicts to ask for, answers in the store."""
+
+    answers: int = 0
+    verdicts: int = 0
+    reused: int = 0
+
+
+class AnswerConditions(NamedTuple):
+    """Everything that a benchmark's answers depend on.
+
+    Attributes:
+        candidate: as it was named.
+        scoring: how multiple choice is scored; None where the run did not record it.
+    """
+
+    candidate: str
+    model: ModelFacts
+    sampling: Mapping[str, Any]
+    scoring: str | None
+    data: Data
+
+    @property
+    def are_recorded(self) -> bool:
+        """True if the answers come from a file and were not sampled."""
+        return self.candidate.startswith("replay:")
+
+
+class VerdictConditions(NamedTuple):
+    """Everything that a benchmark's verdicts depend on besides the answers.
+
+    Attributes:
+        judges: by name, in the order of the panel; one that needs no model is its own version.
+        prompts: hash of each judge's prompt.
+    """
+
+    judges: Mapping[str, ModelFacts]
+    prompts: tuple[str, ...]
+    sampling: Mapping[str, Any]
+    max_answer_chars: int | None
+
+
+class Manifest(_Facts):
+    """What was run, with what, on what; grows by ``extended`` while the run goes on.
+
+    Attributes:
+        started, finished: times in UTC, in ISO format.
+        candidate, judge: as they were named.
+        judge_prompts: hash of each judge's prompt, by benchmark and judge.
+        thresholds: sha256 by threshold file.
+        sampling, multiple_choice, judge_sampling: the settings of ``core.settings``.
+        calibration: the judge's measured errors, where a file of them was given.
+        store: file of stored answers and verdicts.
+        placement: where the engines ran, as ``Placement.describe`` describes it.
+        tokens: cost by role: candidate, judge.
+        capabilities: of attached servers, by role, then by URL and model.
+        evaluation_s: seconds that the evaluation took, without the start of engines.
+        redacted: texts were replaced by hashes and lengths.
+    """
+
+    started: str = ""
+    candidate: str = ""
+    judge: str = ""
+    models: Models = Models()
+    judge_prompts: Mapping[str, Mapping[str, str]] = {}
+    data: Mapping[str, Data] = {}
+    thresholds: Mapping[str, str] = {}
+    sampling: Mapping[str, Any] = {}
+    multiple_choice: Mapping[str, Any] = {}
+    judge_sampling: Mapping[str, Any] = {}
+    confidence: float | None = None
+    versions: Mapping[str, str] = {}
+    git_commit: str | None = None
+    hardware: Hardware = Hardware()
+    calibration: Mapping[str, Any] | None = None
+    human_labels: HumanLabels | None = None
+    store: str = ""
+    gates: Selection = Selection()
+    placement: Mapping[str, Any] = {}
+    engines: EnginesUsed | None = None
+    asked: Effort | None = None
+    evaluation_s: float | None = None
+    tokens: Mapping[str, Usage] = {}
+    capabilities: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
+    finished: str = ""
+    redacted: bool = False
+
+    def extended(self, **facts: Any) -> Self:
+        """This manifest with more facts, or others in their place; JSON-like ones are validated."""
+        unknown = facts.keys() - type(self).model_fields.keys()
+        assert not unknown, unknown
+        known = {name: getattr(self, name) for name in self.model_fields_set}
+        return self.model_validate(known | facts)
+
+    def answer_conditions(self, benchmark: str) -> AnswerConditions:
+        """The conditions under which a benchmark's answers were made.
+
+        Raises:
+            KeyError: the run does not know the benchmark.
+        """
+        return AnswerConditions(
+            candidate=self.candidate,
+            model=self.models.candidate,
+            sampling=self.sampling,
+            scoring=self.multiple_choice.get("scoring"),
+            data=self.data[benchmark],
+        )
+
+    def verdict_conditions(self, benchmark: str) -> VerdictConditions:
+        """The conditions under which a benchmark's answers were judged.
+
+        Raises:
+            KeyError: the run does not know the benchmark.
+        """
+        prompts = self.judge_prompts[benchmark]
+        return VerdictConditions(
+            judges={
+                name: self.models.judges.get(name, ModelFacts(version=name)) for name in prompts
+            },
+            prompts=tuple(prompts.values()),
+            sampling=self.judge_sampling,
+            max_answer_chars=self.data[benchmark].max_answer_chars,
+        )
