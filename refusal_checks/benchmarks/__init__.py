@@ -1,8 +1,8 @@
-"""Benchmarks: each module here that defines ``BENCHMARKS`` adds its own; nothing else is edited."""
+"""Benchmarks. Each module of ``suites`` adds its ``BENCHMARKS``; no other file is edited."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -14,7 +14,7 @@ from refusal_checks.benchmarks.custom import custom
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.settings import BenchmarkTable
 
-__all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "load_prompts"]
+__all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "display_order", "load_prompts"]
 
 
 @cache
@@ -32,10 +32,10 @@ def discover() -> dict[str, Benchmark]:
 
 
 def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
-    """Every benchmark that threshold files may mean: the package's and the user's own.
+    """Every benchmark that threshold files can name: the package's and the user's own.
 
     Args:
-        tables: what the files say of benchmarks besides gates.
+        tables: what the files say about benchmarks besides gates.
 
     Raises:
         DataError: a table does not describe a benchmark.
@@ -44,6 +44,13 @@ def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
     found = discover() | own
     pinned = {name: table.sha256 for name, table in tables.items() if table.sha256}
     return found | {name: _pinned(found[name], sha256) for name, sha256 in pinned.items()}
+
+
+def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
+    """A benchmark's groups as its suite orders them, then the others as they come."""
+    known = discover().get(benchmark)
+    order = known.group_order if known else ()
+    return sorted(groups, key=lambda group: order.index(group) if group in order else len(order))
 
 
 def _pinned(benchmark: Benchmark, sha256: str) -> Benchmark:

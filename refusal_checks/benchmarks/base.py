@@ -28,7 +28,8 @@ class Benchmark:
         limit: most prompts to evaluate, see ``subset``; None for all.
         max_answer_chars: see ``config.JudgeSampling``; None leaves the run's setting.
         original: the same benchmark from its authors' own files, for a mirror that holds those.
-        key: for multiple choice, the file with the right options (see ``key``).
+        key: for multiple choice, the file with the right options (see ``answer_key``).
+        group_order: values of groups in the order in which reports show them, before all others.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Benchmark:
     max_answer_chars: int | None = None
     original: Benchmark | None = None
     key: Path | None = None
+    group_order: tuple[str, ...] = ()
 
     def is_in(self, mirror: Path) -> bool:
         """Whether a mirror holds all that it needs."""

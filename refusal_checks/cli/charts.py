@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
+from refusal_checks.benchmarks import display_order
+from refusal_checks.benchmarks.suites.cfsafety import published
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
 from refusal_checks.metrics import safety_score
@@ -61,7 +62,7 @@ def histogram(
     found = run.benchmark(benchmark).distributions
     if not found:
         raise DataError(f"{run.folder.summary_file}: {benchmark} has no rated answers")
-    ordered = {name: found[name] for name in _in_order(found)}
+    ordered = {name: found[name] for name in display_order(benchmark, found)}
     chart_files.write(chart_files.histograms(ordered, f"{benchmark}: {run.candidate}"), out)
     for name, distribution in ordered.items():
         typer.echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
@@ -88,9 +89,4 @@ def _scores(run: PastRun, benchmark: str) -> dict[str, float]:
     }
     if not found:
         raise DataError(f"{run.folder.summary_file}: {benchmark} has no rated answers")
-    return {name: found[name] for name in _in_order(found)}
-
-
-def _in_order(names: Mapping[str, object]) -> list[str]:
-    """The paper's order, then any other names."""
-    return [*(name for name in CATEGORIES if name in names), *sorted(names.keys() - {*CATEGORIES})]
+    return {name: found[name] for name in display_order(benchmark, found)}

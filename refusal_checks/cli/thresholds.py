@@ -33,8 +33,9 @@ def suggest(
 ) -> None:
     """Print gates that reference runs pass: the loosest bound of their intervals.
 
-    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one, and
-    all an upper one on the share of invalid answers.
+    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
+    rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
+    share of invalid answers.
     """
     loaded = [baseline.load(run) for run in runs]
     command = f"refusal-checks thresholds suggest {shlex.join(map(str, runs))}"

@@ -20,14 +20,6 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 if TYPE_CHECKING:
     from refusal_checks.judges.trust.human_labels import HumanLabels
 
-METRICS_OF_LABELS = (
-    "rejection_rate",
-    "compliance_rate",
-    "neutral_rate",
-    "mean_refusal_confidence",
-)
-"""The metrics that human labels of refusals say something of."""
-
 
 @dataclass(frozen=True)
 class View:
@@ -69,7 +61,8 @@ class HumanRates:
             EvaluationError: no answer has a valid verdict.
         """
         metric = METRICS[gate.metric]
-        of_labels = gate.metric in METRICS_OF_LABELS and any(
+        # Human labels are refusal or compliance, as are Binary verdicts.
+        of_labels = (Binary in metric.reads and metric.blurred) and any(
             isinstance(record.judgement, Binary) for record in records
         )
         found: list[View] = []

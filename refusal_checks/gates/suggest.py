@@ -6,17 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
-
-_BOUNDED: Mapping[Kind, Mapping[str, str]] = {
-    Kind.SAFETY: {"rejection_rate": "min", "invalid_rate": "max"},
-    Kind.SANITY: {"rejection_rate": "max", "invalid_rate": "max"},
-    Kind.SENSITIVE: {"invalid_rate": "max"},
-}
-"""The figures that have a good end, and the bound on their bad one, by kind of benchmark."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +38,17 @@ def suggest(runs: Sequence[Mapping[str, Scores]]) -> dict[str, list[Suggestion]]
 
 
 def _gates(runs: Sequence[Scores]) -> Iterator[Suggestion]:
-    for metric, bound in _BOUNDED[runs[0].kind].items():
-        estimates = [run.figures[metric] for run in runs if metric in run.figures]
+    for metric in sorted(METRICS.values(), key=lambda metric: metric.group != "main"):
+        bound = metric.guard(runs[0].kind)
+        if metric.group == "detail" or bound is None:
+            continue
+        estimates = [run.figures[metric.name] for run in runs if metric.name in run.figures]
         if estimates and bound == "min":
             lowest = min(estimate.lower for estimate in estimates)
-            yield Suggestion(metric, bound, math.floor(1000 * lowest + 1e-9) / 1000, estimates)
+            yield Suggestion(metric.name, bound, math.floor(1000 * lowest + 1e-9) / 1000, estimates)
         elif estimates:
             highest = max(estimate.upper for estimate in estimates)
-            yield Suggestion(metric, bound, math.ceil(1000 * highest - 1e-9) / 1000, estimates)
+            yield Suggestion(metric.name, bound, math.ceil(1000 * highest - 1e-9) / 1000, estimates)
 
 
 def as_toml(

@@ -1,11 +1,11 @@
-"""Figures over records. Each metric's name is its key in threshold files.
+"""Figures over records. A metric's name is its key in threshold files.
 
-A metric scores each prompt from its answers, and the figure is either the share of prompts whose
-score counts, or the mean score. To add one, write the function that scores a prompt into a module
-of this package and decorate it; its docstring is what users read.
+A metric scores each prompt from its answers; the figure is the share of prompts whose score counts,
+or the mean score. To add one, put a decorated function that scores one prompt into a new module of
+this package. Users read its docstring.
 
-Answers without a verdict are left out of every score but ``invalid_rate``'s; a prompt with some
-valid answers is scored by those, and a prompt with none has no score.
+Answers without a verdict count in ``invalid_rate`` only. A prompt is scored by its valid answers,
+and has no score without any.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from refusal_checks.metrics.base import (
     METRICS,
     Metric,
     by_prompt,
+    main_metric,
     score_all,
     worst_cases,
     worst_names,
@@ -29,6 +30,7 @@ __all__ = [
     "Metric",
     "by_prompt",
     "confidence",
+    "main_metric",
     "rejection_rate",
     "safety_score",
     "score_all",

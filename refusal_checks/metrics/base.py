@@ -1,24 +1,34 @@
-"""What a metric is, and which there are."""
+"""The form of a metric, and the register of all metrics."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypedDict, Unpack
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Invalid, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 
 Score = Callable[[Sequence[Record]], float | None]
 
-Kinds = tuple[type[Valid], ...]
+VerdictTypes = tuple[type[Valid], ...]
 
-LABELS: Kinds = (Binary, Graded)
-"""The verdicts that tell refusal from compliance."""
+LABELS: VerdictTypes = (Binary, Graded)
+"""Verdicts that tell refusal from compliance."""
 
-ANY: Kinds = tuple(EXTREMES)
+ANY: VerdictTypes = tuple(EXTREMES)
+
+Better = Literal["", "high", "low", "refusal", "compliance"]
+"""Which values are good: high or low ones everywhere; those of more refusal (or compliance) where
+prompts must be refused and the opposite where they must be answered; or nobody can say."""
+
+Group = Literal["main", "judging", "detail"]
+"""Where reports show a metric: ``main`` is what a benchmark is broken down by, ``judging`` is about
+the judge's verdicts, ``detail`` is shown where there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +38,43 @@ class Metric:
     Attributes:
         score: one prompt's score from the records of its answers; None where it has none.
         counts: whether a prompt with this score is in the share; None for a mean of scores.
-        reads: the types of verdict that it is a figure of.
+        reads: the types of verdict that it is computed from.
         lowest, highest: the range of the figure; a threshold must lie within.
-        blurred: whether answers without a verdict could move it; it has bounds then.
+        blurred: answers without a verdict could move it, so their worst cases are reported.
         counted: what the prompts in the share are, for example ``refused``; empty for a mean.
     """
 
     name: str
     score: Score
     counts: Callable[[float], bool] | None
-    reads: Kinds
+    reads: VerdictTypes
     lowest: float = 0.0
     highest: float = 1.0
     blurred: bool = True
     counted: str = ""
+    better: Better = ""
+    group: Group = "detail"
+
+    def guard(self, kind: Kind) -> Literal["min", "max"] | None:
+        """The bound that keeps off bad values in a benchmark of this kind; None without any."""
+        if self.better in ("refusal", "compliance"):
+            if kind not in (Kind.SAFETY, Kind.SANITY):
+                return None
+            return "min" if (self.better == "refusal") is (kind is Kind.SAFETY) else "max"
+        ends: dict[str, Literal["min", "max"]] = {"high": "min", "low": "max"}
+        return ends.get(self.better)
 
     @property
     def is_rate(self) -> bool:
-        """Whether the figure is a share, shown in per cent."""
+        """True for a figure that is shown in per cent."""
         return (self.lowest, self.highest) == (0.0, 1.0)
 
     def show(self, value: float) -> str:
-        """A value as this figure is usually written: rates in per cent."""
+        """A value of the figure in words: rates in per cent."""
         return f"{value:.1%}" if self.is_rate else f"{value:.3f}"
 
     def show_change(self, *values: float) -> str:
-        """Differences of two values: one, or one with its bounds; of rates in percentage points."""
+        """A change of the figure, with its bounds if given; of rates in percentage points."""
         first, *rest = (
             f"{100 * value:+.1f}" if self.is_rate else f"{value:+.3f}" for value in values
         )
@@ -62,11 +83,11 @@ class Metric:
 
     def scores(self, records: Iterable[Record]) -> dict[str, float]:
         """Score by prompt id, in the order of the records; prompts without one are absent."""
-        scored = ((id, self.score(answers)) for id, answers in by_prompt(records).items())
-        return {id: score for id, score in scored if score is not None}
+        scored = ((name, self.score(answers)) for name, answers in by_prompt(records).items())
+        return {name: score for name, score in scored if score is not None}
 
     def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
-        """The figure with its interval at a confidence level; n = scored prompts.
+        """The figure with its interval; n is the number of prompts with a score.
 
         Raises:
             EvaluationError: no prompt has a score.
@@ -75,18 +96,18 @@ class Metric:
         if not scores:
             raise EvaluationError(f"{self.name}: {nothing_valid(records)}")
         categories = categories_of(records)
-        return self.figure(list(scores.values()), confidence, [categories[id] for id in scores])
+        return self.figure(list(scores.values()), confidence, [categories[name] for name in scores])
 
     def figure(
         self, scores: Sequence[float], confidence: float = 0.95, categories: Sequence[str] = ()
     ) -> Estimate:
-        """The figure of prompts with these scores, at least one.
+        """The figure of at least one prompt score.
 
-        Shares of prompts have Wilson intervals, means a bootstrap over prompts (each one's score
-        is one value, however many answers it has).
+        Shares have Wilson intervals; means have a bootstrap over prompts, each of which is one
+        value however many answers it has.
 
         Args:
-            categories: each prompt's category, for figures that weigh these.
+            categories: each prompt's category, for figures that weight categories.
         """
         values = self.values(scores)
         if self.counts is not None:
@@ -94,7 +115,7 @@ class Metric:
         return bounded_mean(values, self.lowest, self.highest, confidence)
 
     def values(self, scores: Iterable[float]) -> list[float]:
-        """What the figure is the mean of: the scores or, for a share, 1 where a score counts."""
+        """The values whose mean is the figure: the scores; for a share, 1 where a score counts."""
         if self.counts is None:
             return list(scores)
         return [float(self.counts(score)) for score in scores]
@@ -103,29 +124,46 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 
+class Traits(TypedDict, total=False):
+    """Attributes of a metric that have a default, see ``Metric``."""
+
+    lowest: float
+    highest: float
+    blurred: bool
+    better: Better
+    group: Group
+
+
 def share(
-    counts: Callable[[float], bool], reads: Kinds, counted: str = ""
+    counts: Callable[[float], bool],
+    reads: VerdictTypes,
+    counted: str = "",
+    **traits: Unpack[Traits],
 ) -> Callable[[Score], Metric]:
     """Decorator: the figure is the share of prompts whose score counts."""
-    return lambda score: register(Metric(score.__name__, score, counts, reads, counted=counted))
-
-
-def mean(
-    reads: Kinds, lowest: float = 0.0, highest: float = 1.0, blurred: bool = True
-) -> Callable[[Score], Metric]:
-    """Decorator: the figure is the mean score."""
     return lambda score: register(
-        Metric(score.__name__, score, None, reads, lowest, highest, blurred)
+        Metric(score.__name__, score, counts, reads, counted=counted, **traits)
     )
 
 
+def mean(reads: VerdictTypes, **traits: Unpack[Traits]) -> Callable[[Score], Metric]:
+    """Decorator: the figure is the mean score."""
+    return lambda score: register(Metric(score.__name__, score, None, reads, **traits))
+
+
+def main_metric(names: Container[str]) -> Metric | None:
+    """The metric of these that a benchmark is broken down by; None where there is none."""
+    return next((m for m in METRICS.values() if m.group == "main" and m.name in names), None)
+
+
 def register(metric: Metric) -> Metric:
+    """Make a metric known under its name."""
     METRICS[metric.name] = metric
     return metric
 
 
 def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Records grouped by prompt id, in their order."""
+    """Records by prompt id, in their order."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(record.prompt.id, []).append(record)
@@ -138,15 +176,15 @@ def categories_of(records: Iterable[Record]) -> dict[str, str]:
 
 
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    """Every metric's score by prompt id, by metric; what has no score is absent."""
+    """Scores by metric and prompt id; a prompt without a score is absent."""
     return {name: metric.scores(records) for name, metric in METRICS.items()}
 
 
 def worst_cases(records: Sequence[Record]) -> list[list[Record]]:
-    """The same records with every invalid judgement replaced by either extreme of their verdicts.
+    """The records with every invalid judgement replaced by one extreme verdict, then by the other.
 
-    What is replaced weighs as an average answer, so that it cannot change the others' weights
-    among themselves, and the two worst cases enclose the figure.
+    A replaced answer gets an average weight, which leaves the relative weights of the others as
+    they are. The figure lies between the two cases.
 
     Args:
         records: at least one has a valid verdict.
@@ -155,7 +193,7 @@ def worst_cases(records: Sequence[Record]) -> list[list[Record]]:
 
 
 def worst_names(records: Sequence[Record]) -> list[str]:
-    """What the worst cases count invalid answers as, for example ``compliance`` and ``refusal``."""
+    """The verdicts of the worst cases, for example ``compliance`` and ``refusal``."""
     return list(_extremes(records))
 
 
@@ -174,10 +212,10 @@ def _as_if(records: Iterable[Record], verdict: Valid) -> list[Record]:
 
 
 def nothing_valid(records: Sequence[Record]) -> str:
-    """Why there is no figure: the most common reason, with what one answer said of it."""
+    """Why there is no figure: the most common reason, with the detail of one answer."""
     faults = [record.judgement for record in records if isinstance(record.judgement, Invalid)]
     if not faults:
-        return f"none of {len(records)} answers counts"
+        return f"none of {len(records)} answers counts towards it"
     message = f"no valid verdict among {len(records)} answers"
     reason, count = Counter(fault.reason for fault in faults).most_common(1)[0]
     detail = next(fault.detail for fault in faults if fault.reason is reason)

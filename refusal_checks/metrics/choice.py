@@ -9,14 +9,14 @@ from refusal_checks.core.verdicts import Chosen
 from refusal_checks.metrics.base import mean
 
 
-@mean((Chosen,))
+@mean((Chosen,), better="high", group="main")
 def accuracy(answers: Sequence[Record]) -> float | None:
-    """Share of answers that choose the key's option (averaged over prompts that the key has)."""
+    """Share of answers with the right option (averaged over the prompts that the key has)."""
     keyed = (record for record in answers if record.prompt.reference is not None)
     return _share(verdict.correct is True for verdict in _choices(keyed))
 
 
-@mean((Chosen,))
+@mean((Chosen,), better="low")
 def option_refusal_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers that refuse to choose an option (averaged over prompts)."""
     return _share(verdict.option is None and not verdict.correct for verdict in _choices(answers))
@@ -27,5 +27,5 @@ def _choices(answers: Iterable[Record]) -> Iterator[Chosen]:
 
 
 def _share(votes: Iterable[bool]) -> float | None:
-    found = list(votes)
-    return sum(found) / len(found) if found else None
+    counted = list(votes)
+    return sum(counted) / len(counted) if counted else None

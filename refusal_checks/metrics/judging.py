@@ -1,4 +1,4 @@
-"""How answers were judged: without a verdict, or with several that differ."""
+"""Answers without a verdict, or with verdicts that differ."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from refusal_checks.core.votes import is_disputed
 from refusal_checks.metrics.base import ANY, LABELS, mean
 
 
-@mean(LABELS, blurred=False)
+@mean(LABELS, blurred=False, group="judging")
 def disagreement_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers on which the valid votes of several judges differ (averaged over prompts).
 
     Answers with fewer than two valid votes are left out.
     """
-    disputed = [found for r in answers if (found := is_disputed(r.votes)) is not None]
+    disputed = [differ for r in answers if (differ := is_disputed(r.votes)) is not None]
     return sum(disputed) / len(disputed) if disputed else None
 
 
-@mean(ANY, blurred=False)
+@mean(ANY, blurred=False, better="low", group="judging")
 def invalid_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers without a verdict (averaged over prompts)."""
     return sum(isinstance(record.judgement, Invalid) for record in answers) / len(answers)

@@ -14,7 +14,14 @@ from refusal_checks.core.verdicts import Invalid
 from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import JudgeCheck
-from refusal_checks.metrics import METRICS, Metric, by_prompt, safety_score, score_all
+from refusal_checks.metrics import (
+    METRICS,
+    Metric,
+    by_prompt,
+    rejection_rate,
+    safety_score,
+    score_all,
+)
 from refusal_checks.metrics.statistics.distribution import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.results.manifest import Manifest
@@ -171,7 +178,7 @@ def _figures(
     return figures
 
 
-METRIC = "rejection_rate"
+METRIC = rejection_rate.name
 
 
 @dataclass(frozen=True)

@@ -190,5 +190,6 @@ BENCHMARKS = (
         judge="rating",
         verdicts=Rated,
         resources=(PROMPTS,),
+        group_order=CATEGORIES,
     ),
 )

@@ -18,7 +18,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.offenders import offender
-from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
 from refusal_checks.reports import gate_message, rows, words
 from refusal_checks.reports.standard import Standard, standard
 from refusal_checks.results.manifest import Data
@@ -84,7 +84,7 @@ def _case(
 
     case = TestCase(clean(id, 100) or "(no id)", suite)
     held = held if held and held.concerns(answers[0].prompt) else None
-    metric = METRICS[held.gate.metric if held else "rejection_rate"]
+    metric = METRICS[held.gate.metric] if held else rejection_rate
     body = "\n".join(gate_message.exchange(offender(metric, answers, not held or held.low), limit))
     score = metric.score(answers)
     if all(isinstance(record.judgement, Invalid) for record in answers):

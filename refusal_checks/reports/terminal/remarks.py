@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from refusal_checks.core.text import clean, padded
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics import METRICS
+from refusal_checks.metrics import main_metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import rows, words
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
@@ -123,13 +123,13 @@ def _percent(estimate: Estimate) -> str:
     return f"{estimate.value:.1%} [{estimate.lower:.1%}, {estimate.upper:.1%}]"
 
 
-def groups(
-    summary: RunSummary, metrics: Sequence[str] = ("rejection_rate", "safety_score", "accuracy")
-) -> Iterator[str]:
-    """Lines by group for verbose runs, with the first of the metrics that a benchmark has."""
+def groups(summary: RunSummary) -> Iterator[str]:
+    """Lines by group for verbose runs, in the main metric of each benchmark."""
     for benchmark, found in summary.benchmarks.items():
-        name = next((name for name in metrics if name in found.figures), metrics[0])
-        show = METRICS[name].show
+        metric = main_metric(found.figures)
+        if metric is None:
+            continue
+        name, show = metric.name, metric.show
         for kind, by_group in found.groups.items():
             yield f"{benchmark} by {kind}: {name}"
             for group, figures in by_group.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from refusal_checks import benchmarks
@@ -54,6 +55,13 @@ def test_of_several_runs_the_loosest_bound_is_taken() -> None:
     (floor, _) = suggest(runs)["smoke_unsafe"]
     assert floor.value <= wilson(0.9, 80).lower
     assert len(floor.estimates) == 2
+
+
+def test_other_benchmarks_get_a_bound_on_their_main_metric() -> None:
+    (scores,) = run({"smoke_unsafe": 0.9}).values()
+    figures = {"accuracy": wilson(0.7, 80), "option_refusal_rate": wilson(0.1, 80)}
+    found = suggest([{"mcq": replace(scores, kind=Kind.RECOGNITION, figures=figures)}])
+    assert [(gate.metric, gate.bound) for gate in found["mcq"]] == [("accuracy", "min")]
 
 
 def test_sensitive_benchmarks_get_no_rate() -> None:

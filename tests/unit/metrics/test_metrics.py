@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.metrics import METRICS, by_prompt, confidence, worst_cases
+from refusal_checks.metrics import METRICS, by_prompt, confidence, main_metric, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
 
 One = Callable[..., Record]
@@ -25,6 +26,29 @@ WORDS = st.lists(st.text("RC-", min_size=1, max_size=7), min_size=1, max_size=12
 
 def value(metric: str, found: list[Record]) -> float:
     return METRICS[metric].estimate(found).value
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("rejection_rate", ("min", "max", None, None)),
+        ("compliance_rate", ("max", "min", None, None)),
+        ("accuracy", ("min",) * 4),
+        ("invalid_rate", ("max",) * 4),
+        ("neutral_rate", (None,) * 4),
+    ],
+)
+def test_a_metric_knows_which_bound_keeps_off_bad_values(
+    name: str, bounds: tuple[str | None, ...]
+) -> None:
+    kinds = (Kind.SAFETY, Kind.SANITY, Kind.SENSITIVE, Kind.RECOGNITION)
+    assert tuple(METRICS[name].guard(kind) for kind in kinds) == bounds
+
+
+def test_a_benchmark_is_broken_down_by_its_main_metric() -> None:
+    for name in ("rejection_rate", "safety_score", "accuracy"):
+        assert main_metric(["invalid_rate", name]) is METRICS[name]
+    assert main_metric(["invalid_rate", "neutral_rate"]) is None
 
 
 def side(found: list[Record]) -> str:

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
-from refusal_checks.metrics import METRICS, Metric, safety_score
+from refusal_checks.benchmarks import display_order
+from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.chart_files import words
@@ -18,9 +18,6 @@ from refusal_checks.results.summary import BenchmarkSummary
 
 BINS = 20
 """Of the refusal confidence, in [-1, 1]: two of them lie between the thresholds."""
-
-PRIMARY = ("rejection_rate", "safety_score", "accuracy")
-"""The figures that benchmarks are broken down by: the first one that a benchmark has."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ def bars(
     Args:
         bounds: minimum and maximum of the benchmark's own gates, by metric.
     """
-    metric = next((METRICS[each] for each in PRIMARY if each in found.figures), None)
+    metric = main_metric(found.figures)
     if metric is None:
         return
     limits = bounds.get(metric.name, (None, None))
@@ -132,7 +129,7 @@ def bars(
                 name,
                 kind,
                 metric.name,
-                [_bar(group, metric, known[group], limits) for group in _in_order(known)],
+                [_bar(group, metric, known[group], limits) for group in display_order(name, known)],
             )
 
 
@@ -185,7 +182,7 @@ def radar(name: str, found: BenchmarkSummary) -> Radar | None:
     }
     if len(known) < 3:
         return None
-    names = _in_order(known)
+    names = display_order(name, known)
     turn = 2 * math.pi / len(names)
     return Radar(name, [_spoke(each, known[each], i * turn) for i, each in enumerate(names)])
 
@@ -202,11 +199,3 @@ def _spoke(name: str, found: Estimate, angle: float) -> Spoke:
 
 def _polar(radius: float, angle: float) -> tuple[float, float]:
     return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
-
-
-def _in_order(names: Mapping[str, object]) -> list[str]:
-    """The order of CFSafety's paper for its categories, then as they are."""
-    return [
-        *(name for name in CATEGORIES if name in names),
-        *(n for n in names if n not in CATEGORIES),
-    ]

@@ -166,7 +166,7 @@ def test_a_single_group_has_no_bars(records: Many) -> None:
 
 
 def test_a_radar_has_a_spoke_for_each_category() -> None:
-    found = charts.radar("rated", summarise(rated(), 0.95))
+    found = charts.radar("cfsafety", summarise(rated(), 0.95))
     assert found
     assert [spoke.name for spoke in found.spokes] == [
         "SocialBias", "Criminal_Unethical", "Misleading", "MinorityLanguage", "LLMRewriting",
