@@ -32,9 +32,7 @@ def info(store: File = FILE) -> None:
     """Say how much a store holds."""
     with _open(store) as found:
         typer.echo(f"{store}: {_said(found.contents())}")
-        typer.echo(f"{_bytes(found.size())} on the disk, journal {found.journal()}")
-        if found.warning:
-            typer.echo(found.warning)
+        typer.echo(f"{_bytes(found.size())} on the disk")
 
 
 def gc(

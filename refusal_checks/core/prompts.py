@@ -39,7 +39,7 @@ class Prompt:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def single(cls, id: str, text: str, **groups: str) -> Prompt:
+    def single(cls, id: str, text: str, **groups: str) -> Prompt:  # noqa: A002 (as in the class)
         """A prompt of one user turn."""
         return cls(id, (Message("user", text),), groups)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 (the names of tables and columns are this module's own)
 """Completions and judgements by content key, in one SQLite file; a rerun repeats nothing.
 
 What is written is safe from the end of the process once the call returns, however it ends; a
@@ -53,9 +54,6 @@ class Store:
     Only what is final is stored: an answer or a verdict, never a failure, so that a rerun tries
     failures again.
 
-    Attributes:
-        warning: what the user must know of the file's place; empty on a local disk.
-
     Raises:
         StoreError: the file cannot be opened, read or written, or is no store of this version.
     """
@@ -63,7 +61,6 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = Database(path, FORMAT, TABLES, _create)
-        self.warning = self._db.warning
 
     def __enter__(self) -> Self:
         return self
@@ -145,11 +142,6 @@ class Store:
     def size(self) -> int:
         """Bytes that the store takes on the disk."""
         return self._db.size()
-
-    def journal(self) -> str:
-        """How SQLite keeps the file whole: ``wal``, or ``delete`` on a network file system."""
-        with self._db.faults():
-            return str(self._db.execute("PRAGMA journal_mode").fetchone()[0])
 
     def _contents(self, which: str) -> Contents:
         with self._db.faults():

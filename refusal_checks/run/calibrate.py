@@ -127,8 +127,6 @@ class Judging:
         options = self._options
         found: dict[str, Sequence[Record]] = {}
         with Store(MEMORY if options.fresh else options.store) as store:
-            if store.warning:
-                self._say(store.warning)
             todo = pending(self._plan, self._candidate, self.judges, store)
             asked = [judge.model for judge in options.judges if judge.name in todo.judges]
             self._say(f"{todo.verdicts} verdicts to ask for at most")

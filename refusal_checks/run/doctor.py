@@ -178,11 +178,11 @@ def _store(path: Path) -> Finding:
         return Finding(Level.OK, "store", f"{path}: none yet")
     try:
         with Store(path) as store:
-            held, size, warning = store.contents(), store.size(), store.warning
+            held, size = store.contents(), store.size()
     except StoreError as fault:
         return Finding(Level.FAIL, "store", str(fault))
     said = f"{path}: {held.completions} answers, {held.judgements} verdicts, {size / 2**20:.1f} MiB"
-    return Finding(Level.WARN if warning else Level.OK, "store", said, warning)
+    return Finding(Level.OK, "store", said)
 
 
 def _hugging_face() -> Finding:

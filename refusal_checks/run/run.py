@@ -85,8 +85,6 @@ class Run:
         self.store = self._redaction.store(options.store, self.folder, options.fresh)
         self.summary.manifest = known.extended(**provenance(options.trust), store=str(self.store))
         self._store = Store(self.store)
-        if self._store.warning:
-            self.summary.note(self._store.warning)
         try:
             before = comparability.find(options, self.summary.manifest, self._store)
         except RefusalChecksError:

@@ -151,7 +151,7 @@ def foreign(path: Path) -> None:
         (lambda path: path.write_text("no database, only words" * 99), "not a database"),
         (truncated, "the file is damaged; move it away"),
         (later, "written by a later version of refusal-checks"),
-        (foreign, "a database of something else, with the tables bookmarks"),
+        (foreign, "a database of another program, with the tables bookmarks"),
         (Path.mkdir, "unable to open"),
     ],
 )
@@ -165,22 +165,6 @@ def test_a_file_that_is_no_store(
     make(project.path / "store.sqlite")
     refused(run_gate("--store", "store.sqlite"), "store.sqlite", word, "--store FILE")
     assert server.requests == []
-
-
-def test_a_store_on_a_network_file_system_is_used_and_noted(
-    run_gate: RunGate, project: pytest.Pytester
-) -> None:
-    (project.path / "conftest.py").write_text(
-        'pytest_plugins = ["refusal_checks.plugin"]\n'
-        "from refusal_checks import filesystem\n"
-        'filesystem.kind = lambda path: "nfs4"\n'
-    )
-    result = run_gate()
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["note: the store */store.sqlite is on a network file system*"])
-    assert [path.name for path in (project.path / ".refusal-checks").glob("store*")] == [
-        "store.sqlite"
-    ]
 
 
 def write_csv(path: Path, rows: list[dict[str, str]]) -> None:

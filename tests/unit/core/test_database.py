@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core import database as filesystem
-from refusal_checks.core.database import MEMORY
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
@@ -72,7 +70,7 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
     ("statement", "said"),
     [
         ("CREATE TABLE completions (other TEXT)", "no such column: key"),
-        ("CREATE TABLE bookmarks (url TEXT)", "a database of something else, .* bookmarks"),
+        ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
         ("PRAGMA user_version = 99", "later version .*format 99; this one reads up to 1"),
     ],
 )
@@ -180,7 +178,7 @@ def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
     assert 0 < stored < 1000
     assert str(path) in last
     assert "limit on file sizes" in last
-    assert "goes on where this one ended" in last
+    assert "continues where this one stopped" in last
     with Store(path) as store:
         assert len(store.completions(f"key{number}" for number in range(1000))) == stored
         store.add_completion("further", FULL)
@@ -196,27 +194,6 @@ def test_a_full_disk_is_named(path: Path) -> None:
         store.add_completion("key", FULL)
     with Store(path) as again:
         assert again.completions(["key"]) == {"key": FULL}
-
-
-def test_a_local_store_has_a_write_ahead_log_and_no_warning(path: Path) -> None:
-    with Store(path) as store:
-        assert (store.journal(), store.warning) == ("wal", "")
-
-
-def test_a_store_on_a_network_file_system_has_none_and_says_so(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(path)
-    monkeypatch.setattr(filesystem, "kind", lambda path: "nfs4")
-    with Store(path) as store:
-        assert store.journal() == "delete"
-        assert "nfs4" in store.warning
-        assert "\n" not in store.warning
-        store.add_completion("key", FULL)
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-    with Store(MEMORY) as own:
-        assert own.warning == ""
-    assert run_at_once(OPENER, *[[str(path.parent), str(time.time())]] * 2) == []
 
 
 def test_a_folder_that_cannot_be_made_is_named(write: Write) -> None:
