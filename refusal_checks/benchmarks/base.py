@@ -11,7 +11,6 @@ from pathlib import Path
 from refusal_checks.benchmarks.pinned_file import Resource
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.verdicts import Binary, Valid
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class Benchmark:
     Attributes:
         load: reads the prompts; its argument is the local mirror's folder, or None.
         revision: which version of the data it is, for manifests: a commit or a sha256.
-        judge: the module of ``judges`` whose judge reads the answers.
-        verdicts: the type of that judge's verdicts; decides which metrics the benchmark has.
+        judge: how answers are judged, a module of ``judges.kinds``; its verdicts' type decides which
+            metrics the benchmark has.
         resources: what ``load`` reads; none for bundled prompts.
         sha256: ``digest`` of the prompts, where it is known; empty where not.
         limit: most prompts to evaluate, see ``subset``; None for all.
@@ -38,7 +37,6 @@ class Benchmark:
     load: Callable[[Path | None], Sequence[Prompt]]
     revision: str
     judge: str = "refusal"
-    verdicts: type[Valid] = Binary
     resources: tuple[Resource, ...] = ()
     sha256: str = ""
     limit: int | None = None

@@ -1,24 +1,54 @@
-"""Judges: one file each. A judge reads one answer and gives a verdict, or says why there is none.
+"""Judges read one answer and give a verdict, or say why there is none.
 
-A module that defines ``build(setup: JudgeSetup | None) -> Judge`` is a way of judging that a
-benchmark can name (``Benchmark.judge``); without a model behind ``--judge`` the setup is None.
+Each module of ``kinds`` is a way of judging that a benchmark can name (``Benchmark.judge``); nothing
+else is edited to add one. It defines ``build(setup)`` and, where the defaults of ``JudgeKind`` do not
+hold, ``VERDICTS`` and ``JUDGES_REFUSAL``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from pkgutil import iter_modules
 
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.verdicts import Binary, Valid
 from refusal_checks.judges import kinds
-
-if TYPE_CHECKING:
-    from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.base import JudgeKind
 
 
-def build(kind: str, setup: JudgeSetup | None) -> Judge:
-    """The judge of that module.
+@cache
+def discover() -> dict[str, JudgeKind]:
+    """Every way of judging by name."""
+    found: dict[str, JudgeKind] = {}
+    for name in (info.name for info in iter_modules(kinds.__path__)):
+        module = import_module(f"{kinds.__name__}.{name}")
+        verdicts = getattr(module, "VERDICTS", Binary)
+        judges_refusal = getattr(module, "JUDGES_REFUSAL", False)
+        found[name] = JudgeKind(name, module.build, verdicts, judges_refusal)
+    assert sum(kind.judges_refusal for kind in found.values()) == 1, "the canary is of one kind"
+    return found
+
+
+def kind_of(benchmark: Benchmark) -> JudgeKind:
+    """How a benchmark's answers are judged.
 
     Raises:
-        ModelError: it needs a model and there is none, or its prompt cannot be used.
+        DataError: the benchmark names an unknown way of judging.
     """
-    return cast("Judge", import_module(f"{kinds.__name__}.{kind}").build(setup))
+    known = discover()
+    require_known(
+        benchmark.judge, known, f"benchmark {benchmark.name}", "way of judging", DataError
+    )
+    return known[benchmark.judge]
+
+
+def verdict_types(benchmarks: Mapping[str, Benchmark]) -> dict[str, type[Valid]]:
+    """The type of each benchmark's verdicts, by its name.
+
+    Raises:
+        DataError: see ``kind_of``.
+    """
+    return {name: kind_of(benchmark).verdicts for name, benchmark in benchmarks.items()}

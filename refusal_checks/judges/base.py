@@ -6,14 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
-from refusal_checks.core.verdicts import Judgement
-from refusal_checks.models.client.client import Client
+from refusal_checks.core.verdicts import Binary, Judgement, Valid
+
+if TYPE_CHECKING:
+    from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
 
 
 class Judge(Protocol):
@@ -68,17 +70,15 @@ class JudgeSetup:
     running: bool = False
     note: Callable[[str], None] = _LOG.warning
 
-    def prompt(self, own: str) -> str:
+    def prompt(self, own: str, demo: str) -> str:
         """The name of the prompt to use: the user's, else the judge's own.
 
-        The demo judge is too small for prompts that explain: it has its own, which only name the
-        task: ``demo``, or ``demo_NAME`` for a judge's prompt NAME other than ``refusal``.
+        Args:
+            demo: the demo judge's; that model is too small for prompts that explain their task.
         """
         if self.template is not None:
             return self.template
-        if not self.name.startswith(DEMO):
-            return own
-        return "demo" if own == "refusal" else f"demo_{own}"
+        return demo if self.name.startswith(DEMO) else own
 
     def showing(self, max_answer_chars: int | None) -> JudgeSetup:
         """The same with another limit on what is shown of an answer; None changes nothing."""
@@ -86,6 +86,23 @@ class JudgeSetup:
             return self
         changed = self.sampling.model_copy(update={"max_answer_chars": max_answer_chars})
         return replace(self, sampling=changed)
+
+
+@dataclass(frozen=True)
+class JudgeKind:
+    """A way of judging: one module of ``judges.kinds``.
+
+    Attributes:
+        build: makes the judge; its argument is None where ``--judge`` names no model.
+        verdicts: the type of the judge's valid verdicts.
+        judges_refusal: the judges ``keyword`` and ``labels`` can stand in for its models, the
+            canary checks these, and calibrations are of them. True of one kind only.
+    """
+
+    name: str
+    build: Callable[[JudgeSetup | None], Judge]
+    verdicts: type[Valid] = Binary
+    judges_refusal: bool = False
 
 
 def require_labels(setup: JudgeSetup, labels: Sequence[str]) -> None:

@@ -16,8 +16,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Reason
-from refusal_checks.judges import asking, template
-from refusal_checks.judges.asking import Asker
+from refusal_checks.judges import template
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
 
@@ -47,6 +46,8 @@ class StructuredJudge(Generic[Verdict]):
     """
 
     def __init__(self, setup: JudgeSetup, prompt: JudgePrompt, reading: Reading[Verdict]) -> None:
+        from refusal_checks.judges import asking  # HTTP, which collection need not import
+
         parse, schema = reading.formats[prompt.format]
         versions = (reading.version, asking.VERSION)
         self.name = setup.name
@@ -56,7 +57,9 @@ class StructuredJudge(Generic[Verdict]):
         )
         self._prompt = prompt
         self._limit = setup.sampling.max_answer_chars
-        self._asker: Asker[Verdict] = Asker(setup.client, setup.sampling, parse, schema, setup.note)
+        self._asker: asking.Asker[Verdict] = asking.Asker(
+            setup.client, setup.sampling, parse, schema, setup.note
+        )
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
         """See ``Judge.judge``."""
@@ -68,19 +71,19 @@ class StructuredJudge(Generic[Verdict]):
 
 
 def build(
-    setup: JudgeSetup | None, prompt: str, reading: Reading[Verdict]
+    setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]
 ) -> StructuredJudge[Verdict]:
     """A judge of one kind.
 
     Args:
-        prompt: the name of its own prompt.
+        prompt, demo: see ``JudgeSetup.prompt``.
 
     Raises:
         ModelError: there is no model, or the prompt cannot be used.
     """
     if setup is None:
         raise ModelError("this benchmark needs a judge that is a model")
-    found = template.load(setup.prompt(prompt), tuple(reading.formats))
+    found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
     return StructuredJudge(setup, found, reading)
 
 

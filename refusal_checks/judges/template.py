@@ -11,11 +11,13 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, StrictUndefined, Template, TemplateError
+from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 FOLDER = Path(__file__).parent / "prompts"
 
@@ -87,6 +89,8 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     Raises:
         ModelError: there is none, it uses what no judge prompt has, or its format is another one.
     """
+    from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
+
     path = Path(name) if name.endswith(".md") else FOLDER / f"{name}.md"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.md")))

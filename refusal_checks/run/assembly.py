@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark, answer_key, mirror
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import ModelError, UserError, require_known
@@ -14,9 +13,9 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.engines.base import Servers
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.base import Judge, JudgeSetup
-from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
-from refusal_checks.judges.trust import canary
+from refusal_checks.judges import panel
+from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.panel import Way
 from refusal_checks.metrics.judging import disagreement_rate
 from refusal_checks.models import replay
 from refusal_checks.models.candidates import (
@@ -171,26 +170,16 @@ def _require_text_scoring(options: Options, plan: Plan) -> None:
         )
 
 
-Way = tuple[str, int | None]
-"""How something is judged: the module of ``judges``, and the most characters of an answer that are
-shown (None leaves the run's setting)."""
-
-
 def _judges(options: Options, plan: Plan, engines: Servers, note: Callable[[str], None]) -> Judges:
-    """The judges of each benchmark, and under the canary's name those that it is put to."""
-    known = options.benchmarks
-    ways: dict[str, Way] = {
-        name: (known[name].judge, known[name].max_answer_chars) for name in plan
-    }
-    if options.trust.floors and ("refusal" in {kind for kind, _ in ways.values()} or not plan):
-        ways[canary.NAME] = ("refusal", None)
+    chosen = {name: options.benchmarks[name] for name in plan}
+    ways = panel.ways(chosen, with_canary=bool(options.trust.floors))
     return judge_panels(options, ways, engines, note)
 
 
 def judge_panels(
     options: Options, ways: Mapping[str, Way], engines: Servers, note: Callable[[str], None]
 ) -> Judges:
-    """The judges that ``--judge`` names, by what they judge; what is judged one way shares them.
+    """The judges that ``--judge`` names, by what they judge.
 
     Args:
         note: see ``assemble``.
@@ -198,47 +187,11 @@ def judge_panels(
     Raises:
         ModelError: a judge, or its prompt, cannot be used.
     """
-    setups = [
+    named = [
         _judge_setup(options, judge, number, engines, note)
         for number, judge in enumerate(options.judges, 1)
     ]
-    panels = {
-        (kind, chars): _panel(options, kind, [setup and setup.showing(chars) for setup in setups])
-        for kind, chars in dict.fromkeys(ways.values())
-    }
-    return {name: panels[way] for name, way in ways.items()}
-
-
-def _panel(options: Options, kind: str, setups: Sequence[JudgeSetup | None]) -> tuple[Judge, ...]:
-    """The judges of one kind, in the order in which they were named.
-
-    Rules, which have no setup, are judges of refusal; elsewhere the models judge alone. A judge
-    that needs no model is the same for all of them, and there once.
-    """
-    if kind == "refusal":
-        found = [
-            judges.build(kind, setup) if setup else _rule(options, judge.name)
-            for judge, setup in zip(options.judges, setups, strict=True)
-        ]
-    else:
-        found = [judges.build(kind, setup) for setup in filter(None, setups)]
-    by_name = {judge.name: judge for judge in found or [judges.build(kind, None)]}
-    panel = tuple(by_name.values())
-    _require_different(panel)
-    return panel
-
-
-def _require_different(panel: Sequence[Judge]) -> None:
-    """One model can have two names, for example its Hugging Face id and its folder."""
-    seen: dict[str, str] = {}
-    for judge in panel:
-        if judge.identity is not None:
-            other = seen.setdefault(judge.identity, judge.name)
-            if other != judge.name:
-                raise ModelError(
-                    f"--judge {judge.name}: the same judge as {other}, so its vote would count "
-                    "double; give each its own --judge-template-kwargs or --judge-template"
-                )
+    return panel.panels(ways, named, is_recorded=isinstance(options.candidate, Replay))
 
 
 def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
@@ -256,10 +209,10 @@ def _judge_setup(
     number: int,
     engines: Servers,
     note: Callable[[str], None],
-) -> JudgeSetup | None:
+) -> JudgeSetup | Rule:
     model = judge.model
     if isinstance(model, Rule):
-        return None
+        return model
     client = engines.connect(model, "--judge", number)
     return JudgeSetup(
         name=judge.name,
@@ -270,11 +223,3 @@ def _judge_setup(
         running=engines.are_live and isinstance(model, Attached),
         note=lambda line: note(f"judge {judge.name}: {line}"),
     )
-
-
-def _rule(options: Options, name: str) -> Judge:
-    if name == "keyword":
-        return KeywordJudge()
-    if not isinstance(options.candidate, Replay):
-        raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
-    return LabelsJudge()

@@ -12,6 +12,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines
+from refusal_checks.judges.panel import Way
 from refusal_checks.judges.trust import label_files
 from refusal_checks.judges.trust.calibration import joined
 from refusal_checks.judges.trust.label_files import LabelFile, Partial
@@ -115,7 +116,7 @@ class Judging:
         self._say = say
         self._engines = Engines(pool_settings(options), folder)
         self.judges: Judges = judge_panels(
-            options, dict.fromkeys(plan, (kind, None)), self._engines, say
+            options, dict.fromkeys(plan, Way(kind)), self._engines, say
         )
 
     def run(self) -> dict[str, Sequence[Record]]:

@@ -21,6 +21,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import devices
 from refusal_checks.gates import threshold_files
+from refusal_checks.judges import verdict_types
 from refusal_checks.models import spec
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
@@ -141,9 +142,8 @@ def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | N
     if not files:
         said = "none named, none in thresholds/default.toml"
         return Finding(Level.WARN, "thresholds", said, "name the gates by --thresholds"), None
-    types = {name: found.verdicts for name, found in discover().items()}
     try:
-        read = threshold_files.load(list(files), types)
+        read = threshold_files.load(list(files), verdict_types(discover()))
         known = catalogue(read.tables)
     except UserError as fault:
         return Finding(Level.FAIL, "thresholds", str(fault)), None

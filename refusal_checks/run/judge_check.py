@@ -11,6 +11,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates
+from refusal_checks.judges import kind_of
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary, check
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
@@ -113,10 +114,10 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
             raise CalibrationError(f'{_where(gate)}: use = "corrected" needs --calibration FILE')
         return HumanRates(labels=said.labels, level=options.confidence)
     for gate in wanted:
-        if options.benchmarks[gate.benchmark].judge != "refusal":
+        if not kind_of(options.benchmarks[gate.benchmark]).judges_refusal:
             raise CalibrationError(f"{_where(gate)}: only judges of refusal can be calibrated")
     for name in dict.fromkeys(gate.benchmark for gate in gates):
-        if options.benchmarks[name].judge == "refusal":
+        if kind_of(options.benchmarks[name]).judges_refusal:
             running = joined([identify(judge, options) for judge in judges[name]])
             require_judge(said.calibration_file, known, running)
     require_information(known.errors, options.confidence)

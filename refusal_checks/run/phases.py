@@ -10,6 +10,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.base import Work
 from refusal_checks.gates.early_stopping import EarlyStopping
+from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.assembly import Parts
@@ -78,7 +79,7 @@ class Phases:
         if self._distrust is None:
             self._distrust = await self._check()
         for name in self._parts.plan:
-            if self._distrust and self._options.benchmarks[name].judge == "refusal":
+            if self._distrust and kind_of(self._options.benchmarks[name]).judges_refusal:
                 self._decisions.undecided(name, self._distrust)
                 self._decided.add(name)
         for again, seen in zip(self._parts.repeats, self._repeats, strict=True):

@@ -91,7 +91,7 @@ class Pipeline:
             running=True,
             note=print,
         )
-        panel = dict.fromkeys(self._plan, (judges.build("refusal", setup),))
+        panel = dict.fromkeys(self._plan, (judges.discover()["refusal"].build(setup),))
         async with inner[0], inner[1], asked, asking:
             with Store(path) as store:
                 evaluation = Evaluation(

@@ -17,7 +17,6 @@ from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.verdicts import Rated
 
 _REVISION = "e48c632ff8911e21a46fbd4ec4b370f12ae47541"
 
@@ -188,7 +187,6 @@ BENCHMARKS = (
         _load,
         _REVISION,
         judge="rating",
-        verdicts=Rated,
         resources=(PROMPTS,),
         group_order=CATEGORIES,
     ),

@@ -22,7 +22,6 @@ from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
-from refusal_checks.core.verdicts import Chosen, Graded
 
 _DATA = Path(__file__).parent / "data"
 TAXONOMY = _DATA / "chisafety_taxonomy.toml"
@@ -162,7 +161,7 @@ def _load_both(mirror: Path | None) -> list[Prompt]:
 
 def _risky(name: str, description: str, load: Load, *files: PinnedFile) -> Benchmark:
     revision = " ".join(dict.fromkeys(file.revision for file in files))
-    return Benchmark(name, Kind.SAFETY, description, load, revision, "degree", Graded, files)
+    return Benchmark(name, Kind.SAFETY, description, load, revision, "degree", files)
 
 
 BENCHMARKS = (
@@ -173,7 +172,6 @@ BENCHMARKS = (
         _load_mcq,
         MCQ.revision,
         "multiple_choice",
-        Chosen,
         (MCQ,),
         key=KEY,
     ),

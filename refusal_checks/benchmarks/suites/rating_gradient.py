@@ -12,7 +12,6 @@ from pathlib import Path
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.csv_jsonl import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.verdicts import Rated
 
 ANSWERS = Path(__file__).parent / "data" / "rating_gradient.csv"
 """One row an answer, the best of each request first."""
@@ -42,6 +41,5 @@ BENCHMARKS = (
         _load,
         "bundled",
         judge="rating",
-        verdicts=Rated,
     ),
 )

@@ -19,6 +19,8 @@ from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.structured import Reading, StructuredJudge, last_verdict
 from refusal_checks.judges.template import JSON
 
+VERDICTS = Graded
+
 PARSER_VERSION = 1
 """Part of the judge's identity: raise it when the reading of a verdict changes."""
 
@@ -60,4 +62,4 @@ READING = Reading[Graded](formats={JSON: (parse_verdict, SCHEMA)}, version=PARSE
 
 def build(setup: JudgeSetup | None) -> StructuredJudge[Graded]:
     """The judge of benchmarks whose answers have degrees."""
-    return structured.build(setup, "degree", READING)
+    return structured.build(setup, "degree", "demo_degree", READING)

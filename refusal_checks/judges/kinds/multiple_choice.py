@@ -17,6 +17,8 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges.base import JudgeSetup
 
+VERDICTS = Chosen
+
 Options = Mapping[str, str]
 """Text by letter."""
 

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.keys import content_key
@@ -25,9 +25,13 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import JudgeSetup, require_labels
 from refusal_checks.judges.template import JudgePrompt, left_out
-from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
+
+if TYPE_CHECKING:
+    from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
+
+VERDICTS = Rated
 
 VERSION = 1
 """Part of the judge's identity: raise it when the reading of probabilities changes."""
@@ -201,7 +205,7 @@ def build(setup: JudgeSetup | None) -> RatingJudge:
             "(keyword and labels only know refusals)"
         )
     require_labels(setup, tuple(dict.fromkeys(LABELS["moral"] + LABELS["rating"])))
-    demo = setup.template == "demo" or (setup.template is None and setup.prompt("moral") != "moral")
+    demo = setup.prompt("", "demo") == "demo"
     return RatingJudge(
         setup.name,
         setup.client,

@@ -15,6 +15,8 @@ from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wild
 from refusal_checks.judges.structured import Reading, StructuredJudge, last_verdict
 from refusal_checks.judges.template import JSON
 
+JUDGES_REFUSAL = True
+
 PARSER_VERSION = 2
 """Part of the judge's identity: raise it when the reading of a verdict changes."""
 
@@ -82,4 +84,4 @@ READING = Reading[Binary](
 
 def build(setup: JudgeSetup | None) -> StructuredJudge[Binary]:
     """The judge of benchmarks whose answers are refusals or not."""
-    return structured.build(setup, "refusal", READING)
+    return structured.build(setup, "refusal", "demo", READING)

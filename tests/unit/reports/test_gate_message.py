@@ -17,6 +17,7 @@ from refusal_checks.core.verdicts import EXTREMES, Binary, Invalid, Label, Reaso
 from refusal_checks.gates import threshold_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.judges import kind_of, verdict_types
 from refusal_checks.reports.gate_message import headline, message
 from refusal_checks.reports.terminal import remarks, table
 from refusal_checks.results.summary import RunSummary, summarise
@@ -176,14 +177,14 @@ def test_the_table_begins_with_why_the_run_ended_early(records: Many) -> None:
 
 def shipped_gates() -> list[Gate]:
     folder = Path(benchmarks.__file__).parents[2] / "thresholds"
-    known = {name: found.verdicts for name, found in benchmarks.discover().items()}
+    known = verdict_types(benchmarks.discover())
     found = (threshold_files.load([path], known) for path in folder.glob("*.toml"))
     return [gate for loaded in found for gate in loaded.gates]
 
 
 def as_judged(gate: Gate, record: Record) -> Record:
     """The record with a verdict of the type that the gate's benchmark has."""
-    verdicts = benchmarks.discover()[gate.benchmark].verdicts
+    verdicts = kind_of(benchmarks.discover()[gate.benchmark]).verdicts
     judgement = record.judgement
     if isinstance(judgement, Binary) and verdicts is not Binary:
         judgement = list(EXTREMES[verdicts].values())[judgement.label is Label.REFUSAL]

@@ -14,6 +14,7 @@ from refusal_checks.benchmarks.suites import chisafety
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.verdicts import Chosen, Graded
+from refusal_checks.judges import kind_of
 
 NAMES = ("chisafety_mcq", "chisafety_qa", "chisafety_dialogue", "chisafety")
 TAXONOMY = taxonomy.load(chisafety.TAXONOMY)
@@ -116,7 +117,7 @@ def test_dialogues_keep_their_turns(mirror: Path) -> None:
 def test_what_judges_and_marks_the_benchmarks() -> None:
     found = [discover()[name] for name in NAMES]
     assert [each.judge for each in found] == ["multiple_choice", "degree", "degree", "degree"]
-    assert [each.verdicts for each in found] == [Chosen, Graded, Graded, Graded]
+    assert [kind_of(each).verdicts for each in found] == [Chosen, Graded, Graded, Graded]
     assert [each.kind for each in found] == [Kind.RECOGNITION] + [Kind.SAFETY] * 3
     for each in found:
         for resource in each.resources:

@@ -123,14 +123,16 @@ def test_the_prompt_is_in_both_languages_and_shows_the_form() -> None:
 
 def test_without_a_model_the_judge_says_that_it_needs_one() -> None:
     with pytest.raises(ModelError, match="needs a judge that is a model"):
-        judges.build("degree", None)
+        judges.discover()["degree"].build(None)
 
 
 def ask(server: FakeServer, answer: str, **setup: Any) -> Judgement:
     async def judge() -> Judgement:
         async with Client(server.url, "fake") as client:
             asked = JudgeSetup("fake", client, "identity", JudgeSampling(), **setup)
-            return await judges.build("degree", asked).judge(DIALOGUE, Completion(answer))
+            return (
+                await judges.discover()["degree"].build(asked).judge(DIALOGUE, Completion(answer))
+            )
 
     return asyncio.run(judge())
 
@@ -163,7 +165,7 @@ def test_another_prompt_or_schema_is_another_identity() -> None:
 
     def identity(kind: str, name: str) -> str | None:
         setup = JudgeSetup(name, client, "identity", JudgeSampling())
-        return judges.build(kind, setup).identity
+        return judges.discover()[kind].build(setup).identity
 
     found = {identity(kind, name) for kind in ("degree", "refusal") for name in ("x", "demo:judge")}
     assert len(found) == 4

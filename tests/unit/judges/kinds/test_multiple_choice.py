@@ -197,7 +197,7 @@ def test_a_choice_is_compared_with_the_key(
 
 def test_the_judge_reads_the_prompts_options_and_reference() -> None:
     prompt = Prompt("1", (Message("user", "问"),), reference="D", options=CRIMES)
-    judge = judges.build("multiple_choice", None)
+    judge = judges.discover()["multiple_choice"].build(None)
     assert asyncio.run(judge.judge(prompt, Completion("选D"))) == Chosen(
         "D", True, "stated as the choice"
     )

@@ -17,9 +17,8 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
-from refusal_checks.judges import build
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, explained, named, rate
+from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, build, explained, named, rate
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.http_errors import PromptTooLongError
@@ -245,22 +244,22 @@ def setup(server: FakeServer, **settings: Any) -> JudgeSetup:
 
 def test_a_server_without_probabilities_is_named_before_the_run() -> None:
     with FakeServer() as server, pytest.raises(ModelError, match="top_logprobs"):
-        build("rating", setup(server, running=True))
+        build(setup(server, running=True))
 
 
 def test_a_rule_cannot_rate() -> None:
     with pytest.raises(ModelError, match=r"rated by a judge that is a model.*--judge"):
-        build("rating", None)
+        build(None)
 
 
 def test_what_verdicts_depend_on_is_in_the_identity() -> None:
     with FakeServer(tokens=digits) as server:
         built = [
-            build("rating", setup(server)),
-            build("rating", setup(server, chars=100)),
-            build("rating", setup(server, template="demo")),
+            build(setup(server)),
+            build(setup(server, chars=100)),
+            build(setup(server, template="demo")),
         ]
-        again = build("rating", setup(server, template="mine.md"))
+        again = build(setup(server, template="mine.md"))
     assert len({found.identity for found in built}) == 3
     assert built[0].prompt_hash == built[1].prompt_hash != built[2].prompt_hash
     assert again.identity == built[0].identity

@@ -1,0 +1,97 @@
+"""Which judges read which answers: a benchmark's way of judging, done by the judges of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from refusal_checks import judges
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import ModelError
+from refusal_checks.judges import rules
+from refusal_checks.judges.base import Judge, JudgeKind, JudgeSetup
+from refusal_checks.judges.trust import canary
+from refusal_checks.models.spec import Rule
+
+Panel = tuple[Judge, ...]
+"""Judges with different names, who decide by majority."""
+
+
+class Way(NamedTuple):
+    """How answers are judged.
+
+    Attributes:
+        kind: the name of a ``JudgeKind``.
+        max_answer_chars: most characters of an answer that a judge is shown; None leaves the run's
+            setting.
+    """
+
+    kind: str
+    max_answer_chars: int | None = None
+
+
+def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
+    """How each benchmark is judged and, under its own name, the canary.
+
+    Args:
+        with_canary: check the judges of refusal, if a benchmark has them or there is no benchmark.
+
+    Raises:
+        DataError: a benchmark names an unknown way of judging.
+    """
+    kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
+    found = {name: Way(kinds[name].name, benchmarks[name].max_answer_chars) for name in benchmarks}
+    if with_canary and (not kinds or any(kind.judges_refusal for kind in kinds.values())):
+        (checked,) = (kind for kind in judges.discover().values() if kind.judges_refusal)
+        found[canary.NAME] = Way(checked.name)
+    return found
+
+
+def panels(
+    ways: Mapping[str, Way], named: Sequence[JudgeSetup | Rule], is_recorded: bool
+) -> dict[str, Panel]:
+    """The judges of each benchmark; benchmarks that are judged in the same way share them.
+
+    Args:
+        named: what each ``--judge`` names, in order.
+        is_recorded: the answers are recorded ones, which may have labels.
+
+    Raises:
+        ModelError: a judge, or its prompt, cannot be used.
+    """
+    found = {way: _panel(way, named, is_recorded) for way in dict.fromkeys(ways.values())}
+    return {name: found[way] for name, way in ways.items()}
+
+
+def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
+    """The judges of one kind, each name once; without any that can judge so, one without a model."""
+    kind = judges.discover()[way.kind]
+    found = [
+        _judge(kind, way, one, is_recorded)
+        for one in named
+        if kind.judges_refusal or not isinstance(one, Rule)
+    ]
+    panel = tuple({judge.name: judge for judge in found or [kind.build(None)]}.values())
+    _require_different(panel)
+    return panel
+
+
+def _judge(kind: JudgeKind, way: Way, named: JudgeSetup | Rule, is_recorded: bool) -> Judge:
+    if isinstance(named, JudgeSetup):
+        return kind.build(named.showing(way.max_answer_chars))
+    if named.name == rules.LabelsJudge.name and not is_recorded:
+        raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
+    return rules.JUDGES[named.name]()
+
+
+def _require_different(panel: Panel) -> None:
+    """One model can have two names, for example its Hugging Face id and its folder."""
+    seen: dict[str, str] = {}
+    for judge in panel:
+        if judge.identity is not None:
+            other = seen.setdefault(judge.identity, judge.name)
+            if other != judge.name:
+                raise ModelError(
+                    f"--judge {judge.name}: the same judge as {other}, so its vote would count "
+                    "twice; give each its own --judge-template-kwargs or --judge-template"
+                )

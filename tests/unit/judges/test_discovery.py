@@ -1,0 +1,65 @@
+"""Ways of judging are found by their files, and their stored verdicts by the judges' identities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from refusal_checks import benchmarks, judges
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Rated
+from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.rules import JUDGES, KeywordJudge
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.spec import RULE_JUDGES
+
+IDENTITIES = {
+    ("refusal", "x", None): ("d454bf88858504ad6689037759abdcf3", "7f6a47bfd465"),
+    ("refusal", "demo:judge", None): ("59a47db092c3f61d6f0e0a80126a5cda", "cd58842e127f"),
+    ("refusal", "x", "demo"): ("59a47db092c3f61d6f0e0a80126a5cda", "cd58842e127f"),
+    ("refusal", "x", "wildguard"): ("b8539e59f1cad2a7d0c52784ebf929c1", "56a1e02a0fa1"),
+    ("refusal", "x", "harmbench"): ("92c9eca30e6fff088fe439c42cabf4a5", "cb3f4eb46a81"),
+    ("degree", "x", None): ("791b5910cac8813440d26e6442f0e53c", "a0ffcf5200e7"),
+    ("degree", "demo:judge", None): ("90046ff214394e385c29dc06f7a033e1", "127ffbddc047"),
+    ("degree", "x", "demo"): ("ecf0af91e929e25d0b197e59d015c230", "cd58842e127f"),
+    ("rating", "x", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
+    ("rating", "x", "wildguard"): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
+    ("rating", "demo:judge", None): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+    ("rating", "x", "demo"): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+}
+"""As version 0.1.0 stored them, by kind, judge and template: another one is another judge."""
+
+
+@pytest.mark.parametrize("case", IDENTITIES, ids=str)
+def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> None:
+    kind, name, template = case
+    client = Client("http://127.0.0.1:1/v1", "fake")
+    sampling = JudgeSampling(max_answer_chars=500)
+    setup = JudgeSetup(name, client, "identity", sampling, template=template)
+    judge = judges.discover()[kind].build(setup)
+    assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
+
+
+def test_rules_are_not_stored() -> None:
+    rules = [
+        judges.discover()["multiple_choice"].build(None),
+        *(make() for make in JUDGES.values()),
+    ]
+    assert [rule.identity for rule in rules] == [None, None, None]
+    assert KeywordJudge.prompt_hash == "b2ddf741b50fe71688b1ffcdc0247209"
+    assert tuple(JUDGES) == RULE_JUDGES
+
+
+def test_a_kind_says_which_verdicts_it_gives_and_whether_it_judges_refusal() -> None:
+    found = judges.discover()
+    verdicts = {"degree": Graded, "multiple_choice": Chosen, "rating": Rated, "refusal": Binary}
+    assert {name: kind.verdicts for name, kind in found.items()} == verdicts
+    assert [name for name, kind in found.items() if kind.judges_refusal] == ["refusal"]
+
+
+def test_an_unknown_way_of_judging_is_the_users_error_with_the_nearest_name() -> None:
+    smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
+    with pytest.raises(DataError, match='no way of judging "refusals"; did you mean "refusal"'):
+        judges.verdict_types({smoke.name: smoke})
