@@ -20,8 +20,8 @@ class Benchmark:
     Attributes:
         load: reads the prompts; its argument is the local mirror's folder, or None.
         revision: which version of the data it is, for manifests: a commit or a sha256.
-        judge: how answers are judged, a module of ``judges.kinds``; its verdicts' type decides which
-            metrics the benchmark has.
+        judge: how answers are judged: a module of ``judges.kinds``; the type of its verdicts
+            decides which metrics the benchmark has.
         resources: what ``load`` reads; none for bundled prompts.
         sha256: ``digest`` of the prompts, where it is known; empty where not.
         limit: most prompts to evaluate, see ``subset``; None for all.

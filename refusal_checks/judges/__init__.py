@@ -1,8 +1,8 @@
 """Judges read one answer and give a verdict, or say why there is none.
 
-Each module of ``kinds`` is a way of judging that a benchmark can name (``Benchmark.judge``); nothing
-else is edited to add one. It defines ``build(setup)`` and, where the defaults of ``JudgeKind`` do not
-hold, ``VERDICTS`` and ``JUDGES_REFUSAL``.
+Each module of ``kinds`` is a way of judging that a benchmark can name (``Benchmark.judge``). It
+defines ``build(setup)`` and, where the defaults of ``JudgeKind`` do not hold, ``VERDICTS`` and
+``JUDGES_REFUSAL``. Nothing else is edited to add one.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def panels(
 
 
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
-    """The judges of one kind, each name once; without any that can judge so, one without a model."""
+    """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
     found = [
         _judge(kind, way, one, is_recorded)
