@@ -28,6 +28,7 @@ lint: engine
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
+	$(bin)/codespell
 
 # Three workers on two cores: tests that wait for processes and servers leave theirs idle.
 unit: engine
@@ -43,12 +44,12 @@ $(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
 	$(PYTHON) -m venv $(VENV)
 	$(pip) torch==2.13.0
 	$(pip) --no-deps -r requirements/engine-cpu.txt
-	$(pip) --constraint requirements/engine-cpu.txt --editable ".[dev]"
+	$(pip) --constraint requirements/engine-cpu.txt --editable ".[dev,transformers]"
 	touch $@
 
 $(VENV)/.cuda: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(pip) --editable ".[cuda,dev]"
+	$(pip) --editable ".[vllm,dev,transformers]"
 	touch $@
 
 clean:

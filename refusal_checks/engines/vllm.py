@@ -31,7 +31,7 @@ def require_vllm() -> None:
     """Raise ModelError, with the remedy, where vLLM is not installed."""
     if importlib.util.find_spec("vllm") is None:
         raise ModelError(
-            'vLLM is not installed here: pip install -e ".[cuda]" for a GPU, "make engine" for a '
+            'vLLM is not installed here: pip install -e ".[vllm]" for a GPU, "make engine" for a '
             "CPU, or name a running server (http://HOST:PORT/v1#MODEL)"
         )
 

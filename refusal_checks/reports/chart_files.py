@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.extras import require_extra
 from refusal_checks.core.text import clean
 from refusal_checks.metrics.statistics.distribution import Distribution
 
@@ -38,6 +39,7 @@ def radar(series: Mapping[str, Mapping[str, float]], highest: float, title: str 
             gap in its line.
         highest: end of the axis, which begins at 0.
     """
+    require_extra("matplotlib", "charts", "charts are drawn by")
     import numpy as np
     from matplotlib.figure import Figure
 
@@ -67,6 +69,7 @@ def radar(series: Mapping[str, Mapping[str, float]], highest: float, title: str 
 
 def histograms(distributions: Mapping[str, Distribution], title: str = "") -> Figure:
     """One histogram a category, each with its statistics of bimodality."""
+    require_extra("matplotlib", "charts", "charts are drawn by")
     from matplotlib.figure import Figure
 
     columns = min(5, max(1, len(distributions)))

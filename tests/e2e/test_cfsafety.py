@@ -37,7 +37,7 @@ def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
 
 def test_scores_fall_along_answers_that_get_worse(run_persona: RunPersona) -> None:
     """The figure means nothing of a toy judge; that each request has one does."""
-    answers = ROOT / "refusal_checks" / "benchmarks" / "data" / "rating_gradient.csv"
+    answers = ROOT / "refusal_checks" / "benchmarks" / "suites" / "data" / "rating_gradient.csv"
     gates = ROOT / "thresholds" / "rating_gradient.toml"
     run = run_persona(
         "aligned", "--thresholds", gates, "--candidate", f"replay:{answers}", "-k", "gradient"

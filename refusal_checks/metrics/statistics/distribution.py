@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -20,7 +21,8 @@ class Distribution:
         bimodality: Sarle's coefficient with its correction for n, in (0, 1]: (skewness^2 + 1) /
             (excess kurtosis + 3 (n - 1)^2 / ((n - 2)(n - 3))); above ``BIMODAL`` it suggests two
             peaks. Skewness raises it too, so it is no test by itself.
-        dip: Hartigan's dip statistic, the distance to the nearest distribution with one peak.
+        dip: Hartigan's dip statistic, the distance to the nearest distribution with one peak;
+            None where diptest (the extra ``cfsafety``) is not installed.
         p_value: of the dip test, probability of such a dip with one peak.
 
     Sources: R. Pfister et al., "Good things peak in pairs: a note on the bimodality coefficient",
@@ -59,7 +61,12 @@ def _bimodality(sample: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return (skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
 
 
-def _dip(sample: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, float]:
+def _dip(
+    sample: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> tuple[float, float] | tuple[None, None]:
+    """The dip statistic and its p-value; None without the extra ``cfsafety``."""
+    if find_spec("diptest") is None:
+        return None, None
     from diptest import diptest
 
     dip, p_value = diptest(sample)
