@@ -13,7 +13,9 @@ from refusal_checks.metrics.statistics import distribution
 
 def test_a_missing_dependency_is_named_with_its_extra() -> None:
     require_extra("json", "charts", "charts are drawn by")
-    with pytest.raises(UserError, match=r'"refusal-checks\[charts\]"\): charts are drawn by no_such'):
+    with pytest.raises(
+        UserError, match=r'"refusal-checks\[charts\]"\): charts are drawn by no_such'
+    ):
         require_extra("no_such_module", "charts", "charts are drawn by")
 
 
