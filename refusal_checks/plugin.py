@@ -14,10 +14,10 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
-from refusal_checks.reports import formats, gate_message, junit_properties, words
+from refusal_checks.reports import explain, formats, gate_message, junit_properties
 from refusal_checks.reports import judge_check as judge_report
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.terminal import footer, partial, table
+from refusal_checks.reports.terminal import footer, table
 from refusal_checks.reports.terminal.live import Live
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.options import batch as batch_options
@@ -145,9 +145,9 @@ def require_pass(request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[
         if verdict.is_idle:
             pytest.skip(verdict.skipped)
         if verdict.warns:
-            warnings.warn(InconclusiveWarning(_doubt(verdict)), stacklevel=2)
+            warnings.warn(InconclusiveWarning(explain.doubt(verdict)), stacklevel=2)
         if not verdict.passed:
-            request.node.stash[_HEADLINE] = gate_message.headline(verdict)
+            request.node.stash[_HEADLINE] = explain.headline(verdict)
             pytest.fail(gate_message.message(verdict), pytrace=False)
 
     return check
@@ -177,10 +177,6 @@ def require_trust(request: pytest.FixtureRequest, judge_figure: Figure) -> Calla
 
 class InconclusiveWarning(UserWarning):
     """A gate's figures decide nothing, and its threshold file says to warn."""
-
-
-def _doubt(verdict: Verdict) -> str:
-    return f"{gate_message.headline(verdict)}; {words.finding(verdict)}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -229,15 +225,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if not runs:
         return
     terminalreporter.write_sep("=", "refusal checks")
-    verbose = config.option.verbose > 0
-    for line in table.lines([run.summary for run in runs], verbose):
+    for line in table.lines([run.summary for run in runs], max(0, config.option.verbose)):
         for text, markup in line.pieces:
             terminalreporter.write(text, **markup)
         terminalreporter.line("")
-    for text in footer.lines([(run.summary, run.folder) for run in runs]):
+    for text in footer.footer([(run.summary, run.folder) for run in runs]):
         terminalreporter.write_line(text)
     for run in runs:
-        for text in partial.lines(
+        for text in footer.unfinished(
             run.progress, run.summary, run.gates, run.store, run.options.fresh
         ):
             terminalreporter.write_line(text)

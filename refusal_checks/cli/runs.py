@@ -11,7 +11,7 @@ import typer
 
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean, table
-from refusal_checks.reports.terminal import whole
+from refusal_checks.reports.terminal import footer
 from refusal_checks.results import run_folder
 from refusal_checks.results.board import Board
 from refusal_checks.results.manifest import Manifest
@@ -49,7 +49,7 @@ def show(
 ) -> None:
     """Show a run's table again, as the terminal did when it ended."""
     found = run_folder.find(run, runs)
-    for line in whole.lines(found.summary(), found.path, verbose):
+    for line in footer.ended_run(found.summary(), found.path, verbose):
         typer.echo(line)
 
 

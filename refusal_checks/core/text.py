@@ -75,11 +75,14 @@ def padded(text: str, width: int) -> str:
     return set_cell_size(cut(text, width), width)
 
 
-def table(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
+def table(
+    rows: Iterable[Sequence[str]], right: Collection[int] = (), width: int = 10_000
+) -> Iterator[str]:
     """Rows of harmless cells as lines with aligned columns.
 
     Args:
         right: columns that are aligned to the right, counted from 0.
+        width: of the lines in columns of a terminal; the first cell is cut where it is too narrow.
     """
     from rich.console import Console
     from rich.table import Table
@@ -88,9 +91,9 @@ def table(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterato
     grid = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
         for number in range(len(grid.columns), len(row)):
-            grid.add_column(justify="right" if number in right else "left", no_wrap=True)
-        grid.add_row(*map(Text, row))
-    console = Console(width=10_000, color_system=None)  # wide enough that no cell is cut
+            grid.add_column(justify="right" if number in right else "left", no_wrap=number > 0)
+        grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(grid)
     return (line.rstrip() for line in capture.get().splitlines())

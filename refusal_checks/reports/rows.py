@@ -1,9 +1,9 @@
-"""The summary table as rows of words: a row a gate, in groups of one benchmark each."""
+"""The summary table as rows of words: one row per gate, grouped by benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
@@ -23,10 +23,10 @@ class Row:
     """One gate of one candidate.
 
     Attributes:
-        mark: what became of its test, for example ``pass?``; ERROR where it has no verdict.
-        gate: its id; without the benchmark's name where it is not the main one.
-        candidate: empty where the run has a single one.
-        is_main: whether it is the first row of its benchmark, the gate that stands for it.
+        mark: the outcome of its test, for example ``pass?``; ERROR without a verdict.
+        gate: its id; without the benchmark's name unless ``is_main``.
+        candidate: empty if the run has only one.
+        is_main: True for the first row of a benchmark, whose gate stands for it.
         cells: figure with interval, n, threshold, change, share of invalid answers.
         error: why there is no verdict; the cells are empty then.
     """
@@ -45,73 +45,67 @@ class Row:
 
 
 def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
-    """The rows of all runs: by benchmark, by gate, by candidate.
+    """The rows of all runs: by benchmark, then gate, then candidate.
 
     Args:
-        verbose: also of gates on the share of invalid answers that pass, which have a column.
+        verbose: include passing gates on the share of invalid answers, which has a column.
     """
     names = candidate_names(runs)
-    found = []
+    found: list[Row] = []
     for benchmark, ids in _benchmarks(runs).items():
-        main = True
-        for id in ids:
-            shown = id if main else id.removeprefix(f"{benchmark}-")
+        for gate_id in ids:
+            is_main = gate_id == ids[0]
+            shown = clean(gate_id if is_main else gate_id.removeprefix(f"{benchmark}-"))
             for run, name in zip(runs, names, strict=True):
-                row = _row(run, id, clean(shown), name, main)
-                if row and (verbose or main or not is_extra(run.verdicts.get(id))):
-                    found.append(row)
-            main = False
+                if is_main or verbose or not is_extra(run.verdicts.get(gate_id)):
+                    found += _rows(run, gate_id, Row("", shown, name, is_main))
     return found
 
 
 def is_extra(verdict: Verdict | None) -> bool:
-    """Whether a gate tells nothing that the column of invalid answers does not tell."""
+    """True if the column of invalid answers says all that the gate's row would say."""
     return bool(verdict and verdict.passed and verdict.gate.metric == invalid_rate.name)
 
 
 def left_out(runs: Sequence[RunSummary]) -> int:
-    """How many gates have no row unless all are shown."""
+    """How many rows only a verbose table has."""
     return len(rows(runs, True)) - len(rows(runs))
 
 
 def main_gate(gates: Iterable[Gate]) -> Gate:
-    """The gate that stands for its benchmark: the first on all prompts and on no invalid answers.
+    """The gate that stands for its benchmark: preferably on all prompts, not on invalid answers.
 
     Args:
         gates: those of one benchmark, at least one.
     """
-    return min(gates, key=_rank)
-
-
-def _rank(gate: Gate) -> tuple[bool, bool]:
-    return gate.metric == invalid_rate.name, gate.group is not None
+    return min(gates, key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None))
 
 
 def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
-    """Gate ids by benchmark, the main one first, whether they have a verdict or an error."""
+    """Ids of all gates by benchmark, the main one first."""
     gates: dict[str, dict[str, Gate | None]] = {}
     for run in runs:
-        for id, verdict in run.verdicts.items():
-            gates.setdefault(verdict.gate.benchmark, {})[id] = verdict.gate
+        for gate_id, verdict in run.verdicts.items():
+            gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
     for run in runs:
-        for id in run.errors:
-            gates.setdefault(id.partition("-")[0], {}).setdefault(id, None)
+        for gate_id in run.errors:
+            gates.setdefault(gate_id.partition("-")[0], {}).setdefault(gate_id, None)
     return {name: _main_first(found) for name, found in gates.items()}
 
 
 def _main_first(gates: Mapping[str, Gate | None]) -> list[str]:
     known = [gate for gate in gates.values() if gate]
     first = main_gate(known).id if known else next(iter(gates))
-    return [first, *(id for id in gates if id != first)]
+    return [first, *(gate_id for gate_id in gates if gate_id != first)]
 
 
-def _row(run: RunSummary, id: str, shown: str, candidate: str, main: bool) -> Row | None:
-    if id in run.errors:
-        return Row("ERROR", shown, candidate, main, error=clean(run.errors[id]))
-    verdict = run.verdicts.get(id)
-    if verdict is None:
-        return None
-    return Row(words.mark(verdict), shown, candidate, main, tuple(_cells(verdict)))
+def _rows(run: RunSummary, gate_id: str, row: Row) -> Iterator[Row]:
+    """The gate's row in one run; none if the run does not have the gate."""
+    verdict = run.verdicts.get(gate_id)
+    if gate_id in run.errors:
+        yield replace(row, mark="ERROR", error=clean(run.errors[gate_id]))
+    elif verdict is not None:
+        yield replace(row, mark=words.mark(verdict), cells=tuple(_cells(verdict)))
 
 
 def _cells(verdict: Verdict) -> Iterator[str]:
@@ -127,7 +121,7 @@ def _cells(verdict: Verdict) -> Iterator[str]:
 
 
 def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
-    """Short names of the runs' candidates, each different; empty where there is one run."""
+    """Short names of the candidates, all different; empty if there is only one run."""
     if len(runs) < 2:
         return [""]
     full = [clean(run.manifest.candidate) for run in runs]
@@ -139,5 +133,5 @@ def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
 
 
 def ending(name: str, width: int = CANDIDATE_WIDTH) -> str:
-    """As much of a name's end as fits: models in one folder differ there."""
+    """The end of a name as far as it fits; models in one folder differ there."""
     return name if len(name) <= width else "…" + name[1 - width :]

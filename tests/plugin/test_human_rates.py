@@ -75,7 +75,7 @@ def test_the_corrected_rate_is_shown_and_the_raw_one_decides(
     result.assert_outcomes(failed=1)
     shown = " ".join(result.stdout.str().split())
     assert "40.0% [33.5%, 46.9%] as judged; 60.0% [" in shown
-    assert "corrected for the judge's errors; decided by the one as judged" in shown
+    assert "corrected for the judge's errors; the figure as judged decides" in shown
     views = {view["use"]: view["estimate"]["value"] for view in verdict(own)["views"]}
     assert views == {"raw": pytest.approx(0.4), "corrected": pytest.approx(0.6)}
 

@@ -51,7 +51,7 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
         assert done, said
         assert 0 < int(done[2]) <= int(done[1]) < 80
         assert "0 of 2 gates decided" in said
-        assert "run the same command again to go on from here: " in said
+        assert "to continue, run the same command again: " in said
         assert str(project.path / ".refusal-checks" / "store.sqlite") in said
         before = len(server.asked(judge=False))
         server.delay = 0.0

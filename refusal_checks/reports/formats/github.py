@@ -1,4 +1,4 @@
-"""GitHub Actions: the table and the offenders in a step's summary, annotations in its log.
+"""GitHub Actions: table and offenders in the step's summary, annotations in its log.
 
 Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -15,8 +15,10 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.reports import gate_message, markdown
 from refusal_checks.reports import rows as table
+from refusal_checks.reports.explain import doubt, headline
 from refusal_checks.reports.markdown import code
 from refusal_checks.reports.rows import Row
+from refusal_checks.reports.words import count
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -25,14 +27,14 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 HELP = "append table and offenders to the step's summary"
 
 LARGEST = 900_000
-"""Bytes of a summary; GitHub refuses more than 1 MiB."""
+"""Most bytes of a step's summary; GitHub refuses more than 1 MiB."""
 
 ANNOTATIONS = 10
-"""Annotations of each kind that GitHub shows of one step."""
+"""Most annotations of each kind that GitHub shows for one step."""
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Append to the step's summary; see ``formats.Format``."""
+    """Append to the step's summary. See ``formats.Format.write``."""
     summaries = [run.summary() for run in runs]
     with path.open("ab") as file:
         text = "\n".join(_within(summaries, LARGEST - file.tell()))
@@ -40,12 +42,12 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
 
 def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
-    """Lines of the summary, as many as fit into so many bytes."""
+    """As many sections of the summary as fit into ``most`` bytes."""
     size = 0
     for section in chain([list(_head(runs))], _details(runs)):
         size += sum(len(line.encode()) + 1 for line in section)
         if size > most:
-            yield "More is in the run's folder: this is all that fits here."
+            yield "The rest did not fit here: see the run's folder."
             return
         yield from section
 
@@ -54,9 +56,10 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
     failed = sum(not verdict.passed for verdict in verdicts)
     errors = sum(len(run.errors) for run in runs)
-    said = [f"{failed} failed"] * bool(failed) + [f"{errors} not evaluated"] * bool(errors)
-    said += ["judge not trusted"] * bool(_distrusted(runs))
-    yield f"## Refusal checks: {', '.join(said) or 'passed'}, {len(verdicts) + errors} gates"
+    outcomes = [f"{failed} failed"] * bool(failed) + [f"{errors} not evaluated"] * bool(errors)
+    outcomes += ["judge not trusted"] * bool(_distrusted(runs))
+    gates = count(len(verdicts) + errors, "gate")
+    yield f"## Refusal checks: {', '.join(outcomes) or 'passed'}, {gates}"
     yield ""
     for run in runs:
         yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
@@ -67,13 +70,12 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     for check in _distrusted(runs):
         yield f"- {code(check.headline)}"
     yield ""
-    rows = table.rows(runs)
-    yield from markdown.table(table.HEADER, map(_cells, rows))
+    yield from markdown.table(table.HEADER, map(_cells, table.rows(runs)))
     yield ""
 
 
 def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:
-    """The checks that a judge failed, those that several runs share once."""
+    """The checks that a judge failed; one that several runs share, once."""
     checks = (check for run in runs if run.judge for check in run.judge.checks)
     return list({check.headline: check for check in checks if not check.passed}.values())
 
@@ -88,16 +90,14 @@ def _cells(row: Row) -> list[str]:
 
 
 def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
-    """What each gate that failed has to say, folded."""
-    for run, name in zip(runs, table.candidate_names(runs), strict=True):
-        for id, verdict in run.verdicts.items():
-            if not verdict.passed:
-                title = f"{id}, {name}" if name else id
-                yield markdown.folded(title, gate_message.message(verdict).split("\n"))
+    """The message of each gate that failed, folded."""
+    for title, verdict in _verdicts(runs):
+        if not verdict.passed:
+            yield markdown.folded(title, gate_message.message(verdict).split("\n"))
 
 
 def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
-    """Annotations, a line for each gate that failed; none where this is no GitHub Actions."""
+    """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
@@ -108,23 +108,25 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
 def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     for check in _distrusted(runs):
         yield f"test_judge[{check.figure}]", check.headline
+    for title, verdict in _verdicts(runs):
+        if not verdict.passed:
+            yield title, headline(verdict)
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
-        for id, verdict in run.verdicts.items():
-            if not verdict.passed:
-                yield _title(id, name), gate_message.headline(verdict)
-        for id, error in run.errors.items():
-            yield _title(id, name), error
+        for gate_id, error in run.errors.items():
+            yield _title(gate_id, name), error
 
 
 def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
+    for title, verdict in _verdicts(runs):
+        if verdict.passed and verdict.warns:
+            yield title, doubt(verdict)
+
+
+def _verdicts(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
+    """All verdicts with their titles."""
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
-        for id, verdict in run.verdicts.items():
-            if _warns(verdict):
-                yield _title(id, name), f"not decided: {gate_message.headline(verdict)}"
-
-
-def _warns(verdict: Verdict) -> bool:
-    return verdict.passed and verdict.warns
+        for gate_id, verdict in run.verdicts.items():
+            yield _title(gate_id, name), verdict
 
 
 def _title(gate: str, candidate: str) -> str:
@@ -132,7 +134,7 @@ def _title(gate: str, candidate: str) -> str:
 
 
 def _data(text: str) -> str:
-    """A command's message: one harmless line, in the command's own escapes."""
+    """A command's message: one harmless line, escaped as commands are."""
     return clean(text, 500).replace("%", "%25")
 
 

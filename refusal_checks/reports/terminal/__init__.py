@@ -1,1 +1,4 @@
-"""What a run prints at its end."""
+"""What a terminal shows about runs."""
+
+WIDTH = 100
+"""Columns of everything that a terminal is shown."""

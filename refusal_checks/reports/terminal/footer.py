@@ -1,79 +1,138 @@
-"""What a run's figures were found with: models, judge, engines, tokens, time, and where all is."""
+"""The lines below the summary: models, judge, engines, tokens, time, files, and how to continue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from refusal_checks.core.text import clean, wrapped
 from refusal_checks.judges.trust.check import Check
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import judge_check
-from refusal_checks.reports.terminal import tokens
-from refusal_checks.reports.terminal.remarks import WIDTH
+from refusal_checks.reports.terminal import WIDTH, table
+from refusal_checks.reports.words import count
 from refusal_checks.results.disagreements import FILE
 from refusal_checks.results.manifest import EnginesUsed, Manifest
+from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary
 
 
-def lines(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
-    """Lines on runs, each with its folder; those with names and paths may be long.
+def ended_run(summary: RunSummary, folder: Path, verbosity: int) -> Iterator[str]:
+    """All that the terminal shows about one run that has ended."""
+    yield from map(str, table.lines([summary], verbosity))
+    yield from footer([(summary, folder)])
 
-    What a judge was found to be is told once where several candidates have the same one.
+
+def footer(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
+    """Lines about runs, each with its folder; lines with names and paths may be long.
+
+    The check of a judge that several candidates share is shown once.
     """
     seen: list[tuple[Check, ...]] = []
     for summary, folder in runs:
-        checked = summary.judge
-        is_new = checked is not None and checked.checks not in seen
-        seen += [checked.checks] if checked else []
+        judge = summary.judge
         yield _models(summary.manifest)
-        for line in judge_check.lines(checked) if checked and is_new else ():
-            yield from wrapped(line, WIDTH)
+        if judge and judge.checks not in seen:
+            seen.append(judge.checks)
+            for line in judge_check.lines(judge):
+                yield from wrapped(line, WIDTH)
         yield from disagreements(summary, folder)
         yield from _engines(summary.manifest.engines)
-        for line in (*tokens.lines(summary.manifest.tokens), *_time(summary)):
+        for line in (*tokens(summary.manifest.tokens), *_time(summary)):
             yield from wrapped(line, WIDTH)
         if summary.manifest.store:
             yield f"store {summary.manifest.store}"
         yield f"run folder {folder}"
 
 
-def _models(known: Manifest) -> str:
-    judges = known.models.judges
+def _models(manifest: Manifest) -> str:
+    judges = manifest.models.judges
     named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
-    return clean(f"candidate {known.candidate}, {named}", 1000)
+    return clean(f"candidate {manifest.candidate}, {named}", 1000)
 
 
 def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """Where several judges were asked: one line that says how often they disagree, and where."""
-    found = {name: b.disputed for name, b in summary.benchmarks.items() if b.disputed is not None}
-    if not found:
+    """One line on how often several judges disagree, and the file that lists the answers."""
+    disputed = {
+        name: found.disputed
+        for name, found in summary.benchmarks.items()
+        if found.disputed is not None
+    }
+    if not disputed:
         return
-    count = sum(found.values())
-    answers = sum(summary.benchmarks[name].answers for name in found)
-    by_name = ", ".join(f"{name} {disputed}" for name, disputed in found.items() if disputed)
-    listed = f" ({by_name}): {folder / FILE}" if count else ""
-    yield f"judges disagree on {count} of {answers} answers{listed}"
+    total = sum(disputed.values())
+    answers = sum(summary.benchmarks[name].answers for name in disputed)
+    by_name = ", ".join(f"{name} {number}" for name, number in disputed.items() if number)
+    listed = f" ({by_name}): {folder / FILE}" if total else ""
+    yield f"judges disagree on {total} of {answers} answers{listed}"
 
 
-def _engines(found: EnginesUsed | None) -> Iterator[str]:
-    if not found:
+def _engines(engines: EnginesUsed | None) -> Iterator[str]:
+    if not engines:
         return
-    models = {"started": found.started, "attached": found.attached}
+    models = {"started": engines.started, "attached": engines.attached}
     named = [f"{how} {clean(', '.join(names))}" for how, names in models.items() if names]
-    times = " and ".join(f"{seconds:.0f} s" for seconds in found.ready_s)
-    ready = f", ready after {times}" if times and found.started else ""
-    yield f"engine {'; '.join(named) or 'none: nothing was asked of a model'}{ready}"
+    times = " and ".join(f"{seconds:.0f} s" for seconds in engines.ready_s)
+    ready = f", ready after {times}" if times and engines.started else ""
+    yield f"engine {'; '.join(named) or 'none: no model was needed'}{ready}"
+
+
+def tokens(used: Mapping[str, Usage]) -> Iterator[str]:
+    """One line with the tokens of candidate and judge; none if no model was asked."""
+    asked = {role: usage for role, usage in used.items() if usage.requests}
+    if asked:
+        yield "tokens: " + "; ".join(_role(role, usage) for role, usage in asked.items())
+
+
+def _role(role: str, usage: Usage) -> str:
+    requests = f"{usage.requests:,} requests"
+    if not usage.prompt + usage.output:
+        return f"{role} unknown in {requests}"
+    cost = f"{role} {_cost(usage, 1)} in {requests}"
+    if usage.retries:
+        cost += f" and {usage.retries:,} retries"
+    return cost + (f", per verdict: {_cost(usage, usage.verdicts)}" if usage.verdicts else "")
+
+
+def _cost(usage: Usage, share: int) -> str:
+    counts = (usage.prompt, usage.cached, usage.output)
+    prompt, cached, output = (round(number / share) for number in counts)
+    from_cache = f" ({cached:,} cached)" if cached else ""
+    return f"{prompt:,} prompt{from_cache}, {output:,} output"
 
 
 def _time(summary: RunSummary) -> Iterator[str]:
-    """How long the answers took, and how many of them were there before."""
+    """How long the answers took, and how many of them were stored already."""
     asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
     if seconds is None or not asked:
         return
     answers = sum(found.answers for found in summary.benchmarks.values())
-    rate = f", {answers / seconds:.0f} a second" if seconds else ""
+    rate = f", {answers / seconds:.0f} per second" if seconds else ""
     yield (
-        f"time {seconds:.1f} s for {answers} answers with their verdicts{rate}; "
-        f"{asked.reused} answers were stored, at most {asked.answers} were generated and "
-        f"{asked.verdicts} verdicts asked for"
+        f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} "
+        f"answers were stored already, at most {asked.answers} were generated and "
+        f"{asked.verdicts} verdicts requested"
     )
+
+
+def unfinished(
+    progress: Progress, summary: RunSummary, gates: int, store: Path, fresh: bool
+) -> Iterator[str]:
+    """What an interrupted run has done, and how to continue it; nothing about a complete run.
+
+    Args:
+        gates: how many the run was to decide.
+        store: where the finished work is.
+        fresh: True if that store is only this run's.
+    """
+    counts = progress.benchmarks
+    if not counts or all(done.done for done in counts.values()):
+        return
+    for name, done in counts.items():
+        partly = f"{done.answered} of {done.planned} prompts answered, {done.judged} judged"
+        yield f"{name}: " + (f"complete, {done.judged} prompts" if done.done else partly)
+    yield f"{len(summary.verdicts)} of {count(gates, 'gate')} decided"
+    if fresh:
+        yield f"to continue, run the same command with --store {store} instead of --fresh"
+    else:
+        yield f"to continue, run the same command again: {store} holds the finished work"

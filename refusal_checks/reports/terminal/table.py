@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core.text import clean, columns, cut, padded, wrapped
+from refusal_checks.core.text import clean, columns, cut, wrapped
+from refusal_checks.core.text import table as text_table
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.rows import Row
-from refusal_checks.reports.terminal import remarks
-from refusal_checks.reports.terminal.remarks import WIDTH
+from refusal_checks.reports.terminal import WIDTH, remarks
+from refusal_checks.reports.words import count
 from refusal_checks.results.summary import RunSummary
 
 COLOURS: Mapping[str, Mapping[str, bool]] = {
@@ -21,10 +22,11 @@ COLOURS: Mapping[str, Mapping[str, bool]] = {
     "FAIL?": {"red": True},
     "ERROR": {"red": True, "bold": True},
 }
-"""pytest's markup by what became of a test; the words tell the same without it."""
+"""pytest's markup for each outcome; the words say the same without it."""
 
-GATE_LEAST = 24
-"""Columns with fewer than which a gate's name would be cut beyond recognition."""
+MARK_WIDTH = 7
+LEAST_GATE_WIDTH = 24
+"""With less room than this, a gate's name gets a line of its own above its rows."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,13 @@ class Line:
     """A line of the summary.
 
     Attributes:
-        mark: what became of a gate's test, which may be coloured; empty in other lines.
-        bold: whether the text stands out where the terminal can.
+        mark: the outcome of a gate's test, which may be coloured; empty in other lines.
+        is_bold: True if the text is bold on terminals that can show that.
     """
 
     text: str
     mark: str = ""
-    bold: bool = False
+    is_bold: bool = False
 
     def __str__(self) -> str:
         return self.mark + self.text
@@ -46,72 +48,46 @@ class Line:
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
         """Its parts, each with pytest's markup for it."""
-        return (self.mark, COLOURS.get(self.mark, {})), (self.text, {"bold": self.bold})
+        return (self.mark, COLOURS.get(self.mark, {})), (self.text, {"bold": self.is_bold})
 
 
-def lines(runs: Sequence[RunSummary], verbose: bool = False) -> Iterator[Line]:
-    """The summary of all runs: one table, then what concerns single ones.
+def lines(runs: Sequence[RunSummary], verbosity: int = 0) -> Iterator[Line]:
+    """The summary of all runs: one table, then remarks on each run.
 
     Args:
-        verbose: show every gate, and the remarks on all of them.
+        verbosity: how many ``-v`` were given; from 1, every gate is shown, with its remarks.
     """
-    names = table.candidate_names(runs)
+    names = [f"{name}: " if name else "" for name in table.candidate_names(runs)]
     for run, name in zip(runs, names, strict=True):
-        for line in run.failure.splitlines():
-            yield Line(_of(name, clean(line, 10 * WIDTH)))
-    yield from _aligned(table.rows(runs, verbose))
-    hidden = 0 if verbose else table.left_out(runs)
+        yield from (Line(name + clean(line, 10 * WIDTH)) for line in run.failure.splitlines())
+    yield from _table(table.rows(runs, verbosity > 0))
+    hidden = 0 if verbosity else table.left_out(runs)
     if hidden:
-        yield Line(f"{hidden} more gate{'s' * (hidden > 1)} passed, on invalid answers: -v shows")
+        yield Line(f"{count(hidden, 'gate')} on invalid answers passed too (shown with -v)")
     for run, name in zip(runs, names, strict=True):
-        yield from (Line(_of(name, text)) for text in remarks.notes(run))
-        for text in remarks.lines(run, verbose):
-            yield from map(Line, wrapped(_of(name, text), WIDTH))
+        yield from (Line(name + text) for text in remarks.notes(run))
+        for text in remarks.lines(run, verbosity):
+            yield from map(Line, wrapped(name + text, WIDTH))
 
 
-def _of(candidate: str, text: str) -> str:
-    return f"{candidate}: {text}" if candidate else text
-
-
-def _aligned(rows: Sequence[Row]) -> Iterator[Line]:
-    """The table; columns without any word are left out, and a gate's name takes what is left.
-
-    Where that is too little, it has a line of its own above its rows.
-    """
+def _table(rows: Sequence[Row]) -> Iterator[Line]:
+    """The table without empty columns; names of gates are cut, or stand above their rows."""
     if not rows:
         return
-    shown = _without_empty([table.HEADER, *(_indented(row) for row in rows)])
-    first, gates, *widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
-    room = WIDTH - first - sum(widths) - 2 * (len(widths) + 1)
-    is_stacked = room < min(gates, GATE_LEAST)
-    widths = widths if is_stacked else [min(gates, room), *widths]
+    cells = [(row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows]
+    kept = [n for n in range(len(cells[0])) if any(row[n] for row in cells)]
+    grid = [[row[n] for n in kept] for row in (table.HEADER[1:], *cells)]
+    widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
+    room = WIDTH - MARK_WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1)
+    stacked = room < min(widths[0], LEAST_GATE_WIDTH)
+    header, *texts = text_table([row[stacked:] for row in grid], width=WIDTH - MARK_WIDTH)
+    yield Line(" " * MARK_WIDTH + header)
     above = ""
-    for row, (mark, gate, *others) in zip([None, *rows], shown, strict=True):
-        is_main = bool(row and row.is_main)
-        if is_stacked and row and gate != above:
+    for row, (gate, *_), text in zip(rows, cells, texts, strict=True):
+        if stacked and gate != above:
             above = gate
-            yield Line(" " * (first + 2) + cut(gate, WIDTH - first - 2), bold=is_main)
-        cells = others if is_stacked else [gate, *others]
-        text = _told(cells, row.error) if row and row.error else _fitted(cells, widths)
-        yield Line(" " * (first - len(mark) + 2) + cut(text, WIDTH - first - 2), mark, is_main)
-
-
-def _fitted(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A row's cells in their columns."""
-    return "  ".join(padded(*pair) for pair in zip(cells, widths, strict=True)).rstrip()
-
-
-def _told(cells: Sequence[str], error: str) -> str:
-    """Why a row has no figures, behind what it is about."""
-    return ": ".join(filter(None, (" ".join(filter(None, cells)), error)))
-
-
-def _indented(row: Row) -> Sequence[str]:
-    mark, gate, *others = row.columns
-    return (mark, gate if row.is_main else f"  {gate}", *others)
-
-
-def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The rows, header first, without columns that are empty below it."""
-    kept = [number for number in range(len(rows[0])) if any(row[number] for row in rows[1:])]
-    return [[row[number] for number in kept] for row in rows]
+            yield Line(" " * MARK_WIDTH + cut(gate, WIDTH - MARK_WIDTH), is_bold=row.is_main)
+        if row.error:
+            text = f"{text}: {row.error}" if text else row.error
+        text = cut(text, WIDTH - MARK_WIDTH)
+        yield Line(" " * (MARK_WIDTH - len(row.mark)) + text, row.mark, row.is_main)

@@ -10,7 +10,7 @@ from refusal_checks.engines import accounts
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.reports.terminal.tokens import lines
+from refusal_checks.reports.terminal.footer import tokens
 
 
 def client(name: str, capabilities: Capabilities, verdicts: int = 0) -> Client:
@@ -55,5 +55,5 @@ def test_each_server_s_capabilities_are_told() -> None:
     ],
 )
 def test_the_line(usages: dict[str, Usage], line: str | None) -> None:
-    assert list(lines(usages)) == ([line] if line else [])
-    assert list(lines({})) == []
+    assert list(tokens(usages)) == ([line] if line else [])
+    assert list(tokens({})) == []

@@ -8,6 +8,7 @@ from typing import Literal
 
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.reports.words import count
 from refusal_checks.results.summary import RunSummary
 
 Answer = Literal["yes", "doubt", "open", "no"]
@@ -25,9 +26,9 @@ class Shipping:
     """Whether a candidate may ship by its gates, and why.
 
     Attributes:
-        answer: ``no`` where a gate failed, ``open`` where one could not be evaluated or the judge
-            is not trusted, ``doubt`` where all passed but something must be known, else ``yes``.
-        reasons: in order of weight, at least one.
+        answer: ``no`` if a gate failed, ``open`` if one could not be evaluated or the judge is not
+            trusted, ``doubt`` if all passed with reservations, else ``yes``.
+        reasons: the weightiest first, at least one.
     """
 
     answer: Answer
@@ -40,15 +41,10 @@ class Shipping:
 
 
 def shipping(summary: RunSummary) -> Shipping:
-    """What a run's gates say together."""
-    found = list(_reasons(summary))
+    """The answer that all gates of a run give together."""
     order: list[Answer] = ["no", "open", "doubt", "yes"]
-    worst = min((answer for answer, _ in found), key=order.index)
-    return Shipping(worst, tuple(reason for _, reason in sorted(found, key=_weight)))
-
-
-def _weight(found: tuple[Answer, str]) -> int:
-    return ("no", "open", "doubt", "yes").index(found[0])
+    reasons = sorted(_reasons(summary), key=lambda reason: order.index(reason[0]))
+    return Shipping(reasons[0][0], tuple(text for _, text in reasons))
 
 
 def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
@@ -56,33 +52,29 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
     failed = [verdict for verdict in verdicts if not verdict.passed]
     total = len(summary.verdicts) + len(summary.errors)
     if failed:
-        yield "no", f"{len(failed)} of {_count(total, 'gate')} failed"
+        yield "no", f"{len(failed)} of {count(total, 'gate')} failed"
     if summary.errors:
-        yield "open", f"{_count(len(summary.errors), 'gate')} could not be evaluated"
+        yield "open", f"{count(len(summary.errors), 'gate')} could not be evaluated"
     elif summary.failure:
         yield "open", "the evaluation ended early"
     if not verdicts and not summary.errors:
         yield "open", "no gate was decided"
     if summary.judge and not summary.judge.is_trusted:
-        yield "open", "the judge is not trusted by its own check"
+        yield "open", "the judge failed its check"
     yield from (("doubt", reason) for reason in _doubts(summary, verdicts))
     passed = len(verdicts) - len(failed)
     if passed:
-        yield "yes", f"{passed} of {_count(total, 'gate')} passed"
+        yield "yes", f"{passed} of {count(total, 'gate')} passed"
 
 
 def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What must be known of a run whose gates all passed."""
+    """Reservations about a run whose gates all passed."""
     open_ones = sum(v.passed and v.outcome is Outcome.INCONCLUSIVE for v in verdicts)
     if open_ones:
-        yield f"{_count(open_ones, 'gate')} passed without being decided at the confidence level"
+        yield f"{count(open_ones, 'gate')} passed although inconclusive at the confidence level"
     if any(verdict.flips for verdict in verdicts):
-        yield "invalid answers alone decide a gate"
+        yield "the invalid answers alone decide a gate"
     gates = summary.manifest.gates
     left_out = gates.known - gates.selected
     if left_out:
-        yield f"{left_out} of {_count(gates.known, 'gate')} of the threshold files were left out"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+        yield f"{left_out} of {count(gates.known, 'gate')} in the threshold files were not run"

@@ -21,6 +21,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.check import ABOUT
 from refusal_checks.metrics.judging import invalid_rate
+from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.answer import Shipping, shipping
 from refusal_checks.reports.formats.html.charts import Bars, Histogram, Radar
@@ -163,7 +164,11 @@ def _environment() -> Environment:
         "name": partial(clean, limit=120),
         "percent": lambda value: f"{100 * value:.3g}%",
     }
-    found.globals |= {"about": ABOUT, "share": partial(charts.span, invalid_rate)}
+    found.globals |= {
+        "about": ABOUT,
+        "share": partial(charts.span, invalid_rate),
+        "spurious_failures": spurious_failures,
+    }
     return found
 
 

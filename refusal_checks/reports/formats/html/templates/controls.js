@@ -1,7 +1,7 @@
 // The filters, the keyboard, the address and the theme; after records.js.
 "use strict";
 
-// The filters' choices, of what the run holds.
+// The choices of the filters: what occurs in the run.
 function option(value, text) {
   const node = make("option", "", visible(text));
   node.value = value;
@@ -42,12 +42,12 @@ function offer() {
     for (const gate of entry.against) against.set(gate, (against.get(gate) ?? 0) + 1);
   }
   choices($("group"), "all", [...groups].map(([kind, values]) => [kind, named(kind, values)]));
-  choices($("verdict"), "all", [[null, named("word", words)], ["way of refusing", named("way", ways)]]);
-  choices($("gate"), "any gate or none", [[null, [...against].sort(([a], [b]) => a - b)
+  choices($("verdict"), "all", [[null, named("word", words)], ["kind of refusal", named("way", ways)]]);
+  choices($("gate"), "any", [[null, [...against].sort(([a], [b]) => a - b)
     .map(([gate, count]) => [String(gate), `${data.gates[gate]} (${number(count)})`])]]);
 }
 
-// The view is in the address, so that it can be sent to somebody.
+// The view is in the address, so that a link to it can be shared.
 const FIELDS = ["benchmark", "group", "verdict", "gate", "query"];
 function remember() {
   const state = new URLSearchParams();
@@ -79,7 +79,7 @@ function choose(to) {
   data = runs.get(run);
   for (const node of all("article.run")) node.hidden = !of(run)(node);
   for (const node of all("[data-section]")) {
-    node.id = node.closest("article").hidden ? "" : node.dataset.section; // where the links go
+    node.id = node.closest("article").hidden ? "" : node.dataset.section; // the target of the links
   }
   for (const node of all(".select")) node.setAttribute("aria-pressed", of(run)(node));
   reachable(document);
@@ -149,7 +149,7 @@ $("previous").addEventListener("click", () => turn(-1));
 $("next").addEventListener("click", () => turn(1));
 
 addEventListener("hashchange", () => {
-  if (!location.hash.includes("=")) return; // a link of the page's own
+  if (!location.hash.includes("=")) return; // a link within the page
   clear();
   recall();
 });

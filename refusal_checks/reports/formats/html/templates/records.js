@@ -1,4 +1,4 @@
-// Shows the records. Texts of models are only ever set as text, never as HTML.
+// Shows the records. Model output is only ever set as text, never as HTML.
 "use strict";
 
 const PAGE = 50;
@@ -9,7 +9,7 @@ const REDACTED = /^\[redacted: sha256 [0-9a-f]+, \d+ characters\]$/;
 const $ = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];
 
-// As text.visible does: control characters as pictures, other invisible ones as U+FFFD.
+// Like visible.py: control characters as pictures, other invisible ones as U+FFFD.
 const visible = (text) => text.replaceAll("\r\n", "\n").replace(HIDDEN, (char) => {
   if (KEPT.includes(char)) return char;
   if (char < " ") return String.fromCharCode(0x2400 + char.charCodeAt(0));
@@ -23,7 +23,7 @@ function make(tag, name, ...children) {
   return node;
 }
 
-// A block of untrusted text, in its own direction, with what was searched for marked.
+// A block of untrusted text in its own direction, with matches of the search marked.
 function block(tag, name, text, pattern) {
   const node = make(tag, REDACTED.test(text) ? `${name} empty` : name);
   node.dir = "auto";
@@ -37,7 +37,7 @@ function block(tag, name, text, pattern) {
   return node;
 }
 
-// The places of the arrays are those of payload.py.
+// payload.py says what each place in the arrays holds.
 const read = (node) => JSON.parse(node.textContent);
 const of = (run) => (node) => Number(node.dataset.run) === run;
 function load(run) {
@@ -77,7 +77,7 @@ const someText = (entry) => {
   return false;
 };
 
-// Which entries the filters let through.
+// The entries that pass the filters.
 function matching() {
   const benchmark = $("benchmark").value, invalid = $("invalid").checked;
   const gate = $("gate").value === NONE ? null : Number($("gate").value);
@@ -116,12 +116,12 @@ function update() {
   $("count").textContent = found.length
     ? `${plural(found.length, "prompt")}, ${plural(answers, "answer")}` +
       (found.length < data.entries.length ? ` of ${plural(data.entries.length, "prompt")}` : "")
-    : "No record is like that.";
+    : "No record matches these filters.";
   show();
   remember();
 }
 
-// One prompt: folded, with its answers' verdicts as dots; unfolded it is built once.
+// One prompt: folded, its answers' verdicts are dots; the rest is built when it is first opened.
 function row(entry) {
   const unfold = $("unfold").checked;
   const node = make("details", "record");
@@ -147,7 +147,7 @@ function row(entry) {
   return node;
 }
 
-// What is too large scrolls in its own place, and the keyboard must get there.
+// Lets the keyboard reach everything that scrolls on its own.
 function reachable(within) {
   for (const node of within.querySelectorAll(".text, .tall, .scroll")) {
     if (node.scrollHeight > node.clientHeight || node.scrollWidth > node.clientWidth) node.tabIndex = 0;

@@ -87,7 +87,7 @@ def test_every_record_is_there(page: Page) -> None:
 def test_the_head_answers_the_question(page: Page) -> None:
     assert "May it ship? No demo:some 2 of 4 gates failed" in page.words
     assert "Judge demo:judge" in page.words
-    assert "the judge is not trusted by its own check" in page.words
+    assert "the judge failed its check" in page.words
 
 
 def test_every_candidate_has_its_part(page: Page) -> None:
@@ -122,10 +122,10 @@ def test_every_chart_is_drawn(page: Page) -> None:
 
 
 def test_the_judge_is_shown_with_its_mistakes(page: Page) -> None:
-    assert "NOT trusted demo:judge was put to a frozen set" in page.words
-    assert "1 wrong verdict behind injection" in page.words
+    assert "NOT trusted demo:judge judged a fixed set" in page.words
+    assert "1 wrong verdict in injection" in page.words
     assert "<b>said so</b>" in page.words
-    assert "no exchange got a verdict" in page.words
+    assert "no exchange has a verdict" in page.words
 
 
 def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:

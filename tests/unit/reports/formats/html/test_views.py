@@ -65,11 +65,11 @@ def test_a_gate_without_its_baseline_decides_nothing(records: Many) -> None:
 def test_doubts_are_reservations(records: Many) -> None:
     run = summary(decide(UNSAFE, records("R " * 5)))
     assert shipping(run).headline == "Yes, with reservations"
-    assert shipping(run).reasons[0].startswith("1 gate passed without being decided")
+    assert shipping(run).reasons[0].startswith("1 gate passed although inconclusive")
     sure = replace(summary(decide(UNSAFE, records("R " * 50))), judge=JUDGE)
-    assert shipping(sure).reasons[0] == "the judge is not trusted by its own check"
+    assert shipping(sure).reasons[0] == "the judge failed its check"
     flips = summary(decide(UNSAFE, records("R " * 80 + "- " * 30)))
-    assert "invalid answers alone decide a gate" in shipping(flips).reasons
+    assert "the invalid answers alone decide a gate" in shipping(flips).reasons
 
 
 def test_a_run_of_some_of_the_gates_is_no_plain_yes(records: Many) -> None:
@@ -78,7 +78,7 @@ def test_a_run_of_some_of_the_gates_is_no_plain_yes(records: Many) -> None:
     assert shipping(run).headline == "Yes"
     run.manifest = run.manifest.extended(gates={"selected": 1, "known": 16})
     assert shipping(run).headline == "Yes, with reservations"
-    assert shipping(run).reasons[0] == "15 of 16 gates of the threshold files were left out"
+    assert shipping(run).reasons[0] == "15 of 16 gates in the threshold files were not run"
 
 
 def test_gates_are_sorted_by_need(records: Many) -> None:
@@ -92,7 +92,7 @@ def test_gates_are_sorted_by_need(records: Many) -> None:
     assert [row.mark for row in found] == ["ERROR", "FAIL", "pass?", "pass"]
     assert [row.number for row in found] == [None, 2, 1, 0]
     assert found[0].reasons == ["no verdicts"]
-    assert found[1].reasons[0] == "missed by 45 of 50 prompts"
+    assert found[1].reasons[0] == "misses the threshold by 45 of 50 prompts"
     assert found[1].must == "≤ 10.0%"
     assert found[2].reasons[0].startswith("inconclusive at 95% confidence")
 
@@ -106,7 +106,7 @@ def test_a_gate_says_what_changed(records: Many) -> None:
     assert row.change_interval.endswith("n = 60")
     assert "not comparable: other judge" in row.reasons
     assert [moved.heading for moved in row.moved] == [
-        "5 of the 40 prompts that left the rejection_rate"
+        "5 of 40 prompts no longer refused since the baseline"
     ]
 
 

@@ -1,0 +1,280 @@
+"""A verdict in sentences: all that the terminal, JUnit, HTML and GitHub say about a gate.
+
+Only this module formulates them. A report selects remarks by topic and escapes them for its medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from refusal_checks.core.text import clean
+from refusal_checks.gates.checks import AllowedRange, Outcome
+from refusal_checks.gates.comparison import Comparison, Flip
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics import METRICS
+from refusal_checks.reports.words import count, figure, interval
+from refusal_checks.results.summary import RunSummary
+
+
+class Topic(Enum):
+    """What a remark is about; reports choose by it. A new kind of sentence gets a new topic."""
+
+    HEADLINE = auto()  # the figure and what it must be
+    MISS = auto()  # by how many prompts
+    DECIDED = auto()  # pass or fail at the confidence level
+    DOUBT = auto()  # inconclusive, and what would decide
+    VIEW = auto()  # the figure as judged, corrected, with human labels
+    NOISE = auto()  # how far the judge agrees with itself
+    PROVENANCE = auto()  # why the threshold is what it is
+    INVALID = auto()  # answers without a verdict
+    INVALID_DECIDES = auto()  # they alone decide the gate
+    SKIPPED = auto()  # what was not checked
+    BASELINE = auto()  # the earlier run, and what makes it hard to compare
+    CHANGE = auto()  # the change, its margins, and how many prompts moved
+    NOT_COMPARED = auto()  # prompts that the comparison leaves out
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One harmless line about a gate.
+
+    Attributes:
+        is_news: False for a line that only confirms that nothing is wrong.
+    """
+
+    topic: Topic
+    text: str
+    is_news: bool = True
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Prompts that moved in one direction since the baseline.
+
+    Attributes:
+        heading: how many of them are shown, and how they moved.
+        flips: untrusted texts, unescaped.
+    """
+
+    heading: str
+    flips: Sequence[Flip]
+
+
+def explain(verdict: Verdict) -> list[Remark]:
+    """Everything to say about a verdict, in reading order."""
+    return list(_remarks(verdict))
+
+
+def select(verdict: Verdict, *topics: Topic) -> list[str]:
+    """The texts on some topics that are news, in reading order."""
+    return [found.text for found in explain(verdict) if found.topic in topics and found.is_news]
+
+
+def headline(verdict: Verdict) -> str:
+    """The finding in one short line."""
+    gate, estimate = verdict.gate, verdict.estimate
+    subject = " ".join(filter(None, (gate.benchmark, gate.group)))
+    shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
+    return f"{subject}: {gate.metric} {shown}; {_requirement(verdict)}"
+
+
+def doubt(verdict: Verdict) -> str:
+    """The headline of an inconclusive gate, and what would decide it."""
+    return "; ".join([headline(verdict), *select(verdict, Topic.DOUBT)])
+
+
+def offenders_heading(verdict: Verdict) -> str:
+    """What stands above the prompts that count against a gate."""
+    shown, total = len(verdict.offenders), count(verdict.counted_against, "prompt")
+    return f"worst {shown} of {total} that count against this gate"
+
+
+def moved(verdict: Verdict) -> list[Moved]:
+    """The prompts that moved since the baseline, by direction."""
+    compared = verdict.comparison
+    if compared is None:
+        return []
+    down, up = _directions(verdict.gate, compared)
+    directions = ((compared.fell, compared.lost, down), (compared.rose, compared.gained, up))
+    return [
+        Moved(f"{len(flips)} of {count(total, 'prompt')} {how} since the baseline", flips)
+        for flips, total, how in directions
+        if flips
+    ]
+
+
+def spurious_failures(summary: RunSummary) -> str:
+    """How many failures chance alone would cause among a run's gates."""
+    return (
+        f"If every rate sat exactly on its threshold, expect about {summary.expected_failures:.2g} "
+        f"spurious failures among {count(len(summary.verdicts), 'gate')}, "
+        f"{summary.expected_breaches:.2g} of them with the whole interval beyond the threshold."
+    )
+
+
+def _remarks(verdict: Verdict) -> Iterator[Remark]:
+    """A summary for managers belongs before the headline, as a topic of its own."""
+    gate, n = verdict.gate, verdict.estimate.n
+    yield Remark(Topic.HEADLINE, headline(verdict))
+    if verdict.missed_by:
+        yield Remark(Topic.MISS, f"misses the threshold by {verdict.missed_by} of {n} prompts")
+    yield _outcome(verdict)
+    if verdict.views:
+        yield Remark(Topic.VIEW, _views(verdict))
+    if verdict.noise:
+        yield Remark(Topic.NOISE, _noise(verdict))
+    if gate.provenance:
+        yield Remark(Topic.PROVENANCE, f"why this gate: {clean(gate.provenance)}")
+    yield from _invalid(verdict)
+    if verdict.skipped:
+        yield Remark(Topic.SKIPPED, clean(verdict.skipped))
+    if verdict.comparison:
+        yield from _changes(verdict, verdict.comparison)
+
+
+def _requirement(verdict: Verdict) -> str:
+    """The bounds on the figure or, if they hold, those on its change."""
+    gate, compared = verdict.gate, verdict.comparison
+    figure_holds = AllowedRange(gate.minimum, gate.maximum).holds(verdict.estimate.value)
+    if compared and gate.has_margins and figure_holds:
+        change = METRICS[gate.metric].show_change(compared.change.value)
+        return f"{change} against the baseline; must be {gate.margins}"
+    return f"must be {gate.threshold}"
+
+
+def _outcome(verdict: Verdict) -> Remark:
+    level = f"at {100 * verdict.level:.4g}% confidence"
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        return Remark(Topic.DOUBT, f"inconclusive {level}: {_why_open(verdict)}; {_need(verdict)}")
+    verb = "passes" if verdict.outcome is Outcome.PASS else "fails"
+    return Remark(Topic.DECIDED, f"{verb} {level}", not verdict.passed)
+
+
+def _why_open(verdict: Verdict) -> str:
+    gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
+    bounds = [bound for bound in (gate.minimum, gate.maximum) if bound is not None]
+    inside = [figure(gate, b) for b in bounds if estimate.lower <= b <= estimate.upper]
+    if inside:
+        return f"the interval contains the threshold {' and '.join(inside)}"
+    margins = [None if gate.max_drop is None else -gate.max_drop, gate.max_rise]
+    if compared and any(m is not None and compared.lower <= m <= compared.upper for m in margins):
+        return "the interval of the change contains its margin"
+    return "not significant after Holm's correction for the number of gates"
+
+
+def _need(verdict: Verdict) -> str:
+    """How many prompts or answers would decide, and on which assumption."""
+    need, n = verdict.need, verdict.estimate.n
+    if need is None:
+        return "more prompts would decide it"
+    if need.prompts is None:
+        return "the figure lies exactly on it, so more prompts would not decide it"
+    prompts = f"{need.prompts} prompts ({max(0, need.prompts - n)} more)"
+    samples = f", or {need.samples} answers to each prompt," if need.samples else ""
+    return f"{prompts}{samples} would decide it if the figure stayed the same"
+
+
+_USES = {
+    "raw": "as judged",
+    "corrected": "corrected for the judge's errors",
+    "human": "with human labels",
+}
+
+
+def _views(verdict: Verdict) -> str:
+    gate = verdict.gate
+    views = [
+        f"{figure(gate, view.estimate.value)} {interval(gate, view.estimate)} {_USES[view.use]}"
+        + (f" ({clean(view.note)})" if view.note else "")
+        for view in verdict.views
+    ]
+    return f"{'; '.join(views)}; the figure {_USES[verdict.use]} decides"
+
+
+def _noise(verdict: Verdict) -> str:
+    noise = verdict.noise
+    assert noise, "the judge judged several times"
+    share = noise.flipped / noise.answers if noise.answers else 0.0
+    deviation = figure(verdict.gate, noise.deviation)
+    return (
+        f"judge noise: {share:.1%} of {noise.answers} verdicts flip between {noise.repeats} "
+        f"repeats; the figure's standard deviation over the repeats is {deviation}, "
+        f"{noise.of_interval:.1%} of the interval's variance"
+    )
+
+
+def _invalid(verdict: Verdict) -> Iterator[Remark]:
+    gate = verdict.gate
+    if not verdict.invalid:
+        yield Remark(Topic.INVALID, f"invalid: none of {verdict.answers} answers", is_news=False)
+        return
+    low, high = (figure(gate, value) for value in verdict.bounds)
+    extremes = [f"{figure(gate, value)} if all were {name}" for name, value in verdict.extremes]
+    bounds = ", ".join(extremes) or ("" if low == high else f"{low} to {high}")
+    share = f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
+    yield Remark(Topic.INVALID, share + (f" ({bounds})" if bounds and not verdict.flips else ""))
+    if verdict.flips:
+        text = f"the invalid answers alone decide this gate ({bounds}): look at them first"
+        yield Remark(Topic.INVALID_DECIDES, text)
+
+
+def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
+    gate, change = verdict.gate, compared.change
+    show = METRICS[gate.metric].show_change
+    name = f"{clean(compared.candidate, 60)} of {clean(compared.started, 30)}"
+    yield Remark(Topic.BASELINE, f"compared with {name}")
+    for difference in compared.differences:
+        yield Remark(Topic.BASELINE, f"not comparable: {clean(difference)}")
+    is_news = bool(gate.has_margins or compared.lost or compared.gained)
+    span = show(change.value, change.lower, change.upper)
+    parts = [f"change {span}, n = {change.n}", _moves(gate, compared), *_margins(verdict, compared)]
+    yield Remark(Topic.CHANGE, "; ".join(parts), is_news)
+    counts = (
+        (compared.only_now, "only in this run"),
+        (compared.only_then, "only in the baseline"),
+        (compared.reworded, "with another wording"),
+        (compared.unscored, "without a score in one of the runs"),
+    )
+    if left_out := [f"{count(n, 'prompt')} {why}" for n, why in counts if n]:
+        yield Remark(Topic.NOT_COMPARED, f"not compared: {', '.join(left_out)}", is_news)
+
+
+def _moves(gate: Gate, compared: Comparison) -> str:
+    """How many prompts moved in each direction, with McNemar's p-value for a share."""
+    if compared.p_flips is None:
+        return f"{count(compared.lost, 'score')} fell, {compared.gained or 'none'} rose"
+    if not compared.lost and not compared.gained:
+        return "no prompt moved"
+    moves = zip((compared.lost, compared.gained), _directions(gate, compared), strict=True)
+    (most, how), (other, other_how) = sorted(moves, key=lambda move: not move[0])
+    p = "p < 0.001" if compared.p_flips < 0.001 else f"p = {compared.p_flips:.2g}"
+    return (
+        f"{count(most, 'prompt')} {_are(most)} {how}, "
+        f"{other or 'none'} {_are(other or 1)} {other_how} ({p})"
+    )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _directions(gate: Gate, compared: Comparison) -> tuple[str, str]:
+    """What happened to prompts that fell, and to prompts that rose."""
+    if compared.p_flips is None:
+        return "whose score fell", "whose score rose"
+    counted = METRICS[gate.metric].counted or f"counted in {gate.metric}"
+    return f"no longer {counted}", f"newly {counted}"
+
+
+def _margins(verdict: Verdict, compared: Comparison) -> Iterator[str]:
+    gate = verdict.gate
+    show = METRICS[gate.metric].show_change
+    bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
+    if gate.max_drop is not None:
+        limit = show(-gate.max_drop)
+        yield f"at least {show(compared.lower)} {bound}, max_drop allows {limit}"
+    if gate.max_rise is not None:
+        yield f"at most {show(compared.upper)} {bound}, max_rise allows {show(gate.max_rise)}"

@@ -1,0 +1,287 @@
+"""The summary: the table with its columns, candidates and markup, and the remarks below it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from refusal_checks import benchmarks
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import EXTREMES, Binary, Label
+from refusal_checks.gates import threshold_files
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.judges import kind_of, verdict_types
+from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.reports import rows as table
+from refusal_checks.reports.terminal import WIDTH, remarks
+from refusal_checks.reports.terminal import table as terminal
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.summary import RunSummary, balance, summarise
+from tests.unit.gates.test_baseline import scores_of
+from tests.unit.reports.test_explain import Many, compared
+
+RATE = Gate("bench", "rejection_rate", minimum=0.5)
+INVALID = Gate("bench", "invalid_rate", maximum=0.02)
+GROUP = replace(RATE, group_kind="category", group="fraud")
+
+
+def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunSummary:
+    found = {verdict.gate.id: verdict for verdict in verdicts}
+    return RunSummary(Manifest(candidate=candidate), verdicts=found, errors=errors)
+
+
+def lines(*runs: RunSummary, verbosity: int = 0) -> list[str]:
+    return [str(line) for line in terminal.lines(runs, verbosity)]
+
+
+def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(records: Many) -> None:
+    found = records("R " * 40, category="fraud")
+    other = decide(replace(RATE, benchmark="other"), found)
+    verdicts = [decide(gate, found) for gate in (GROUP, INVALID, RATE)]
+    shown = lines(run(verdicts[0], other, *verdicts[1:]), verbosity=1)
+    assert [line[:28].rstrip() for line in shown[:5]] == [
+        "       gate",
+        "pass   bench-rejection_rate",
+        "pass     rejection_rate-fraud"[:28],
+        "pass?    invalid_rate",
+        "pass   other-rejection_rate",
+    ]
+    is_bold = [line.is_bold for line in terminal.lines([run(*verdicts, other)], 1)]
+    assert is_bold[1:5] == [True, False, False, True]
+
+
+def test_a_passing_gate_on_invalid_answers_has_a_column_and_no_row(records: Many) -> None:
+    verdicts = [decide(gate, records("R " * 60)) for gate in (RATE, INVALID)]
+    assert not any("invalid_rate" in line for line in lines(run(*verdicts)))
+    assert "1 gate on invalid answers passed too (shown with -v)" in lines(run(*verdicts))
+    assert any("invalid_rate" in line for line in lines(run(*verdicts), verbosity=1))
+
+
+def test_one_that_fails_or_stands_alone_has_a_row(records: Many) -> None:
+    failed = decide(INVALID, records("R " * 60 + "- " * 20))
+    assert any("FAIL" in line and "invalid_rate" in line for line in lines(run(failed)))
+    alone = run(decide(INVALID, records("R " * 300)))
+    assert any("bench-invalid_rate" in line for line in lines(alone))
+
+
+def test_the_change_has_a_column_only_with_a_baseline(records: Many) -> None:
+    earlier = Earlier(scores_of(records("R " * 40)))
+    after = records("R " * 30 + "C " * 10)
+    with_it, without = decide(RATE, after, earlier=earlier), decide(RATE, after)
+    header, row = lines(run(with_it))[:2]
+    assert header.split()[-2:] == ["change", "invalid"]
+    assert row.split()[-2:] == ["-25.0", "0.0%"]
+    assert "change" not in lines(run(without))[0]
+
+
+def test_several_candidates_share_a_table_gate_by_gate(records: Many) -> None:
+    good = run(decide(RATE, records("R " * 40)), candidate="http://h/v1#org/one")
+    bad = run(decide(RATE, records("C " * 40)), candidate="/models/two/")
+    bad.failure = "the engine ended"
+    shown = lines(good, bad)
+    assert shown[0] == "two: the engine ended"
+    assert [line.split()[:3] for line in shown[2:4]] == [
+        ["pass", "bench-rejection_rate", "one"],
+        ["FAIL", "bench-rejection_rate", "two"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["org/model"], [""]),
+        (["a/one", "b/two"], ["one", "two"]),
+        (["a/one", "b/one"], ["a/one", "b/one"]),
+        (["x" * 40 + "1", "x" * 40 + "2"], ["…" + "x" * 18 + "1", "…" + "x" * 18 + "2"]),
+        (["1" + "x" * 40, "2" + "x" * 40], ["1 …" + "x" * 16, "2 …" + "x" * 16]),
+    ],
+)
+def test_candidates_have_short_names_that_differ(names: list[str], shown: list[str]) -> None:
+    found = table.candidate_names([run(candidate=name) for name in names])
+    assert found == shown
+    assert all(len(name) <= table.CANDIDATE_WIDTH for name in found)
+
+
+def test_everything_at_once_fits_in_a_hundred_columns(records: Many) -> None:
+    gate = Gate("adversarial_unsafe_prompts", "mean_refusal_confidence", -0.5, 0.5)
+    earlier = Earlier(scores_of(records("R " * 40)))
+    long = replace(gate, group_kind="c", group="\x1b[31m" + "contrast privacy " * 5)
+    grouped = records("R " * 40, c=str(long.group))
+    verdicts = decide(gate, grouped, earlier=earlier), decide(long, grouped)
+    error = {"adversarial_unsafe_prompts-rejection_rate": "no valid verdict " * 20}
+    runs = [run(*verdicts, candidate=name * 30, **error) for name in "ab"]
+    shown = lines(*runs)
+    assert max(map(len, shown)) <= WIDTH
+    assert not [line for line in shown if "\x1b" in line]
+    assert "       adversarial_unsafe_prompts-mean_refusal_confidence" in shown
+    errors = [line for line in shown if line.startswith("ERROR")]
+    assert [line.endswith("…") for line in errors] == [True, True]
+    assert [line.split()[1][-2:] for line in errors] == ["a:", "b:"]
+
+
+def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> None:
+    gates = [replace(RATE, maximum=0.9), replace(GROUP, maximum=0.9)]
+    earlier, found = Earlier(scores_of(records("R " * 40))), records("R " * 40, category="fraud")
+    verdicts = [decide(gate, found, earlier=earlier) for gate in gates]
+    runs = [run(*verdicts, candidate=f"/m/{'long-name-of-a-run-' * 2}{n}") for n in (1, 2)]
+    shown = list(terminal.lines(runs))
+    assert [str(line).rstrip()[:35] for line in shown[:7]] == [
+        "       candidate             figure",
+        "       bench-rejection_rate",
+        "FAIL   …ong-name-of-a-run-1  100.0%",
+        "FAIL   …ong-name-of-a-run-2  100.0%",
+        "         rejection_rate-fraud",
+        "FAIL   …ong-name-of-a-run-1  100.0%",
+        "FAIL   …ong-name-of-a-run-2  100.0%",
+    ]
+    assert [line.is_bold for line in shown[1:5]] == [True, True, True, False]
+
+
+def test_characters_of_double_width_keep_the_columns(records: Many) -> None:
+    group = replace(GROUP, group="网络诈骗与信息安全" * 6)
+    found = records("R " * 40, category=str(group.group))
+    _, *rows = lines(run(*(decide(gate, found) for gate in (RATE, group))))
+    assert len({cell_len(row[: row.index("100.0%")]) for row in rows[:2]}) == 1
+    assert max(map(cell_len, rows[:2])) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("words", "mark", "colour"),
+    [("R " * 80, "pass", "green"), ("R " * 9 + "C", "pass?", "yellow"), ("C " * 50, "FAIL", "red")],
+)
+def test_outcomes_have_colours_beside_their_words(
+    records: Many, words: str, mark: str, colour: str
+) -> None:
+    found = run(decide(replace(RATE, minimum=0.8), records(words)))
+    (shown, markup), (_, text) = list(terminal.lines([found]))[1].pieces
+    assert (shown, markup[colour], text) == (mark, True, {"bold": True})
+
+
+def test_errors_stand_in_the_table_harmlessly_and_within_its_width(records: Many) -> None:
+    failed = decide(replace(RATE, minimum=0.8), records("R C"))
+    error = "rejection_rate: no valid verdict among 1250 answers \x1b[2J\n::error::c\x07" * 3
+    header, row, first, second, *_ = lines(run(failed, **{"other-rate": error, "a\x1b[31m": "b"}))
+    assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
+    assert row.split()[:5] == ["FAIL?", "bench-rejection_rate", "50.0%", "[9.5,", "90.5]"]
+    assert first.startswith("ERROR  other-rate: rejection_rate: no valid verdict among")
+    assert len(first) <= WIDTH
+    assert second == "ERROR  a: b"
+    assert not re.search(r"[\x00-\x1f]", first + second)
+
+
+def test_invalid_answers_are_counted_by_reason(records: Many) -> None:
+    found = run(decide(RATE, records("R")))
+    found.benchmarks["bench"] = summarise(records("R- -- RR"), 0.95)
+    found.benchmarks["clean"] = summarise(records("RR"), 0.95)
+    assert lines(found)[-1] == "invalid in bench: 3 unparsable verdict (of 6 answers)"
+    assert sum(line.startswith("invalid in") for line in lines(found)) == 1
+
+
+def test_the_summary_begins_with_why_the_run_ended_early(records: Many) -> None:
+    found = run(decide(RATE, records("R")))
+    found.failure = "the engine ended\nlast line: \x1b[31mred\x07"
+    first, second, *_ = lines(found)
+    assert first == "the engine ended"
+    assert second.startswith("last line: ")
+    assert not re.search(r"[\x00-\x1f]", second)
+
+
+def test_the_shipped_gates_fit_in_a_hundred_columns(records: Many) -> None:
+    everything = records("R " * 120 + "C " * 329 + "R-CRC")
+    verdicts = [
+        decide(replace(gate, group_kind=None), list(map(partial(as_judged, gate), everything)))
+        for gate in shipped_gates()
+        if gate.benchmark != "rating_gradient"
+    ]
+    assert len(verdicts) >= 10
+    assert max(map(len, lines(run(*verdicts), verbosity=2))) <= WIDTH
+
+
+def shipped_gates() -> list[Gate]:
+    folder = Path(benchmarks.__file__).parents[2] / "thresholds"
+    known = verdict_types(benchmarks.discover())
+    found = (threshold_files.load([path], known) for path in folder.glob("*.toml"))
+    return [gate for loaded in found for gate in loaded.gates]
+
+
+def as_judged(gate: Gate, record: Record) -> Record:
+    """The record with a verdict of the type that the gate's benchmark has."""
+    verdicts = kind_of(benchmarks.discover()[gate.benchmark]).verdicts
+    judgement = record.judgement
+    if isinstance(judgement, Binary) and verdicts is not Binary:
+        judgement = list(EXTREMES[verdicts].values())[judgement.label is Label.REFUSAL]
+    prompt = replace(record.prompt, reference="A", options={"A": "yes", "B": "no"})
+    return replace(record, prompt=prompt, judgement=judgement)
+
+
+def test_groups_are_listed_by_kind_with_their_figure(records: Many) -> None:
+    found = run()
+    english, invalid = records("R C", language="en"), records("--", language="zh")
+    moved = [replace(r, prompt=replace(r.prompt, id="p9")) for r in invalid]
+    found.benchmarks["bench"] = summarise(english + moved, 0.95)
+    first, second = remarks.groups(found)
+    assert first == "bench by language: rejection_rate"
+    assert second.split()[:2] == ["en", "50.0%"]
+    assert second.endswith("n = 2")
+
+
+def test_the_remarks_name_the_baseline_once_and_stay_within_the_width(records: Many) -> None:
+    before = records("R " * 60)
+    verdicts = [
+        compared(before, records("C " * 30 + "R " * 30), Gate("bench", metric, max_drop=0.05))
+        for metric in ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
+    ]
+    shown = lines(run(*verdicts))
+    assert shown.count("bench: compared with org/model of 2026-01-01") == 1
+    assert sum("not comparable: other judge" in line for line in shown) == 1
+    assert max(map(len, shown)) <= WIDTH
+
+
+def test_only_the_first_gates_have_remarks_without_v(records: Many) -> None:
+    doubtful = decide(replace(RATE, minimum=0.8), records("R R C"))
+    many = run(
+        *(
+            replace(doubtful, gate=replace(doubtful.gate, group_kind="g", group=f"g{number}"))
+            for number in range(30)
+        )
+    )
+    assert "-v shows the remarks on 10 more gates" in lines(many)
+    assert not [line for line in lines(many, verbosity=1) if "more gates" in line]
+    spurious = [line for line in lines(many, verbosity=2) if "spurious failures among" in line]
+    assert len(spurious) == 1
+    assert "spurious" not in "".join(lines(many, verbosity=1))
+
+
+def test_stopping_early_is_told_with_what_it_saved(records: Many) -> None:
+    found = run()
+    found.benchmarks["bench"] = summarise(records("R " * 20), 0.95, planned=80)
+    text = " ".join(lines(found))
+    assert text.startswith("bench stopped early after 20 of 80 prompts: 75.0% saved")
+
+
+def test_the_reason_of_a_gate_is_shown_with_v(records: Many) -> None:
+    gate = replace(RATE, provenance="agreed\x1b[2J")
+    found = run(decide(gate, records("R R R")))
+    assert "bench-rejection_rate: why this gate: agreed" in lines(found, verbosity=1)
+    assert "agreed" not in "".join(lines(found))
+
+
+def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
+    def rate(value: float, n: int) -> dict[str, object]:
+        return {"rejection_rate": wilson(value, n)}
+
+    safety, sanity = ("safety", rate(0.9, 100)), ("sanity", rate(0.1, 50))
+    found = balance([safety, ("safety", rate(0.6, 50)), sanity], 0.95)  # type: ignore[list-item]
+    assert found is not None
+    assert found.under_refusal.value == pytest.approx(0.2)
+    assert found.under_refusal.n == 150
+    assert found.under_refusal.lower < 0.2 < found.under_refusal.upper
+    assert found.over_refusal == wilson(0.1, 50)
+    assert balance([safety, safety], 0.95) is None  # type: ignore[list-item]

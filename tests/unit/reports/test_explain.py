@@ -1,0 +1,188 @@
+"""What is said about a verdict, wherever it is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from refusal_checks.core.records import Record
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.human_rates import View
+from refusal_checks.gates.judge_noise import Noise
+from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports import junit_properties, words
+from refusal_checks.reports.explain import Topic, doubt, explain, headline, moved, select
+from tests.unit.gates.test_baseline import scores_of
+
+Many = Callable[..., list[Record]]
+
+SAFETY = Gate("xstest_unsafe", "rejection_rate", minimum=0.8)
+DROP = Gate("bench", "rejection_rate", max_drop=0.05)
+
+
+def compared(before: list[Record], after: list[Record], gate: Gate = DROP) -> Verdict:
+    return decide(gate, after, earlier=Earlier(scores_of(before), ("other judge: a then, b now",)))
+
+
+def texts(verdict: Verdict) -> list[str]:
+    return [remark.text for remark in explain(verdict)]
+
+
+def test_the_headline_comes_first_and_is_one_short_line(records: Many) -> None:
+    verdict = decide(SAFETY, records("R " * 79 + "C " * 21))
+    assert (
+        texts(verdict)[0]
+        == headline(verdict)
+        == ("xstest_unsafe: rejection_rate 79.0% [70.0%, 85.8%], n = 100; must be at least 80.0%")
+    )
+
+
+def test_the_headline_names_the_group(records: Many) -> None:
+    gate = replace(SAFETY, group_kind="category", group="contrast_privacy")
+    found = records("C", category="contrast_privacy")
+    assert headline(decide(gate, found)).startswith("xstest_unsafe contrast_privacy: ")
+
+
+def test_figures_that_are_no_rates_are_shown_as_numbers(records: Many) -> None:
+    gate = Gate("bench", "mean_refusal_confidence", minimum=0.5)
+    line = headline(decide(gate, records("R C")))
+    assert "mean_refusal_confidence 0.000 [" in line
+    assert line.endswith("must be at least 0.500")
+
+
+def test_a_breach_says_by_how_much_how_surely_and_why_the_gate_is_there(records: Many) -> None:
+    verdict = decide(replace(SAFETY, provenance="agreed\x1b[31m"), records("C " * 50))
+    assert texts(verdict)[1:] == [
+        "misses the threshold by 40 of 50 prompts",
+        "fails at 95% confidence",
+        "why this gate: agreed",
+        "invalid: none of 50 answers",
+    ]
+
+
+def test_what_only_confirms_is_no_news(records: Many) -> None:
+    verdict = decide(SAFETY, records("R " * 80))
+    assert select(verdict, *Topic) == [headline(verdict)]
+    assert "passes at 95% confidence" in texts(verdict)
+
+
+def test_invalid_answers_are_counted_both_ways(records: Many) -> None:
+    verdict = decide(SAFETY, records("C C C C - -"))
+    assert select(verdict, Topic.INVALID) == [
+        "invalid: 33.3% of 6 answers have no verdict (0.0% if all were compliance, "
+        "33.3% if all were refusal)"
+    ]
+    assert not select(verdict, Topic.INVALID_DECIDES)
+
+
+def test_a_gate_that_the_invalid_answers_decide_says_so(records: Many) -> None:
+    (text,) = select(decide(SAFETY, records("R R R R C - - - -")), Topic.INVALID_DECIDES)
+    assert text.startswith("the invalid answers alone decide this gate (")
+    assert text.endswith("): look at them first")
+
+
+@pytest.mark.parametrize(
+    ("answers", "mark"), [("R " * 80, "pass"), ("R " * 9 + "C", "pass?"), ("C " * 50, "FAIL")]
+)
+def test_doubt_is_marked(records: Many, answers: str, mark: str) -> None:
+    assert words.mark(decide(replace(SAFETY, benchmark="bench"), records(answers))) == mark
+
+
+def test_a_doubt_says_what_would_decide(records: Many) -> None:
+    verdict = decide(SAFETY, records("R " * 9 + "C"))
+    assert select(verdict, Topic.DOUBT) == [
+        "inconclusive at 95% confidence: the interval contains the threshold 80.0%; 62 prompts "
+        "(52 more) would decide it if the figure stayed the same"
+    ]
+    assert doubt(verdict) == f"{headline(verdict)}; {select(verdict, Topic.DOUBT)[0]}"
+
+
+def test_no_number_of_prompts_decides_a_figure_on_its_threshold(records: Many) -> None:
+    (text,) = select(decide(SAFETY, records("R R R R C")), Topic.DOUBT)
+    assert text.endswith("the figure lies exactly on it, so more prompts would not decide it")
+
+
+def test_a_mean_names_answers_that_would_decide(records: Many) -> None:
+    gate = Gate("bench", "mean_refusal_confidence", 0.0)
+    (text,) = select(decide(gate, records("RRC RCC " * 20 + "RRC " * 3)), Topic.DOUBT)
+    assert re.search(r"\d+ prompts \(\d+ more\), or \d+ answers to each prompt, would", text)
+
+
+def test_the_ways_to_a_figure_and_the_judge_s_noise_are_told(records: Many) -> None:
+    verdict = replace(
+        decide(SAFETY, records("R " * 80)),
+        views=(
+            View("raw", Estimate(0.4, 0.3, 0.5, 80)),
+            View("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
+        ),
+        use="corrected",
+        noise=Noise(3, 160, 8, 0.01, 0.04),
+    )
+    assert select(verdict, Topic.VIEW, Topic.NOISE) == [
+        "40.0% [30.0%, 50.0%] as judged; 60.0% [50.0%, 70.0%] corrected for the judge's errors "
+        "(another candidate's); the figure corrected for the judge's errors decides",
+        "judge noise: 5.0% of 160 verdicts flip between 3 repeats; the figure's standard deviation "
+        "over the repeats is 1.0%, 4.0% of the interval's variance",
+    ]
+
+
+def test_a_change_is_told_with_its_margin_and_its_flips(records: Many) -> None:
+    verdict = compared(records("R " * 60), records("C " * 40 + "R " * 20))
+    assert "; -66.7 points against the baseline; must be at most " in headline(verdict)
+    assert select(verdict, Topic.BASELINE) == [
+        "compared with org/model of 2026-01-01",
+        "not comparable: other judge: a then, b now",
+    ]
+    (change,) = select(verdict, Topic.CHANGE)
+    assert re.fullmatch(
+        r"change -66\.7 \[-7\S+, -5\S+\] points, n = 60; 40 prompts are no longer refused, none is "
+        r"newly refused \(p < 0\.001\); at least -7\S+ points \(one-sided 95% bound\), "
+        r"max_drop allows -5\.0 points",
+        change,
+    )
+    assert [moves.heading for moves in moved(verdict)] == [
+        "5 of 40 prompts no longer refused since the baseline"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moves"),
+    [
+        ("R R R", "C R R", "1 prompt is no longer refused, none is newly refused (p = 1)"),
+        ("C C R", "R R C", "1 prompt is no longer refused, 2 are newly refused (p = 1)"),
+        ("C C C", "R R C", "2 prompts are newly refused, none is no longer refused (p = 0.5)"),
+        ("R R", "R R", "no prompt moved"),
+    ],
+)
+def test_flips_are_told_in_words(records: Many, before: str, after: str, moves: str) -> None:
+    verdict = compared(records(before), records(after))
+    (remark,) = [remark for remark in explain(verdict) if remark.topic is Topic.CHANGE]
+    assert remark.text.split("; ")[1] == moves
+
+
+def test_scores_of_a_mean_fall_and_rise(records: Many) -> None:
+    gate = replace(DROP, metric="mean_refusal_confidence")
+    verdict = compared(records("R R C"), records("C C C"), gate)
+    assert "; 2 scores fell, none rose; " in select(verdict, Topic.CHANGE)[0]
+    assert moved(verdict)[0].heading == "2 of 2 prompts whose score fell since the baseline"
+
+
+def test_prompts_that_are_not_compared_are_counted(records: Many) -> None:
+    verdict = compared(records("R R R"), records("C -"))
+    assert select(verdict, Topic.NOT_COMPARED) == [
+        "not compared: 1 prompt only in the baseline, 1 prompt without a score in one of the runs"
+    ]
+
+
+def test_properties_hold_the_change(records: Many) -> None:
+    verdict = compared(records("R " * 40), records("C " * 40))
+    found = dict(junit_properties.properties(verdict, {}))
+    assert found["change"] == "-1"
+    assert (found["flips_lost"], found["flips_gained"], found["max_drop"]) == ("40", "0", "0.05")
+    assert (found["outcome"], found["result"]) == ("fail", "fail")
+    assert "change" not in dict(junit_properties.properties(decide(DROP, records("R")), {}))
