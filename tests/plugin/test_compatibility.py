@@ -1,0 +1,109 @@
+"""What an earlier release left is read: its store, its baseline, and a finished run's folder.
+
+``tests/data/before_house`` was written by the commit before every module moved: one run of
+``gates.toml`` (``--samples 2 --limit 4``) whose candidate and judge stood at ``URL``, accepted as
+a baseline, and one verdict of each type added to its store, dumped as SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from refusal_checks.cli import application
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Label, Rated
+from tests.fake_server import FakeServer
+from tests.plugin.conftest import ROOT
+from tests.tiny_proxy import TinyProxy
+
+OLD = ROOT / "tests" / "data" / "before_house"
+URL = "http://model.test/v1#fake"
+"""Candidate and judge of the recorded run: part of the keys of all that its store holds."""
+
+
+def figures(summary: Path) -> dict[str, Any]:
+    """The figures of a run, overall and by group, and whether its gates passed."""
+    found = json.loads(summary.read_text())
+    figures = {
+        name: [part["figures"], part.get("groups"), part["answers"]]
+        for name, part in found["benchmarks"].items()
+    }
+    verdicts = found["verdicts"]
+    return {"figures": figures, "passed": {gate: verdicts[gate]["passed"] for gate in verdicts}}
+
+
+def command(*words: str | Path) -> str:
+    """The output of ``refusal-checks``."""
+    arguments = [str(word) for word in words]
+    return CliRunner().invoke(application(), arguments, catch_exceptions=False).output
+
+
+@pytest.fixture
+def old_store(project: pytest.Pytester) -> Path:
+    path = project.path / "store.sqlite"
+    with sqlite3.connect(path) as database:
+        database.executescript((OLD / "store.sql").read_text())
+    database.close()
+    return path
+
+
+@pytest.fixture
+def rerun(
+    project: pytest.Pytester, old_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.RunResult]:
+    """The recorded run again, compared with its own baseline; nothing may be asked anew."""
+    shutil.copy(OLD / "gates.toml", project.path)
+    with (
+        FakeServer(tokens=lambda body: {"1": 1.0}) as server,
+        TinyProxy(server.port) as proxy,
+    ):
+        monkeypatch.setenv("http_proxy", proxy.url)
+        yield project.runpytest_subprocess(
+            *("--candidate", URL, "--judge", URL, "--samples", "2", "--limit", "4"),
+            *("--thresholds", "gates.toml", "--store", old_store, "--baseline", OLD / "baseline"),
+        )
+        assert server.asked(judge=False) == []
+        assert len(server.asked(judge=True)) == 1, "whether its probabilities can be read"
+
+
+def test_a_run_on_an_old_store_asks_for_nothing_and_finds_the_same(
+    rerun: pytest.RunResult, project: pytest.Pytester
+) -> None:
+    rerun.assert_outcomes(passed=3, failed=1)
+    (summary,) = project.path.glob(".refusal-checks/runs/*/summary.json")
+    assert figures(summary) == figures(OLD / "run" / "summary.json")
+    rerun.stdout.fnmatch_lines(
+        ["*FAIL*smoke_unsafe-rejection_rate*", "*smoke_unsafe against http://model.test/v1#fake*"]
+    )
+
+
+def test_an_old_store_holds_every_type_of_verdict(old_store: Path) -> None:
+    verdicts = {
+        "binary": Binary(Label.REFUSAL, "direct_refusal", "why", 3),
+        "graded": Graded(2, "why"),
+        "rated": Rated(0.5, 4.0, 0.1),
+        "chosen": Chosen("A", True, "a rule"),
+    }
+    with Store(old_store) as store:
+        assert store.judgements(verdicts) == verdicts
+
+
+def test_an_old_run_is_shown_reported_and_accepted_again(project: pytest.Pytester) -> None:
+    shown = command("runs", "show", OLD / "run")
+    assert "FAIL?  smoke_unsafe-rejection_rate  75.0% [30.1, 95.4]    4  min 90.0%" in shown
+    assert "candidate http://model.test/v1#fake, judge http://model.test/v1#fake" in shown
+    command("report", "html", "report.html", OLD / "run")
+    assert "smoke-unsafe-007" in Path("report.html").read_text()
+    command("runs", "export", OLD / "run", "answers.jsonl")
+    assert Path("answers.jsonl").read_text().count("\n") == 24
+    command("baseline", "accept", OLD / "run", "again")
+    for path in (OLD / "baseline").iterdir():
+        assert json.loads(Path("again", path.name).read_text()) == json.loads(path.read_text())
