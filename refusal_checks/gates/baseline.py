@@ -1,9 +1,9 @@
-"""The scores of an earlier run, prompt by prompt: one JSON file a benchmark, without any text.
+"""The scores of an earlier run, prompt by prompt: one JSON file per benchmark, without any text.
 
-A run writes these files into its folder (``scores/BENCHMARK.json``). ``refusal-checks baseline
-accept`` copies them to where a project keeps its baseline, and nothing else ever writes one. They
-hold prompt ids, fingerprints and numbers, sorted and one prompt a line, so that a pull request
-shows what changed. Answers are named by the keys under which the store may still have them.
+A run writes these files into its folder (``scores/BENCHMARK.json``); ``refusal-checks baseline
+accept`` copies them to a project's baseline. They hold prompt ids, fingerprints and numbers, sorted
+and one prompt per line, so that a pull request shows what changed. Answers are named by their keys
+in the store.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 1
-"""Raised when the files' meaning changes."""
+"""Version of the files' meaning."""
 
 FOLDER = "scores"
-"""Of a run's folder, where its own files are."""
+"""The part of a run's folder with its files."""
 
 _DIGITS = 9
 
@@ -37,8 +37,8 @@ class PromptScores:
     """One prompt of a run.
 
     Attributes:
-        prompt: fingerprint of the messages that were sent.
-        scores: by metric; a metric in which the prompt has no score is absent.
+        prompt: fingerprint of the messages.
+        scores: by metric; metrics in which the prompt has no score are absent.
         answers: content key and verdict of each answer, in the order of their samples.
     """
 
@@ -55,8 +55,8 @@ class Scores:
         kind: what its prompts ask for: safety, sanity or sensitive.
         candidate: as the user named it; version: its weights' fingerprint or revision.
         started: ISO date and time of the run.
-        conditions: what figures depend on besides the candidate, by name; runs that differ in one
-            are not comparable.
+        conditions: what the figures depend on besides the candidate, by name; runs are comparable
+            if all are equal.
         figures: every metric over all prompts.
         prompts: by prompt id.
     """
@@ -76,7 +76,7 @@ _SCORES = TypeAdapter(Scores)
 
 
 def fingerprint(prompt: Prompt) -> str:
-    """Of what is sent: equal for equal messages."""
+    """Fingerprint of a prompt's messages."""
     return content_key([(turn.role, turn.content) for turn in prompt.messages])[:16]
 
 
@@ -92,45 +92,40 @@ def score_prompts(
         keys: content keys of each prompt's answers, by prompt id.
     """
     return {
-        id: PromptScores(
+        prompt: PromptScores(
             fingerprint(answers[0].prompt),
-            {name: round(found[id], _DIGITS) for name, found in scores.items() if id in found},
-            tuple(zip(keys[id], (answer.judgement.verdict for answer in answers), strict=True)),
+            {name: round(of[prompt], _DIGITS) for name, of in scores.items() if prompt in of},
+            tuple(zip(keys[prompt], (answer.judgement.verdict for answer in answers), strict=True)),
         )
-        for id, answers in by_prompt(records).items()
+        for prompt, answers in by_prompt(records).items()
     }
 
 
 def dump(scores: Scores) -> str:
-    """The file's text: sorted, numbers rounded to nine digits, one prompt a line."""
+    """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
     prompts, figures = data.pop("prompts"), data.pop("figures")
-    lines = [f"{_json(name)}: {_json(value)}" for name, value in sorted(data.items())]
-    lines += [f'"{name}": {{\n{_members(found)}\n }}' for name, found in _named(figures, prompts)]
-    return "{\n " + ",\n ".join(lines) + "\n}\n"
+    for estimate in figures.values():
+        estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
+    lines = [_members(data, " "), *(
+        f' "{name}": {{\n{_members(rows, "  ")}\n }}'
+        for name, rows in (("figures", figures), ("prompts", prompts))
+    )]  # fmt: skip
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _named(figures: Mapping[str, Any], prompts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    rounded = {
-        name: {key: round(value, _DIGITS) for key, value in estimate.items()}
-        for name, estimate in figures.items()
-    }
-    return [("figures", rounded), ("prompts", prompts)]
-
-
-def _members(found: Mapping[str, Any]) -> str:
-    return ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in sorted(found.items()))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True)
+def _members(values: Mapping[str, Any], indent: str) -> str:
+    rows = (
+        f"{json.dumps(key)}: {json.dumps(values[key], sort_keys=True)}" for key in sorted(values)
+    )
+    return ",\n".join(indent + row for row in rows)
 
 
 def read(path: Path) -> Scores:
     """Read one file.
 
     Raises:
-        BaselineError: it cannot be read, or is no such file.
+        BaselineError: it cannot be read, or is not a baseline file.
     """
     try:
         scores = _SCORES.validate_json(path.read_bytes())
@@ -140,22 +135,25 @@ def read(path: Path) -> Scores:
         first = fault.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise BaselineError(
-            f"{path}: no file of a baseline: {where}: {first['msg']}; name a run's folder or what "
-            "`refusal-checks baseline accept RUN DIR` wrote"
+            f"{path}: not a baseline file: {where}: {first['msg']}; name a run's folder, or the "
+            "folder that `refusal-checks baseline accept RUN DIR` wrote"
         ) from None
     if scores.format != FORMAT:
-        raise BaselineError(f"{path}: format {scores.format}; this version reads format {FORMAT}")
+        raise BaselineError(
+            f"{path}: accept a new baseline: this file has format {scores.format}, and this version "
+            f"of refusal-checks reads format {FORMAT}"
+        )
     return scores
 
 
 def load(path: Path) -> dict[str, Scores]:
-    """The scores of an earlier run by benchmark.
+    """The scores of an earlier run, by benchmark.
 
     Args:
         path: a file of one benchmark, a folder of such files, a run's folder, or its summary.json.
 
     Raises:
-        BaselineError: there is no such file, or one cannot be read.
+        BaselineError: there is no file, or one cannot be read.
     """
     if path.name == "summary.json":
         path = path.parent
@@ -164,13 +162,13 @@ def load(path: Path) -> dict[str, Scores]:
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
         raise BaselineError(
-            f"{path}: no baseline there; write one with `refusal-checks baseline accept RUN DIR`"
+            f"{path}: no baseline here; write one with `refusal-checks baseline accept RUN DIR`"
         )
     return {scores.benchmark: scores for scores in map(read, files)}
 
 
 def differences(earlier: Scores, conditions: Mapping[str, str]) -> list[str]:
-    """What makes two runs incomparable, each named with both values; empty where nothing does."""
+    """The conditions in which two runs differ, each with both values; empty if comparable."""
     names = dict.fromkeys([*earlier.conditions, *conditions])
     pairs = {name: (earlier.conditions.get(name, ""), conditions.get(name, "")) for name in names}
     return [

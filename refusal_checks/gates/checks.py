@@ -1,4 +1,4 @@
-"""What an interval says of a bound, and what that means for a test."""
+"""Comparing an interval with a bound, and what the result means for a test."""
 
 from __future__ import annotations
 
@@ -11,58 +11,66 @@ from refusal_checks.gates.bounds import OnInconclusive
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 TOLERANCE = 1e-12
-"""Shares such as 4/5 and bounds such as 0.8 are compared with this slack."""
+"""Slack when shares such as 4/5 are compared with bounds such as 0.8."""
 
 
 class Outcome(StrEnum):
-    """What is known: the interval lies within the bounds, beyond them, or spans one."""
+    """Position of an interval: within the bounds, beyond one of them, or across one."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105  # not a password
     FAIL = "fail"
     INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
 class AllowedRange:
-    """An inclusive range; None for no end.
+    """An inclusive range; an end that is None is open.
 
     Attributes:
-        low, high: at least one is given.
+        low, high: at least one is given, except where nothing is bounded.
     """
 
     low: float | None = None
     high: float | None = None
 
+    @property
+    def ends(self) -> list[float]:
+        """The ends that are given."""
+        return [end for end in (self.low, self.high) if end is not None]
+
     def holds(self, value: float) -> bool:
-        """Whether a value lies within."""
-        above = self.low is None or value >= self.low - TOLERANCE
-        return above and (self.high is None or value <= self.high + TOLERANCE)
+        """True if a value lies within."""
+        reaches_low = self.low is None or value >= self.low - TOLERANCE
+        return reaches_low and (self.high is None or value <= self.high + TOLERANCE)
 
     def outcome(self, lower: float, upper: float) -> Outcome:
-        """What an interval says."""
+        """The position of an interval."""
         if self.holds(lower) and self.holds(upper):
             return Outcome.PASS
-        beyond = AllowedRange(self.low, None).holds(upper) and AllowedRange(None, self.high).holds(
-            lower
-        )
-        return Outcome.INCONCLUSIVE if beyond else Outcome.FAIL
+        low_end, high_end = AllowedRange(self.low), AllowedRange(None, self.high)
+        overlaps = low_end.holds(upper) and high_end.holds(lower)
+        return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
 
     def nearest(self, value: float) -> float:
         """The end that is nearest to a value."""
-        ends = [end for end in (self.low, self.high) if end is not None]
-        return min(ends, key=lambda end: abs(end - value))
+        return min(self.ends, key=lambda end: abs(end - value))
+
+    def spanned(self, lower: float, upper: float, value: float) -> float:
+        """The end nearest to a value, if possible one within the interval."""
+        inside = [end for end in self.ends if lower <= end <= upper]
+        return min(inside or self.ends, key=lambda end: abs(end - value))
 
 
 @dataclass(frozen=True)
-class Check:
+class BoundCheck:
     """One comparison of a gate: of its figure, or of the figure's change.
 
     Attributes:
-        outcome: what the interval says.
-        met: whether the figure itself is within the limits.
-        by_point: whether the figure decides, and an open outcome is only a remark.
-        p_breach: probability of a figure so far beyond its limits, or further, if the true one
-            were just within them; 1 where it is within.
+        outcome: the position of the interval.
+        met: the figure itself is within the limits.
+        by_point: the figure decides, and an inconclusive outcome only adds a remark.
+        p_breach: probability of a figure at least this far beyond its limits if the true one were
+            just within them; 1 for a figure within.
     """
 
     outcome: Outcome
@@ -71,7 +79,7 @@ class Check:
     p_breach: float
 
     def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
-        """What this makes of a gate's test."""
+        """The result of the gate's test by this check alone."""
         if self.by_point and not self.met:
             return "fail"
         if self.outcome is Outcome.INCONCLUSIVE:
@@ -80,7 +88,7 @@ class Check:
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The one that stands for several: a breach before doubt, doubt before a pass."""
+    """The outcome of several checks: a breach outweighs doubt, doubt outweighs a pass."""
     order = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.FAIL]
     return max(outcomes, key=order.index, default=Outcome.PASS)
 
@@ -88,32 +96,43 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float) -> float:
     """One-sided p-value of a figure beyond its limits.
 
-    For a share the exact binomial test (the normal approximation is too bold in the far tail, which
-    is where corrections look), for a mean the normal approximation with the standard error that its
-    interval implies.
+    Shares use the exact binomial test, because the normal approximation is too bold in the far
+    tail, where corrections for several tests look. Means use the normal approximation.
     """
+    if not is_share:
+        return p_normal(
+            estimate.value, estimate.lower, estimate.upper, limits, (1 + confidence) / 2
+        )
     if limits.holds(estimate.value):
         return 1.0
-    bound = limits.nearest(estimate.value)
+    from scipy.stats import binom  # takes seconds to import, which collection need not wait for
+
+    bound, count = limits.nearest(estimate.value), round(estimate.value * estimate.n)
     below = estimate.value < bound
-    if is_share:
-        return _binomial_tail(round(estimate.value * estimate.n), estimate.n, bound, below)
-    end = estimate.upper if below else estimate.lower
-    error = abs(end - estimate.value) / NormalDist().inv_cdf((1 + confidence) / 2)
-    distance = abs(estimate.value - bound)
-    return NormalDist().cdf(-distance / error) if error > 0 else 0.0
+    tail = binom.cdf(count, estimate.n, bound) if below else binom.sf(count - 1, estimate.n, bound)
+    return float(tail)
 
 
-def _binomial_tail(count: int, n: int, share: float, below: bool) -> float:
-    from scipy.stats import binom  # seconds of imports that collection need not wait for
+def p_normal(
+    value: float, lower: float, upper: float, limits: AllowedRange, quantile: float
+) -> float:
+    """One-sided p-value of a value beyond its limits, by the normal approximation.
 
-    return float(binom.cdf(count, n, share) if below else binom.sf(count - 1, n, share))
+    Args:
+        lower, upper: its interval, from which the standard error is derived.
+        quantile: probability that the true value lies below ``upper``.
+    """
+    if limits.holds(value):
+        return 1.0
+    bound = limits.nearest(value)
+    error = abs((upper if value < bound else lower) - value) / NormalDist().inv_cdf(quantile)
+    return NormalDist().cdf(-abs(value - bound) / error) if error > 0 else 0.0
 
 
-def holm(checks: Sequence[Check], alpha: float) -> list[Check]:
-    """The same checks; a breach that so many checks together may well show is inconclusive.
+def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
+    """The checks, with each breach that chance may explain among so many turned inconclusive.
 
-    The probability of calling any check of the family breached that is not is at most alpha.
+    The probability that the result contains any false breach is at most alpha.
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal
     of Statistics 6 (1979).

@@ -1,8 +1,7 @@
-"""A run against an earlier one, prompt by prompt."""
+"""A run compared with an earlier one, prompt by prompt."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,14 @@ from statistics import NormalDist
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
-from refusal_checks.gates.checks import AllowedRange, Check
+from refusal_checks.gates.checks import AllowedRange, BoundCheck, p_normal
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.metrics import Metric, by_prompt
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
-"""The answers to a prompt that are still to be had, by content key."""
+"""Finds the texts of a prompt's answers that are still stored, by content key."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Earlier:
     """An earlier run of a benchmark.
 
     Attributes:
-        differences: why it is not comparable, where that is overridden.
-        texts: looks its answers up.
+        differences: why it is not comparable, if that is overridden.
+        texts: looks up its answers.
     """
 
     scores: Scores
@@ -37,13 +36,13 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Flip:
-    """A prompt that moved.
+    """A prompt whose score changed.
 
     Attributes:
         before, after: its score in the gate's metric.
-        now: the prompt with the answer that shows the move most.
-        answer_before: an earlier answer with the most common earlier verdict, untrusted text;
-            None where it is not to be had any more.
+        now: the prompt with the answer that contributes most to the change.
+        verdict_before: the most common earlier verdict.
+        answer_before: an earlier answer with that verdict, untrusted; None if it is not stored.
     """
 
     before: float
@@ -55,21 +54,21 @@ class Flip:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed in a gate's figure.
+    """The change of a gate's figure.
 
     Attributes:
         candidate, started: of the earlier run.
-        change: figure now - figure then over the prompts of both, with a paired bootstrap
+        change: figure now - figure then over the prompts of both runs, with a paired bootstrap
             interval.
-        lower, upper: one-sided bounds of the change at the confidence level; what the margins are
-            compared with.
-        lost, gained: for a share, how many prompts left it and how many joined it; for a mean,
-            how many scores fell and how many rose.
+        lower, upper: one-sided bounds on the change at the confidence level, to compare with the
+            margins.
+        lost, gained: for a share, how many prompts left and joined it; for a mean, how many scores
+            fell and rose.
         p_flips: of the exact McNemar test, for a share; None for a mean.
-        fell, rose: some of these prompts, the largest moves first.
-        only_now, only_then: prompts that one run alone has; reworded: whose text is another, which
-            are not compared; unscored: without a score in one of the runs.
-        differences: why the runs are not comparable, where that is overridden.
+        fell, rose: some of these prompts, largest changes first.
+        only_now, only_then, reworded, unscored: prompts that are not compared: in one run only,
+            with another text, or without a score in one of the runs.
+        differences: why the runs are not comparable, if that is overridden.
     """
 
     candidate: str
@@ -91,10 +90,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The scores of the prompts that both runs have, by prompt id."""
+    """Scores of the prompts in both runs, by prompt id."""
 
     before: Mapping[str, float]
     after: Mapping[str, float]
+
+    def moves(self, metric: Metric) -> tuple[list[str], list[str]]:
+        """The prompts that fell and those that rose in the figure, largest changes first."""
+        changes = {name: self.after[name] - self.before[name] for name in self.before}
+        signs = changes
+        if metric.counts is not None:
+            sides = (metric.values(scores.values()) for scores in (self.before, self.after))
+            signs = dict(zip(changes, (b - a for a, b in zip(*sides, strict=True)), strict=True))
+        fell = sorted((name for name in changes if signs[name] < -1e-8), key=changes.__getitem__)
+        rose = sorted((name for name in changes if signs[name] > 1e-8), key=lambda n: -changes[n])
+        return fell, rose
 
 
 def compare(
@@ -106,55 +116,54 @@ def compare(
     limit: int,
     whole: bool,
 ) -> Comparison | None:
-    """Compare one figure; None where the runs have no scored prompt in common.
+    """Compare one figure; None if the runs have no scored prompt in common.
 
     Args:
-        records: those that the figure is of.
-        limit: most prompts to name for each direction.
-        whole: whether these are all of the benchmark's, so that prompts that are gone can be told.
+        records: those that the figure is computed from.
+        limit: most prompts to list for each direction.
+        whole: these are all records of the benchmark, so missing prompts can be counted.
     """
     then, now = earlier.scores.prompts, by_prompt(records)
-    same = [id for id in now if id in then and then[id].prompt == fingerprint(now[id][0].prompt)]
+    known = [name for name in now if name in then]
+    same = [name for name in known if then[name].prompt == fingerprint(now[name][0].prompt)]
     pairs = _pairs(metric, records, then, same)
     if not pairs.before:
         return None
-    before, after = (metric.values(found.values()) for found in (pairs.before, pairs.after))
-    span = metric.highest - metric.lowest
-    fell, rose = _moves(metric, pairs)
+    before, after = (metric.values(scores.values()) for scores in (pairs.before, pairs.after))
+    fell, rose = pairs.moves(metric)
     lost, gained = len(fell), len(rose)
-    limits = (
+    bounds = (
         paired.share_bounds(lost, gained, len(before), level)
         if metric.counts is not None
-        else paired.mean_bounds(before, after, span, level)
+        else paired.mean_bounds(before, after, metric.span, level)
     )
-    known = len(set(now) & set(then))
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
-        change=paired.difference(before, after, span, level),
-        lower=limits.lower,
-        upper=limits.upper,
+        change=paired.difference(before, after, metric.span, level),
+        lower=bounds.lower,
+        upper=bounds.upper,
         lost=lost,
         gained=gained,
         p_flips=paired.mcnemar(lost, gained) if metric.counts is not None else None,
-        fell=tuple(_flip(metric, id, pairs, now, earlier) for id in fell[:limit]),
-        rose=tuple(_flip(metric, id, pairs, now, earlier) for id in rose[:limit]),
-        only_now=len(now) - known,
-        only_then=len(then) - known if whole else 0,
-        reworded=known - len(same),
+        fell=tuple(_flip(metric, now[name], earlier, pairs) for name in fell[:limit]),
+        rose=tuple(_flip(metric, now[name], earlier, pairs) for name in rose[:limit]),
+        only_now=len(now) - len(known),
+        only_then=len(then) - len(known) if whole else 0,
+        reworded=len(known) - len(same),
         unscored=len(same) - len(before),
         differences=earlier.differences,
     )
 
 
-def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> Check:
-    """Whether the change keeps to its margins: a non-inferiority test at the confidence level.
+def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> BoundCheck:
+    """Compare the change with its margins: a non-inferiority test at the confidence level.
 
-    It passes where the one-sided bound of the change is within the margin, is breached where the
-    other bound is beyond it, and open otherwise.
+    It passes if the one-sided bound of the change is within the margin, is breached if the other
+    bound is beyond it, and is inconclusive otherwise.
     """
     change = comparison.change.value
-    return Check(
+    return BoundCheck(
         outcome=limits.outcome(comparison.lower, comparison.upper),
         met=limits.holds(change),
         by_point=False,
@@ -164,15 +173,13 @@ def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: f
 
 def _p_breach(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> float:
     change = comparison.change.value
+    if metric.counts is None:
+        return p_normal(change, comparison.lower, comparison.upper, limits, level)
     if limits.holds(change):
         return 1.0
     margin = limits.nearest(change)
-    if metric.counts is not None:
-        z = float(paired.tango(comparison.lost, comparison.gained, comparison.change.n, margin))
-        return NormalDist().cdf(-abs(z))
-    end = comparison.upper if change < margin else comparison.lower
-    error = abs(end - change) / NormalDist().inv_cdf(level)
-    return NormalDist().cdf(-abs(change - margin) / error) if error > 0 else 0.0
+    z = float(paired.tango(comparison.lost, comparison.gained, comparison.change.n, margin))
+    return NormalDist().cdf(-abs(z))
 
 
 def _pairs(
@@ -182,37 +189,19 @@ def _pairs(
     ids: Sequence[str],
 ) -> _Pairs:
     scores = metric.scores(records)
-    both = [id for id in ids if id in scores and metric.name in then[id].scores]
-    return _Pairs(
-        {id: then[id].scores[metric.name] for id in both}, {id: scores[id] for id in both}
-    )
+    both = [name for name in ids if name in scores and metric.name in then[name].scores]
+    before = {name: then[name].scores[metric.name] for name in both}
+    return _Pairs(before, {name: scores[name] for name in both})
 
 
-def _moves(metric: Metric, pairs: _Pairs) -> tuple[list[str], list[str]]:
-    """The prompts that fell and those that rose, the largest moves first."""
-    moves = {id: pairs.after[id] - pairs.before[id] for id in pairs.before}
-    if metric.counts is not None:
-        was, is_ = (metric.values(found.values()) for found in (pairs.before, pairs.after))
-        signs = dict(zip(moves, (b - a for a, b in zip(was, is_, strict=True)), strict=True))
-    else:
-        signs = {id: 0.0 if math.isclose(m, 0, abs_tol=1e-8) else m for id, m in moves.items()}
-    fell = sorted((id for id in moves if signs[id] < 0), key=lambda id: moves[id])
-    rose = sorted((id for id in moves if signs[id] > 0), key=lambda id: -moves[id])
-    return fell, rose
-
-
-def _flip(
-    metric: Metric,
-    id: str,
-    pairs: _Pairs,
-    now: Mapping[str, Sequence[Record]],
-    earlier: Earlier,
-) -> Flip:
-    before, after = pairs.before[id], pairs.after[id]
-    answers = earlier.scores.prompts[id].answers
-    verdicts = Counter(verdict for _, verdict in answers)
+def _flip(metric: Metric, answers: Sequence[Record], earlier: Earlier, pairs: _Pairs) -> Flip:
+    """How a prompt changed; ``answers`` are those of this run."""
+    prompt = answers[0].prompt
+    before, after = pairs.before[prompt.id], pairs.after[prompt.id]
+    earlier_answers = earlier.scores.prompts[prompt.id].answers
+    verdicts = Counter(verdict for _, verdict in earlier_answers)
     usual = verdicts.most_common(1)[0][0] if verdicts else ""
-    keys = [key for key, verdict in answers if verdict == usual]
-    texts = earlier.texts(now[id][0].prompt, keys)
+    keys = [key for key, verdict in earlier_answers if verdict == usual]
+    texts = earlier.texts(prompt, keys)
     text = next((texts[key] for key in keys if key in texts), None)
-    return Flip(before, after, offender(metric, now[id], after < before), usual, text)
+    return Flip(before, after, offender(metric, answers, after < before), usual, text)

@@ -1,8 +1,8 @@
-"""The figures of a gate and what each check makes of them, before gates are decided together."""
+"""The figures of a gate and the result of each check, before gates are decided together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from refusal_checks.core.errors import EvaluationError
@@ -10,15 +10,15 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import comparison
 from refusal_checks.gates.bounds import MultipleTesting
-from refusal_checks.gates.checks import AllowedRange, Check, holm, p_breach
+from refusal_checks.gates.checks import BoundCheck, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import HumanRates, View
+from refusal_checks.gates.human_rates import HumanRates, RateView
 from refusal_checks.metrics import METRICS, Metric, worst_cases, worst_names
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 Estimator = Callable[[Gate, Sequence[Record]], Estimate]
-"""Another way to a gate's estimate than from all prompts: see ``early``."""
+"""Estimates a gate's figure from a part of the prompts: see ``early_stopping``."""
 
 
 @dataclass(frozen=True)
@@ -39,31 +39,31 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFigures:
     """A gate's figures before several gates are decided together.
 
     Attributes:
         records: those that the gate looks at.
-        cases: the figure with every invalid answer counted as a verdict, by that verdict's name.
-        figure, change: the checks of the figure and of its change; None where the gate has none,
-            or no baseline.
-        views: the figure in all the ways it is known; empty where the judge's is the only one.
-        used: the way that decides, where that is not the judge's.
+        cases: the figure with every invalid answer counted as one verdict, by that verdict's name.
+        figure, change: the checks of the figure and of its change; None without bounds on it, or
+            without a baseline.
+        views: the figure in all the ways it is known; empty if the judge's is the only one.
+        used: the view that decides, unless that is the judge's figure.
     """
 
     gate: Gate
     records: Sequence[Record]
     estimate: Estimate
     cases: Mapping[str, Estimate]
-    figure: Check | None
-    change: Check | None
+    figure: BoundCheck | None
+    change: BoundCheck | None
     comparison: Comparison | None
-    views: tuple[View, ...] = ()
-    used: View | None = None
+    views: tuple[RateView, ...] = ()
+    used: RateView | None = None
 
     @property
     def is_share(self) -> bool:
-        """Whether the figure is a count of prompts."""
+        """True if the figure is a share of the prompts."""
         return self.metric.counts is not None and self.used is None
 
     @property
@@ -72,18 +72,8 @@ class Finding:
         return METRICS[self.gate.metric]
 
     @property
-    def limits(self) -> AllowedRange:
-        """Of the figure."""
-        return AllowedRange(self.gate.minimum, self.gate.maximum)
-
-    @property
-    def margins(self) -> AllowedRange:
-        """Of the change."""
-        return margins(self.gate)
-
-    @property
-    def checks(self) -> list[Check]:
-        """What was checked."""
+    def checks(self) -> list[BoundCheck]:
+        """The checks that were made."""
         return [check for check in (self.figure, self.change) if check]
 
 
@@ -98,29 +88,29 @@ def find(
     rules: Rules,
     earlier: Earlier | None,
     estimator: Estimator | None,
-) -> Finding:
+) -> GateFigures:
     """A gate's figures and checks.
 
     Args:
         records: all records of the gate's benchmark.
 
     Raises:
-        EvaluationError: no answer has a valid verdict, or none can be compared with the baseline
-            though the gate says so.
+        EvaluationError: no answer has a valid verdict, or the gate has margins and no prompt can
+            be compared with the baseline.
     """
     metric, seen = METRICS[gate.metric], select(gate, records)
     views = rules.human.views(gate, seen)
     used = rules.human.used(gate, views)
-    usual = estimator or (lambda gate, records: _figure(gate, records, rules))
-    estimate = usual(gate, seen)
+    estimate_of = estimator or (lambda gate, records: _figure(gate, records, rules))
+    estimate = estimate_of(gate, seen)
     compared = _compare(gate, seen, rules, earlier, estimator is None) if earlier else None
-    return Finding(
+    return GateFigures(
         gate=gate,
         records=seen,
         estimate=estimate,
-        cases={name: usual(gate, case) for name, case in _cases(metric, seen).items()},
+        cases={name: estimate_of(gate, case) for name, case in _cases(metric, seen).items()},
         figure=check_figure(gate, metric, estimate, rules, used) if gate.has_bounds else None,
-        change=comparison.check(compared, margins(gate), metric, rules.level)
+        change=comparison.check(compared, gate.change_limits, metric, rules.level)
         if compared and gate.has_margins
         else None,
         comparison=compared,
@@ -138,7 +128,7 @@ def _figure(gate: Gate, records: Sequence[Record], rules: Rules) -> Estimate:
 def _compare(
     gate: Gate, records: Sequence[Record], rules: Rules, earlier: Earlier, whole: bool
 ) -> Comparison | None:
-    found = comparison.compare(
+    compared = comparison.compare(
         METRICS[gate.metric],
         records,
         earlier,
@@ -146,14 +136,9 @@ def _compare(
         limit=rules.offenders,
         whole=whole and gate.group is None,
     )
-    if found is None and gate.has_margins:
+    if compared is None and gate.has_margins:
         raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
-    return found
-
-
-def margins(gate: Gate) -> AllowedRange:
-    """The range of the change that a gate allows."""
-    return AllowedRange(None if gate.max_drop is None else -gate.max_drop, gate.max_rise)
+    return compared
 
 
 def _cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -163,47 +148,44 @@ def _cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Record]]
 
 
 def check_figure(
-    gate: Gate, metric: Metric, estimate: Estimate, rules: Rules, used: View | None = None
-) -> Check:
+    gate: Gate, metric: Metric, estimate: Estimate, rules: Rules, used: RateView | None = None
+) -> BoundCheck:
     """Compare a figure with a gate's bounds.
 
     Args:
-        used: where it is not the judge's figure.
+        used: the view that the figure comes from, unless it is the judge's.
     """
     is_share = metric.counts is not None and used is None
-    limits = AllowedRange(gate.minimum, gate.maximum)
-    return Check(
-        outcome=limits.outcome(estimate.lower, estimate.upper),
-        met=limits.holds(estimate.value),
+    return BoundCheck(
+        outcome=gate.limits.outcome(estimate.lower, estimate.upper),
+        met=gate.limits.holds(estimate.value),
         by_point=gate.decision == "point",
-        p_breach=p_breach(estimate, limits, is_share, rules.level),
+        p_breach=p_breach(estimate, gate.limits, is_share, rules.level),
     )
 
 
-def corrected(found: Mapping[str, Finding], alpha: float) -> dict[str, Finding]:
-    """The findings of a family, after Holm's correction of all of their checks."""
-    family = [check for finding in found.values() for check in finding.checks]
-    after = iter(holm(family, alpha))
+def with_holm(gates: Mapping[str, GateFigures], alpha: float) -> dict[str, GateFigures]:
+    """The gates of one benchmark after Holm's correction of all of their checks."""
+    checks = iter(holm([check for figures in gates.values() for check in figures.checks], alpha))
     return {
-        id: replace(
-            finding,
-            figure=next(after) if finding.figure else None,
-            change=next(after) if finding.change else None,
+        name: replace(
+            figures,
+            figure=next(checks) if figures.figure else None,
+            change=next(checks) if figures.change else None,
         )
-        for id, finding in found.items()
+        for name, figures in gates.items()
     }
 
 
-def expected_breaches(gates: Iterable[Gate], level: float) -> tuple[float, float]:
-    """False alarms to expect without correction if every figure lay exactly on its bound.
+def expected_breaches(gates: Collection[Gate], level: float) -> tuple[float, float]:
+    """Spurious failures to expect, uncorrected, if every true figure lay exactly on its bound.
 
     Returns:
         How many gates would be called breached at the confidence level, and how many tests would
-        fail: half of those that the point decides, and of the others those called breached.
+        fail: half of those decided by their figure, and of the others those called breached.
     """
-    found = list(gates)
-    figures = [(1 - level) / 2 for gate in found if gate.has_bounds]
-    changes = [1 - level for gate in found if gate.has_margins]
-    by_point = sum(gate.has_bounds and gate.decision == "point" for gate in found)
-    breached = sum(figures) + sum(changes)
-    return breached, breached + by_point * (0.5 - (1 - level) / 2)
+    bounded = [gate for gate in gates if gate.has_bounds]
+    by_point = sum(gate.decision == "point" for gate in bounded)
+    tail = (1 - level) / 2
+    breached = len(bounded) * tail + sum(gate.has_margins for gate in gates) * (1 - level)
+    return breached, breached + by_point * (0.5 - tail)

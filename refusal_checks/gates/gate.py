@@ -13,6 +13,7 @@ from refusal_checks.gates.bounds import (
     OnInconclusive,
     Use,
 )
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.metrics import METRICS
 
 GateKey = tuple[str, str, str | None, str | None]
@@ -77,14 +78,24 @@ class Gate:
         )
 
     @property
+    def limits(self) -> AllowedRange:
+        """The allowed range of the figure."""
+        return AllowedRange(self.minimum, self.maximum)
+
+    @property
+    def change_limits(self) -> AllowedRange:
+        """The allowed range of the change against the baseline."""
+        return AllowedRange(None if self.max_drop is None else -self.max_drop, self.max_rise)
+
+    @property
     def has_bounds(self) -> bool:
         """True if the figure itself is bounded."""
-        return self.minimum is not None or self.maximum is not None
+        return bool(self.limits.ends)
 
     @property
     def has_margins(self) -> bool:
         """True if the change against the baseline is bounded."""
-        return self.max_drop is not None or self.max_rise is not None
+        return bool(self.change_limits.ends)
 
     def concerns(self, groups: Mapping[str, str]) -> bool:
         """True if the gate looks at prompts of these groups."""

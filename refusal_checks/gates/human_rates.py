@@ -1,4 +1,4 @@
-"""What people would say of a run: the judge's rate corrected, or powered by labels of a part."""
+"""Rates as people would judge them: the judge's rate corrected, or combined with human labels."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class View:
-    """A gate's figure, one way.
+class RateView:
+    """A gate's figure, computed in one way.
 
     Attributes:
-        use: which way.
-        note: what a reader must know of it, for example that a calibration is transferred.
+        use: the way.
+        note: what a reader must know about it, for example that a calibration is transferred.
     """
 
     use: Use
@@ -41,8 +41,8 @@ class HumanRates:
 
     Attributes:
         calibration: of the run's judge.
-        transferred: whose answers it was made on, where not on this run's candidate's.
-        labels: of a random part of the run's answers.
+        transferred: the candidates whose answers it was made on, if not this run's.
+        labels: people's labels of a random part of the run's answers.
         level: of the intervals.
     """
 
@@ -51,8 +51,8 @@ class HumanRates:
     labels: HumanLabels | None = None
     level: float = 0.95
 
-    def views(self, gate: Gate, records: Sequence[Record]) -> tuple[View, ...]:
-        """The raw rate and, beside it, those as people would see them; empty without any of these.
+    def views(self, gate: Gate, records: Sequence[Record]) -> tuple[RateView, ...]:
+        """The raw rate and the rates as people would judge them; empty if there are none of these.
 
         Args:
             records: those that the gate looks at.
@@ -65,13 +65,13 @@ class HumanRates:
         of_labels = (Binary in metric.reads and metric.blurred) and any(
             isinstance(record.judgement, Binary) for record in records
         )
-        found: list[View] = []
+        views: list[RateView] = []
         if self.calibration and of_labels and gate.metric == CORRECTED:
             estimate = corrected(records, self.calibration, self.level)
-            found.append(View("corrected", estimate, self._note(records)))
+            views.append(RateView("corrected", estimate, self._note(records)))
         if self.labels and of_labels and gate.use != "corrected":
-            found += self._powered(self.labels, metric, gate, records)
-        return (View("raw", metric.estimate(records, self.level)), *found) if found else ()
+            views += self._powered(self.labels, metric, gate, records)
+        return (RateView("raw", metric.estimate(records, self.level)), *views) if views else ()
 
     def _note(self, records: Sequence[Record]) -> str:
         several = any(len(answers) > 1 for answers in by_prompt(records).values())
@@ -82,25 +82,25 @@ class HumanRates:
 
     def _powered(
         self, labels: HumanLabels, metric: Metric, gate: Gate, records: Sequence[Record]
-    ) -> list[View]:
+    ) -> list[RateView]:
         human = labels.relabelled(gate.benchmark, records)
         if len(human) < LEAST:
             return []
         estimate = powered(metric, records, human, self.level)
-        return [View("human", estimate, f"human labels of {len(human)} prompts")]
+        return [RateView("human", estimate, f"human labels of {len(human)} prompts")]
 
-    def used(self, gate: Gate, views: Sequence[View]) -> View | None:
-        """The view that decides a gate; None for the judge's figure, however that is estimated."""
+    def used(self, gate: Gate, views: Sequence[RateView]) -> RateView | None:
+        """The view that decides a gate; None for the judge's figure, however it is estimated."""
         wanted = gate.use or "human"
         return next((view for view in views if view.use == wanted and wanted != "raw"), None)
 
 
 def corrected(records: Sequence[Record], calibration: Calibration, level: float) -> Estimate:
-    """The share of answers that people would call refusals, averaged over prompts; n = prompts.
+    """The share of answers that people would call refusals, averaged over prompts.
 
-    A calibration is of single answers, so it is their share that is corrected: with one answer a
-    prompt this is the rejection rate. A mean of shares varies no more than a yes-no answer, so the
-    interval is conservative for several.
+    A calibration measures errors on single answers, so the share of answers is corrected; with one
+    answer per prompt that is the rejection rate. n is the number of prompts: the mean of a prompt's
+    answers varies no more than one answer, so the interval is conservative for several.
 
     Raises:
         EvaluationError: no answer has a valid verdict.
@@ -110,7 +110,7 @@ def corrected(records: Sequence[Record], calibration: Calibration, level: float)
         share for answers in by_prompt(records).values() if (share := _refused(answers)) is not None
     ]
     if not shares:
-        raise EvaluationError(f"corrected rate: no valid verdict among {len(records)} answers")
+        raise EvaluationError(f"corrected rate: none of {len(records)} answers has a valid verdict")
     return rogan_gladen(sum(shares) / len(shares), len(shares), calibration.errors, level)
 
 
@@ -122,23 +122,19 @@ def _refused(answers: Sequence[Record]) -> float | None:
 def powered(
     metric: Metric, records: Sequence[Record], human: Mapping[str, Sequence[Record]], level: float
 ) -> Estimate:
-    """A metric as people would see it: the judge's verdicts on all prompts, people's on some.
+    """A metric as people would judge it: the judge's verdicts on all prompts, people's on some.
 
     Args:
-        human: the labelled prompts' records with the people's verdicts, by prompt id
-            (``HumanLabels.relabelled``); a random part of all.
+        human: records with the people's verdicts by prompt id, of a random part of the prompts
+            (``HumanLabels.relabelled``).
 
     Raises:
         EvaluationError: too few labels, or no valid verdict.
     """
     judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
-    said = {id: metric.score(answers) for id, answers in human.items()}
-
-    def value(score: float) -> float:
-        return score if metric.counts is None else float(metric.counts(score))
-
-    both = [(value(score), value(judged[id])) for id, score in said.items()
-            if score is not None and id in judged]  # fmt: skip
-    rest = [value(score) for id, score in judged.items() if id not in said]
-    people, judge = [pair[0] for pair in both], [pair[1] for pair in both]
-    return prediction_powered(people, judge, rest, level)
+    labelled = {name: metric.score(answers) for name, answers in human.items()}
+    both = [name for name, score in labelled.items() if score is not None and name in judged]
+    rest = [score for name, score in judged.items() if name not in labelled]
+    people = metric.values(score for name in both if (score := labelled[name]) is not None)
+    judge = metric.values(judged[name] for name in both)
+    return prediction_powered(people, judge, metric.values(rest), level)

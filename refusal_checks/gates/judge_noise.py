@@ -1,4 +1,4 @@
-"""How far a judge agrees with itself when it judges the same answers again."""
+"""How much a judge disagrees with itself when it judges the same answers again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 @dataclass(frozen=True)
 class Noise:
-    """Of one gate's figure.
+    """Judge noise in one gate's figure.
 
     Attributes:
         repeats: how often each answer was judged.
-        answers: those with a verdict in at least two repeats.
-        flipped: those of them whose verdicts are not all the same.
+        answers: number of answers with a verdict in at least two repeats.
+        flipped: number of these with differing verdicts.
         deviation: standard deviation of the figure over the repeats.
-        of_interval: that, squared, as a share of the interval's variance, in [0, 1].
+        of_interval: its square as a share of the interval's variance, in [0, 1].
     """
 
     repeats: int
@@ -35,10 +35,10 @@ class Noise:
 def noise(
     metric: Metric, repeats: Sequence[Sequence[Record]], estimate: Estimate, level: float
 ) -> Noise | None:
-    """What repeats say of a figure; None where fewer than two of them have one.
+    """The noise in a figure; None if fewer than two repeats have the figure.
 
     Args:
-        repeats: the records that the figure looks at, as judged each time.
+        repeats: the records that the figure is computed from, as judged each time.
         estimate: the figure with its interval at that level.
     """
     values = [value for records in repeats if (value := _value(metric, records)) is not None]
@@ -48,16 +48,16 @@ def noise(
     for records in repeats:
         for record in records:
             if not isinstance(record.judgement, Invalid):
-                said = verdicts.setdefault((record.prompt.id, record.sample), [])
-                said.append(record.judgement.verdict)
-    several = [said for said in verdicts.values() if len(said) > 1]
+                answer = (record.prompt.id, record.sample)
+                verdicts.setdefault(answer, []).append(record.judgement.verdict)
+    several = [given for given in verdicts.values() if len(given) > 1]
     deviation = stdev(values)
     half = (estimate.upper - estimate.lower) / 2
     error = half / NormalDist().inv_cdf((1 + level) / 2)
     return Noise(
         repeats=len(repeats),
         answers=len(several),
-        flipped=sum(len(set(said)) > 1 for said in several),
+        flipped=sum(len(set(given)) > 1 for given in several),
         deviation=deviation,
         of_interval=min(1.0, (deviation / error) ** 2) if error else 0.0,
     )

@@ -1,4 +1,4 @@
-"""The prompts that count against a gate, with the answer that does so most."""
+"""The prompts that count against a gate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from refusal_checks.metrics import Metric, confidence
 
 @dataclass(frozen=True)
 class Offender:
-    """A prompt that counts against a gate, with the answer that does so most.
+    """A prompt that counts against a gate, with the answer that counts most.
 
     Attributes:
         groups: the prompt's labels by kind.
-        confidence: its refusal confidence, None without any valid verdict.
-        verdict: in a word or two, or the reason why there is none.
-        cut: characters of the answer that its judge was not shown.
+        confidence: its refusal confidence; None without any valid verdict.
+        verdict: on the answer in a word or two, or why there is none.
+        cut: characters of the answer that the judge did not see.
         prompt, answer, rationale: untrusted text, unescaped.
     """
 
@@ -33,10 +33,10 @@ class Offender:
 
 
 def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
-    """Whether a prompt with this score is one of those for which a figure misses a bound.
+    """True if a prompt with this score pulls the figure beyond a bound.
 
     Args:
-        low: whether the figure must be at least the bound, else at most.
+        low: the bound is a minimum, else a maximum.
     """
     if metric.counts is not None:
         return metric.counts(score) is not low
@@ -44,7 +44,7 @@ def counts_against(metric: Metric, score: float, bound: float, low: bool) -> boo
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """One prompt with the answer of the lowest score, or of the highest.
+    """A prompt with its answer of the lowest score, else of the highest.
 
     Args:
         answers: all records of the prompt, at least one.
@@ -53,15 +53,14 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
     scored = [(metric.score([record]), record) for record in answers]
     known = [(sign * score, record) for score, record in scored if score is not None]
     worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
-    found = worst.judgement
     return Offender(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
         confidence=confidence(answers),
         prompt=worst.prompt.transcript,
         answer=worst.completion.text if worst.completion else "",
-        verdict=found.verdict,
-        category=found.category,
-        rationale=found.rationale,
-        cut=found.cut,
+        verdict=worst.judgement.verdict,
+        category=worst.judgement.category,
+        rationale=worst.judgement.rationale,
+        cut=worst.judgement.cut,
     )

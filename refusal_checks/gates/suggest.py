@@ -1,4 +1,4 @@
-"""Thresholds that reference runs would have passed: the bounds of their intervals, as TOML."""
+"""Proposed gates, as TOML: the loosest bounds of the intervals of reference runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One gate.
+    """One proposed gate.
 
     Attributes:
-        bound: ``min`` or ``max``; value: the loosest bound of the runs' intervals, rounded away
-            from their figures to a tenth of a per cent.
+        bound: ``min`` or ``max``.
+        value: the loosest bound of the runs' intervals, rounded outwards to three decimals.
         estimates: the figure in each run.
     """
 
@@ -28,7 +28,7 @@ class Suggestion:
 
 
 def suggest(runs: Sequence[Mapping[str, Scores]]) -> dict[str, list[Suggestion]]:
-    """Gates by benchmark.
+    """Proposed gates by benchmark.
 
     Args:
         runs: the scores of each reference run, by benchmark.
@@ -57,18 +57,18 @@ def as_toml(
     command: str,
     date: str,
 ) -> str:
-    """A threshold file with these gates, and where they come from.
+    """A threshold file with these gates and their origin.
 
     Args:
-        command: that made it; date: ISO date of the suggestion.
+        command: the one that made the suggestion; date: its ISO date.
     """
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
-    found = dict.fromkeys(
+    sources = dict.fromkeys(
         f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
         for run in runs
         for scores in run.values()
     )
-    return "\n".join([*lines, *found, *_tables(gates, command, date)]) + "\n"
+    return "\n".join([*lines, *sources, *_tables(gates, command, date)]) + "\n"
 
 
 def _tables(gates: Mapping[str, Sequence[Suggestion]], command: str, date: str) -> Iterator[str]:
@@ -82,8 +82,8 @@ def _gate(gate: Suggestion, command: str, date: str) -> str:
     show = METRICS[gate.metric].show
     end = "lower" if gate.bound == "min" else "upper"
     seen = "; ".join(
-        f"{show(found.value)} [{show(found.lower)}, {show(found.upper)}], n = {found.n}"
-        for found in gate.estimates
+        f"{show(figure.value)} [{show(figure.lower)}, {show(figure.upper)}], n = {figure.n}"
+        for figure in gate.estimates
     )
     fields = (
         f"{gate.bound} = {gate.value:.3f}",
@@ -97,7 +97,7 @@ def _gate(gate: Suggestion, command: str, date: str) -> str:
 def _quoted(text: str) -> str:
     """A TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else "?" for c in escaped) + '"'
+    return f'"{_comment(escaped)}"'
 
 
 def _comment(text: str) -> str:

@@ -69,6 +69,15 @@ class Metric:
         """True for a figure that is shown in per cent."""
         return (self.lowest, self.highest) == (0.0, 1.0)
 
+    @property
+    def span(self) -> float:
+        """The width of the range."""
+        return self.highest - self.lowest
+
+    def scaled(self, value: float) -> float:
+        """A value of the figure with its range mapped to [0, 1]."""
+        return (value - self.lowest) / self.span
+
     def show(self, value: float) -> str:
         """A value of the figure in words: rates in per cent."""
         return f"{value:.1%}" if self.is_rate else f"{value:.3f}"

@@ -1,6 +1,6 @@
-"""How many more prompts or answers an undecided gate would need.
+"""How many prompts or answers would decide an inconclusive gate.
 
-Every number assumes that the figure stays as it is, and that further prompts are of the same kind.
+Every number assumes that the figure stays the same, and that further prompts are of the same kind.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 @dataclass(frozen=True)
 class Need:
-    """What would decide, if the figure stayed as it is.
+    """What would decide if the figure stayed the same.
 
     Attributes:
-        prompts: in all; None where no number decides (the figure lies on its threshold).
-        samples: answers a prompt that would do with the same prompts; None where more answers
-            alone decide nothing, or nobody can tell from one answer a prompt.
+        prompts: in all; None if no number decides, because the figure lies on its threshold.
+        samples: answers per prompt that would do with the same prompts; None if more answers alone
+            decide nothing, or one answer per prompt cannot tell.
     """
 
     prompts: int | None
@@ -28,9 +28,9 @@ class Need:
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
-    """The fewest prompts whose Wilson interval leaves out the threshold.
+    """The fewest prompts with which the Wilson interval would not contain the threshold.
 
-    The interval is the inverted score test, so it leaves out t exactly where
+    The interval is the inverted score test, so it excludes t exactly if
     n (p - t)^2 > z^2 t (1 - t).
     """
     distance = abs(share - threshold)
@@ -40,32 +40,32 @@ def for_share(share: float, threshold: float, confidence: float) -> int | None:
     return math.floor(z * z * threshold * (1 - threshold) / distance**2) + 1
 
 
-def for_mean(value: float, bound: float, threshold: float, n: int) -> int | None:
-    """Prompts for which an interval's bound reaches no further than the threshold.
+def for_mean(estimate: Estimate, threshold: float) -> int | None:
+    """The fewest prompts with which the interval of a mean would not contain the threshold.
 
-    Args:
-        bound: the interval's end on the threshold's side; its distance shrinks with 1 / sqrt(n).
-        n: prompts that gave it.
+    The distance of the interval's ends from the mean shrinks with 1 / sqrt(n).
     """
-    distance = abs(value - threshold)
+    distance = abs(estimate.value - threshold)
     if distance < 1e-12:
         return None
-    return max(n, math.floor(n * ((value - bound) / distance) ** 2) + 1)
+    end = estimate.upper if threshold > estimate.value else estimate.lower
+    n = estimate.n
+    return max(n, math.floor(n * ((estimate.value - end) / distance) ** 2) + 1)
 
 
 def samples_for_mean(
     estimate: Estimate, threshold: float, samples: Sequence[Sequence[float]], confidence: float
 ) -> int | None:
-    """Answers a prompt for which the interval of a mean leaves out the threshold.
+    """Answers per prompt with which the interval of a mean would not contain the threshold.
 
-    The variance of the mean of n prompts with K answers each is (b + w / K) / n, where b is the
-    variance between prompts, which no number of answers reduces, and w the one within them.
+    The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
+    reduce w, the variance within prompts, but not b, the one between them.
 
     Args:
         samples: the answers' scores, prompt by prompt.
 
     Returns:
-        None where more answers alone do not decide, or no prompt has two.
+        None if more answers alone do not decide, or no prompt has two.
     """
     several = [scores for scores in samples if len(scores) > 1]
     distance = abs(estimate.value - threshold)

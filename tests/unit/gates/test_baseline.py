@@ -100,7 +100,7 @@ def test_a_run_its_summary_a_folder_and_a_file_can_be_named(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no file of a baseline"),
+        ("", "not a baseline file"),
         ("{}", "benchmark"),
         ('{"benchmark": 1}', "refusal-checks baseline accept"),
         (None, "No such file"),
@@ -116,11 +116,11 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str | None, reason: str) ->
 
 
 def test_an_empty_folder_and_another_format_are_named(tmp_path: Path, records: Many) -> None:
-    with pytest.raises(BaselineError, match="no baseline there"):
+    with pytest.raises(BaselineError, match="no baseline here"):
         baseline.load(tmp_path)
     path = tmp_path / "bench.json"
     path.write_text(baseline.dump(replace(scores_of(records("R")), format=99)))
-    with pytest.raises(BaselineError, match="format 99"):
+    with pytest.raises(BaselineError, match="has format 99"):
         baseline.load(path)
 
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from refusal_checks.gates.bounds import OnInconclusive
-from refusal_checks.gates.checks import AllowedRange, Check, Outcome, holm, p_breach, worst
+from refusal_checks.gates.checks import AllowedRange, BoundCheck, Outcome, holm, p_breach, worst
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE
 
 
-def check(outcome: Outcome, *, met: bool = True, by_point: bool = False, p: float = 1.0) -> Check:
-    return Check(outcome, met, by_point, p)
+def check(
+    outcome: Outcome, *, met: bool = True, by_point: bool = False, p: float = 1.0
+) -> BoundCheck:
+    return BoundCheck(outcome, met, by_point, p)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_an_interval_passes_fails_or_leaves_open(
     ],
 )
 def test_what_a_check_makes_of_a_test(
-    found: Check, on_inconclusive: OnInconclusive | None, result: str
+    found: BoundCheck, on_inconclusive: OnInconclusive | None, result: str
 ) -> None:
     assert found.result(on_inconclusive) == result
 

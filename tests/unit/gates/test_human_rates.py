@@ -55,7 +55,7 @@ def test_of_several_answers_a_prompt_the_share_is_corrected(records: Records) ->
 
 
 def test_what_cannot_be_corrected(records: Records) -> None:
-    with pytest.raises(EvaluationError, match="no valid verdict among 2 answers"):
+    with pytest.raises(EvaluationError, match="none of 2 answers has a valid verdict"):
         corrected(records("- -"), calibration(), 0.95)
     with pytest.raises(CalibrationError, match="carries no information"):
         corrected(records("R C"), calibration(10, 90), 0.95)

@@ -29,13 +29,13 @@ def test_for_a_share_it_is_the_fewest_whose_interval_leaves_the_threshold_out(
 
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.for_share(0.8, 0.8, 0.95) is None
-    assert sample_size.for_mean(0.5, 0.6, 0.5, 100) is None
+    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5) is None
     assert sample_size.samples_for_mean(Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95) is None
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
-    assert sample_size.for_mean(0.5, 0.7, 0.6, 100) == 401
-    assert sample_size.for_mean(0.5, 0.55, 0.6, 100) == 100
+    assert sample_size.for_mean(Estimate(0.5, 0.3, 0.7, 100), 0.6) == 401
+    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.6) == 100
 
 
 def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
