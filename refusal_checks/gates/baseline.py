@@ -140,7 +140,7 @@ def read(path: Path) -> Scores:
         ) from None
     if scores.format != FORMAT:
         raise BaselineError(
-            f"{path}: accept a new baseline: this file has format {scores.format}, and this version "
+            f"{path}: accept a new baseline; this one has format {scores.format}, and this version "
             f"of refusal-checks reads format {FORMAT}"
         )
     return scores

@@ -1,4 +1,4 @@
-"""How far scores of the same things agree: two judges, two languages, an expected order."""
+"""Agreement of scores of the same things: two judges, two languages, an expected order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of paired scores.
+    """Agreement of paired scores.
 
     Attributes:
         n: pairs.
         spearman, kendall: rank correlations in [-1, 1] (Kendall's is tau-b, which allows for
-            ties); None where either side's scores are all equal, or n is below 3.
+            ties); None if either side's scores are all equal, or n is below 3.
         mean_absolute_difference: in units of the score.
     """
 
@@ -37,8 +37,7 @@ def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
 
 
 def falling(scores: Sequence[float]) -> float:
-    """Spearman's correlation of scores with a falling order, in [-1, 1]: 1 where each is lower than
-    the one before, 0 for equal ones.
+    """Spearman's correlation of scores with a falling order, in [-1, 1]; 0 for equal scores.
 
     Args:
         scores: at least 3.
@@ -50,10 +49,10 @@ def falling(scores: Sequence[float]) -> float:
 def matched(
     first: Mapping[str, float], second: Mapping[str, float], pairs: Mapping[str, str] | None = None
 ) -> list[tuple[str, float, float]]:
-    """The key and both scores of what both sides have.
+    """The keys with a score on both sides, with both scores.
 
     Args:
-        pairs: the second side's key by the first one's; None where they are the same.
+        pairs: the second side's key by the first one's; None if they are the same.
     """
     names = {name: name for name in first} if pairs is None else pairs
     return [
