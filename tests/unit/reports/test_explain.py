@@ -11,7 +11,7 @@ import pytest
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import View
+from refusal_checks.gates.human_rates import RateView
 from refusal_checks.gates.judge_noise import Noise
 from refusal_checks.gates.verdict import Verdict, decide
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -117,8 +117,8 @@ def test_the_ways_to_a_figure_and_the_judge_s_noise_are_told(records: Many) -> N
     verdict = replace(
         decide(SAFETY, records("R " * 80)),
         views=(
-            View("raw", Estimate(0.4, 0.3, 0.5, 80)),
-            View("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
+            RateView("raw", Estimate(0.4, 0.3, 0.5, 80)),
+            RateView("corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"),
         ),
         use="corrected",
         noise=Noise(3, 160, 8, 0.01, 0.04),
