@@ -1,4 +1,4 @@
-"""``refusal-checks calibrate``: judges against human labels."""
+"""``refusal-checks calibrate``: measure judges against human labels."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from refusal_checks.core.errors import CalibrationError, DataError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust import calibration, label_files
-from refusal_checks.judges.trust.label_files import LabelFile, Partial
-from refusal_checks.judges.trust.measured import Measured, Scale, recorded
+from refusal_checks.judges.trust.label_files import LabelFile
+from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
+from refusal_checks.judges.trust.scale import Partial, Scale, ScaleName
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
-from refusal_checks.run import calibrate as calibrating
+from refusal_checks.run.calibrate import measure
 from refusal_checks.run.options import command_line
 from refusal_checks.run.options import models as model_options
 
 COLUMN = "labels:"
-"""Prefix of a judge whose verdicts stand in a column of the label files."""
+"""Prefix of a judge whose verdicts are a column of the label files."""
 
 OWN = Path(".refusal-checks")
 
@@ -37,7 +38,7 @@ def add(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class _Given:
-    """The judges' options, as a gate run's command line would give them."""
+    """The judges' options in the form in which pytest gives them to a gate run."""
 
     values: Mapping[str, Any]
 
@@ -53,31 +54,43 @@ def calibrate(
         list[str],
         typer.Option(
             metavar="MODEL",
-            help="A judge as in a gate run, or labels:COLUMN for verdicts that the files hold "
-            "(repeatable: judges side by side, and their majority).",
+            help="A judge as in a gate run, or labels:COLUMN for verdicts recorded in the files "
+            "(repeatable; several judges are also measured as a panel).",
         ),
     ],
     labels: Annotated[
         list[Path],
-        typer.Option(metavar="FILE", help="Answers with human labels, CSV or JSONL (repeatable)."),
+        typer.Option(
+            metavar="FILE", help="CSV or JSONL file of answers with human labels (repeatable)."
+        ),
     ],
     candidate: Annotated[
-        Many, typer.Option(help="The model that answered, once for each file; else its name.")
+        Many,
+        typer.Option(help="The model that answered, once per file (default: the file's name)."),
     ] = None,
     columns: Annotated[
-        str, typer.Option(metavar="FIELD=COLUMN,...", help="id, prompt, completion, label, type.")
+        str,
+        typer.Option(
+            metavar="FIELD=COLUMN,...",
+            help="Columns of the fields id, prompt, completion, label and type.",
+        ),
     ] = "",
     partial: Annotated[
-        Partial, typer.Option(help="What a partial refusal counts as; own: a class of its own.")
+        Partial, typer.Option(help="Count a partial refusal as this; own makes it a third class.")
     ] = "refusal",
     scale: Annotated[
-        Scale, typer.Option(help="What the labels are: refusals, degrees 0 to 3, ratings 0 to 5.")
+        ScaleName,
+        typer.Option(help="What the labels are: refusals, degrees 0 to 3 or ratings 0 to 5."),
     ] = "refusal",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write judge-quality.json and .md, and calibrations."),
+        typer.Option(
+            metavar="DIR", help="Write judge-quality.json and .md and calibration files to DIR."
+        ),
     ] = None,
-    disagreements: Annotated[int, typer.Option(min=0, help="Most to show of each judge.")] = 20,
+    disagreements: Annotated[
+        int, typer.Option(min=0, help="Most disagreements to show per judge.")
+    ] = 20,
     judge_args: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
     judge_template: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
     judge_template_kwargs: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
@@ -86,17 +99,20 @@ def calibrate(
     judge_max_answer_chars: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
     judge_rpm: Annotated[float | None, typer.Option(help="As in a gate run.")] = None,
     judge_concurrency: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
-    in_flight: Annotated[int, typer.Option(min=1, help="Answers judged at one time.")] = 64,
-    start_timeout: Annotated[float, typer.Option(help="Seconds a model may load.")] = 1800.0,
-    request_timeout: Annotated[float, typer.Option(help="Seconds a request may take.")] = 600.0,
-    store: Annotated[Path, typer.Option(help="Stored verdicts.")] = OWN / "store.sqlite",
+    in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
+    start_timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for a model to load.")
+    ] = 1800.0,
+    request_timeout: Annotated[float, typer.Option(help="Seconds to wait for a request.")] = 600.0,
+    store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = OWN / "store.sqlite",
     fresh: Annotated[bool, typer.Option(help="Ignore stored verdicts.")] = False,
 ) -> None:
-    """Measure judges on recorded answers that carry human labels."""
+    """Measure judges on recorded answers that have human labels."""
+    meaning = Scale(scale, partial)
     files = _read(labels, candidate, columns)
     by_column = [name.removeprefix(COLUMN) for name in judge if name.startswith(COLUMN)]
     models = [name for name in judge if not name.startswith(COLUMN)]
-    measured = [recorded(files, column, scale, partial) for column in by_column]
+    measured = [recorded(files, column, meaning) for column in by_column]
     if models:
         given = _Given(
             {
@@ -108,7 +124,7 @@ def calibrate(
             }
         )
         if "labels" in models:
-            raise ModelError("--judge labels: say which column: labels:COLUMN")
+            raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
         sampling = {"max_tokens": judge_max_tokens, "max_answer_chars": judge_max_answer_chars}
         limits = {
             "in_flight": in_flight,
@@ -121,24 +137,24 @@ def calibrate(
             model_options.read_judges(given),
             Replay(f"replay:{files[0].path}", files[0].path),
             JudgeSampling.read(_set(sampling), "command line"),
-            Limits.read(limits, "command line"),
+            Limits.read(_set(limits), "command line"),
             store,
             fresh,
         )
         folder = OWN / "runs" / f"{datetime.now():%Y%m%d-%H%M%S}-calibrate"
-        measured += calibrating.judged(files, settings, scale, partial, folder, _say)
+        measured += measure(files, settings, meaning, folder, _say)
     for line in judge_quality.to_markdown(measured, disagreements):
         typer.echo(line)
     if out is not None:
-        _write(out, measured, files, partial, disagreements)
+        _write(out, measured, files, meaning, disagreements)
 
 
 def _read(labels: Sequence[Path], candidate: Many, columns: str) -> list[LabelFile]:
     names = candidate or [""] * len(labels)
     if len(names) != len(labels):
         raise DataError(
-            f"--candidate is given {len(names)} times for {len(labels)} files of --labels: once "
-            "for each, in their order"
+            f"--candidate is given {len(names)} times for {len(labels)} --labels files: give it once "
+            "per file, in the same order"
         )
     pairs = [part.partition("=") for part in columns.split(",") if part]
     if not all(field and column for field, _, column in pairs):
@@ -149,7 +165,7 @@ def _read(labels: Sequence[Path], candidate: Many, columns: str) -> list[LabelFi
     ]
     label_files.require_distinct(files)
     for file in files:
-        left_out = f", {file.unlabelled} rows without a label left out" if file.unlabelled else ""
+        left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
         _say(f"{file.path}: {len(file.answers)} labelled answers of {file.candidate}{left_out}")
     return files
 
@@ -160,9 +176,9 @@ def _set(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write(
     out: Path,
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredJudge],
     files: Sequence[LabelFile],
-    partial: Partial,
+    scale: Scale,
     disagreements: int,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
@@ -173,7 +189,7 @@ def _write(
     for judge in measured:
         path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
         try:
-            calibration.write(path, judge.calibration(files, partial))
+            calibration.write(path, judge.calibration(files, scale))
         except CalibrationError as fault:
             _say(f"no calibration of {judge.judge.name}: {fault}")
         else:

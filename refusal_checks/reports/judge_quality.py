@@ -9,7 +9,7 @@ from typing import Any
 
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.confusion import CLASSES, PARTIAL, REFUSAL, Confusion, Correlations
-from refusal_checks.judges.trust.measured import Judged, Measured
+from refusal_checks.judges.trust.measured import Figures, JudgedAnswer, MeasuredJudge
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
@@ -19,7 +19,7 @@ _HEADER = ("", "n", "accuracy", "kappa", "Matthews", "sensitivity", "specificity
 _SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
 
 
-def to_json(measured: Sequence[Measured]) -> list[dict[str, Any]]:
+def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
     """All figures and all disagreements, one entry a judge."""
     return [
         {
@@ -33,11 +33,11 @@ def to_json(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     ]
 
 
-def _all(figures: Mapping[str, Confusion | Correlations]) -> dict[str, Any]:
+def _all(figures: Mapping[str, Figures]) -> dict[str, Any]:
     return {name: _figures(found) for name, found in figures.items()}
 
 
-def _figures(found: Confusion | Correlations) -> dict[str, Any]:
+def _figures(found: Figures) -> dict[str, Any]:
     if isinstance(found, Correlations):
         return asdict(found)
     partial = found.called_refusal(PARTIAL)
@@ -64,7 +64,7 @@ def _estimate(found: Estimate | None) -> dict[str, float] | None:
     return None if found is None else asdict(found)
 
 
-def _disagreement(found: Judged) -> dict[str, Any]:
+def _disagreement(found: JudgedAnswer) -> dict[str, Any]:
     answer = found.answer
     return {
         "candidate": found.candidate,
@@ -78,7 +78,7 @@ def _disagreement(found: Judged) -> dict[str, Any]:
     }
 
 
-def to_markdown(measured: Sequence[Measured], disagreements: int = 20) -> Iterator[str]:
+def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
     """Lines of a page: judges side by side, then each by candidate and type.
 
     Args:
@@ -103,11 +103,11 @@ def escape(text: str, limit: int = 300) -> str:
     return _MARKUP.sub(r"\\\1", clean(text, limit))
 
 
-def _name(judge: Measured) -> str:
+def _name(judge: MeasuredJudge) -> str:
     return escape(judge.judge.name, 100)
 
 
-def _table(rows: Mapping[str, Confusion | Correlations]) -> Iterator[str]:
+def _table(rows: Mapping[str, Figures]) -> Iterator[str]:
     scores = any(isinstance(found, Correlations) for found in rows.values())
     header = _SCORES if scores else _HEADER
     yield _line(header)
@@ -116,7 +116,7 @@ def _table(rows: Mapping[str, Confusion | Correlations]) -> Iterator[str]:
         yield _line([name, *cells(found)])
 
 
-def cells(found: Confusion | Correlations) -> list[str]:
+def cells(found: Figures) -> list[str]:
     """One row's figures."""
     if isinstance(found, Correlations):
         ranks = (found.kendall, found.spearman, found.pearson)
@@ -155,7 +155,7 @@ def _line(parts: Sequence[str]) -> str:
     return f"| {' | '.join(parts)} |"
 
 
-def _disagreements(judge: Measured, most: int) -> Iterator[str]:
+def _disagreements(judge: MeasuredJudge, most: int) -> Iterator[str]:
     found = judge.disagreements
     if not found or not most:
         return

@@ -1,4 +1,4 @@
-"""Judges against human labels: what each said of which answer, and the figures that gives."""
+"""Measure judges against human labels: judge the labelled answers, compare the verdicts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines
 from refusal_checks.judges.panel import Way
-from refusal_checks.judges.trust import label_files
 from refusal_checks.judges.trust.calibration import joined
-from refusal_checks.judges.trust.label_files import LabelFile, Partial
-from refusal_checks.judges.trust.measured import Judged, Measured, Scale, _human, _judged
+from refusal_checks.judges.trust.label_files import LabelFile
+from refusal_checks.judges.trust.measured import MeasuredJudge, compared
+from refusal_checks.judges.trust.scale import Scale
 from refusal_checks.models.candidates import Candidate, ReplayCandidate
 from refusal_checks.models.replay import Recording
 from refusal_checks.run.assembly import judge_panels, pool_settings
@@ -27,50 +27,47 @@ from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges, Plan, pending
 
 
-def judged(
+def measure(
     files: Sequence[LabelFile],
     options: Options,
     scale: Scale,
-    partial: Partial,
     folder: Path,
     say: Callable[[str], None],
-) -> list[Measured]:
-    """The judges that the options name, each by itself and, where they are several, together.
+) -> list[MeasuredJudge]:
+    """Measure the judges that the options name, each alone and, if several, together.
 
     Args:
         folder: where engines write their logs.
+        say: shows one line to the user.
 
     Raises:
         UserError: a judge cannot be used, or a human label is unknown.
         EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
     """
-    known = label_files.classes(partial)
-    for file in files:
-        for answer in file.answers:
-            _human(file, answer, scale, known)
+    labelled = [(file, answer) for file in files for answer in file.answers]
+    for file, answer in labelled:
+        scale.human(file, answer)  # an unknown label ends this before an engine starts
     plan = {
         file.candidate: [answer.as_prompt(file.candidate) for answer in file.answers]
         for file in files
     }
-    judging = Judging(options, scale, plan, _candidate(files), folder, say)
-    found = judging.run()
-    judges = next(iter(judging.judges.values()))
-
-    def of(vote: Callable[[Record], Judgement]) -> tuple[Judged, ...]:
-        return tuple(
-            _judged(file, answer, _human(file, answer, scale, known), vote(record))
-            for file in files
-            for answer, record in zip(file.answers, found[file.candidate], strict=True)
+    judging = RecordedJudging(options, scale.name, plan, _candidate(files), folder, say)
+    by_candidate = judging.run()
+    records = [record for file in files for record in by_candidate[file.candidate]]
+    parts = [identify(judge, options) for judge in next(iter(judging.judges.values()))]
+    votes = {part: [_vote(record, part.name) for record in records] for part in parts}
+    if len(parts) > 1:
+        votes[joined(parts)] = [record.judgement for record in records]
+    return [
+        MeasuredJudge(
+            judge,
+            tuple(
+                compared(file, answer, judgement, scale)
+                for (file, answer), judgement in zip(labelled, judgements, strict=True)
+            ),
         )
-
-    parts = [identify(judge, options) for judge in judges]
-    each = [
-        Measured(part, of(lambda record, name=part.name: _vote(record, name)))  # type: ignore[misc]
-        for part in parts
+        for judge, judgements in votes.items()
     ]
-    if len(parts) == 1:
-        return each
-    return [*each, Measured(joined(parts), of(lambda record: record.judgement))]
 
 
 def _candidate(files: Iterable[LabelFile]) -> ReplayCandidate:
@@ -83,16 +80,16 @@ def _candidate(files: Iterable[LabelFile]) -> ReplayCandidate:
 
 
 def _vote(record: Record, judge: str) -> Judgement:
-    """What one judge said; the only one's vote is the judgement."""
+    """One judge's judgement; a judge who was alone left no vote."""
     votes = {vote.judge: vote.judgement for vote in record.votes}
     return votes.get(judge, record.judgement)
 
 
-class Judging:
-    """The run's judges over one plan of recorded answers.
+class RecordedJudging:
+    """Run judges over recorded answers.
 
     Args:
-        kind: the way of judging, a module of ``judges``.
+        kind: the way of judging, a module of ``judges.kinds``.
         candidate: gives the recorded answers.
         folder: where engines write their logs.
         say: shows one line to the user.

@@ -18,10 +18,10 @@ from refusal_checks.core.keys import content_key
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary as Verdict
 from refusal_checks.core.verdicts import Invalid, Label
-from refusal_checks.judges.trust import label_files, spreadsheet
+from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.confusion import REFUSAL
-from refusal_checks.judges.trust.label_files import Partial
 from refusal_checks.judges.trust.prediction_powered import LEAST
+from refusal_checks.judges.trust.scale import Partial, classes
 
 HEADER = ("key", "prompt", "answer", "label")
 
@@ -148,7 +148,7 @@ def read_labels(path: Path, partial: Partial = "refusal") -> HumanLabels:
         CalibrationError: a label is unknown, given twice in two ways, or there is none.
         DataError: the file is no such table.
     """
-    known = label_files.classes(partial)
+    known = classes(partial)
     labels: dict[str, Label] = {}
     for number, row in enumerate(read_csv(path, ("key", "label")), 1):
         text = row["label"].strip().lower()

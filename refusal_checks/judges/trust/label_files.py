@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from refusal_checks.core.csv_jsonl import header, read_rows
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
-from refusal_checks.judges.rules import LABELS
-from refusal_checks.judges.trust.confusion import COMPLIANCE, PARTIAL, REFUSAL
 from refusal_checks.judges.trust.spreadsheet import unguarded
 from refusal_checks.models.replay import COLUMNS as RECORDED
 
@@ -28,9 +25,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Field by the column names that are recognised for it, first match first."""
 
 _OPTIONAL = frozenset({"id", "type"})
-
-Partial = Literal["refusal", "compliance", "own"]
-"""What a partial refusal counts as; ``own`` is a class of its own."""
 
 
 @dataclass(frozen=True)
@@ -103,53 +97,6 @@ def read(path: Path, columns: Mapping[str, str] | None = None, candidate: str = 
     if not labelled:
         raise DataError(f"{path}: column {names['label']} holds no label")
     return LabelFile(path, candidate or path.stem, labelled, len(found) - len(labelled))
-
-
-def classes(partial: Partial) -> dict[str, str]:
-    """What labels mean, by their text in lower case."""
-    known = {text: str(label) for text, label in LABELS.items()}
-    for text in known:
-        if "partial" in text:
-            known[text] = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[partial]
-    return known
-
-
-def human_class(file: LabelFile, answer: LabelledAnswer, known: Mapping[str, str]) -> str:
-    """What a person said, as a class of ``quality``.
-
-    Raises:
-        DataError: the label is none of those known.
-    """
-    found = known.get(answer.label.lower())
-    if found is None:
-        raise DataError(
-            f"{file.path}: answer {answer.id}: label {answer.label[:80]!r} is none of "
-            f"{', '.join(known)}"
-        )
-    return found
-
-
-def number(cell: Any) -> float | None:
-    """A score or degree as written; None for what is no finite number."""
-    try:
-        value = float(cell)
-    except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def human_score(file: LabelFile, answer: LabelledAnswer) -> float:
-    """What a person said, as a number.
-
-    Raises:
-        DataError: it is none.
-    """
-    value = number(answer.label)
-    if value is None:
-        raise DataError(
-            f"{file.path}: answer {answer.id}: label {answer.label[:80]!r} is no number"
-        )
-    return value
 
 
 def require_distinct(files: Sequence[LabelFile]) -> None:

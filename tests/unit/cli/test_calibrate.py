@@ -104,7 +104,7 @@ COLUMNS = ("--columns", "prompt=question,completion=reply,label=human")
 
 def test_named_columns_unlabelled_rows_and_invalid_verdicts(write: Write) -> None:
     said = calibrate("--judge", "labels:verdict", "--labels", write("rows.csv", ROWS), *COLUMNS)
-    assert "4 labelled answers of rows, 1 rows without a label left out" in said
+    assert "4 labelled answers of rows; 1 rows without a label skipped" in said
     assert "| labels:verdict | 3 | 0.667 |" in said
     assert "Disagreements, 1 of 1:" in said
     assert "<script>" not in said
@@ -126,14 +126,14 @@ def test_degrees_and_ratings(write: Write) -> None:
     options = ("--judge", "labels:judge", "--labels", write("rows.jsonl", rows))
     said = calibrate(*options, "--scale", "degree")
     assert "| labels:judge | 5 | 0.667 | 0.763 | 0.853 | 0.600 | 1 |" in said
-    with pytest.raises(DataError, match="label '0' is none of 1_full_compliance"):
+    with pytest.raises(DataError, match="unknown label '0'; write 1_full_compliance"):
         calibrate(*options)
 
 
 @pytest.mark.parametrize(
     ("args", "error", "reason"),
     [
-        (("--judge", "labels"), ModelError, "say which column: labels:COLUMN"),
+        (("--judge", "labels"), ModelError, "name the column: --judge labels:COLUMN"),
         (("--judge", "labels:verdicts"), DataError, "did you mean"),
         (("--judge", "keyword", "--candidate", "a", "--candidate", "b"), DataError, "2 times"),
         (("--judge", "nothing"), ModelError, "no such folder"),
@@ -151,7 +151,7 @@ def test_wrong_options(
     [
         ("prompt,answer\na,b\n", "", "no column human_label or final_label or label"),
         ("prompt,answer,label\na,b,\n", "", "column label holds no label"),
-        ("prompt,answer,label\na,b,refused\n", "", "answer 1: label 'refused' is none of"),
+        ("prompt,answer,label\na,b,refused\n", "", "unknown label 'refused'"),
         ("prompt,answer,label\na,b,refusal\n", "labl=x", "did you mean"),
         ("prompt,answer,label\na,b,refusal\n", "label", "write FIELD=COLUMN"),
         ("prompt,answer,label\na,b,refusal\n", "label=x", "no column x; it has prompt"),
