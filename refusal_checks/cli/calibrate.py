@@ -153,8 +153,8 @@ def _read(labels: Sequence[Path], candidate: Many, columns: str) -> list[LabelFi
     names = candidate or [""] * len(labels)
     if len(names) != len(labels):
         raise DataError(
-            f"--candidate is given {len(names)} times for {len(labels)} --labels files: give it once "
-            "per file, in the same order"
+            f"--candidate is given {len(names)} times for {len(labels)} --labels files: give it "
+            "once per file, in the same order"
         )
     pairs = [part.partition("=") for part in columns.split(",") if part]
     if not all(field and column for field, _, column in pairs):
