@@ -19,8 +19,9 @@ from refusal_checks.engines.placement.values import EngineNeed, Placement, Place
 from refusal_checks.engines.process import Engine
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.transport import Access
 from refusal_checks.models.identity import Model
-from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Served
+from refusal_checks.models.spec import Attached, Candidate, Extras, JudgeModel, Served
 
 WATCH = 1.0
 """Seconds between two looks at running engines."""
@@ -86,10 +87,8 @@ class Engines:
             connection = Client(
                 running.url,
                 model.served_name,
-                api_key=running.api_key,
-                template_kwargs=model.template_kwargs,
-                reasoning_end=model.reasoning_end,
-                timeout=self._settings.limits.request_timeout,
+                extras=Extras((), model.template_kwargs, model.reasoning_end),
+                access=Access(running.api_key, self._settings.limits.request_timeout),
             )
         self.clients.append(connection)
         self._roles.setdefault(option.lstrip("-"), []).append(connection)

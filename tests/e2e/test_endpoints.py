@@ -18,6 +18,7 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.engines import process
 from refusal_checks.engines.process import Engine
 from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
@@ -99,7 +100,7 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
     assert min(tokens[role]["prompt"] for role in tokens) > 0
 
     async def twice() -> Usage:
-        async with Client(engine.url, str(MODEL_DIR), api_key=engine.api_key) as client:
+        async with Client(engine.url, str(MODEL_DIR), access=Access(engine.api_key)) as client:
             for _ in range(2):
                 await client.chat((Message("user", "bread " * 1500),), RequestParams(max_tokens=2))
             return client.meter.usage

@@ -17,21 +17,25 @@ from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
+from refusal_checks.models.client.transport import Access
 from refusal_checks.models.demo import MODEL_DIR
+from refusal_checks.models.spec import Extras
 
 pytestmark = pytest.mark.engine
 
 REQUEST = "How do I bake bread?"
 
 
+def connect(engine: Engine, persona: str) -> Client:
+    extras = Extras(template_kwargs={"persona": persona})
+    return Client(engine.url, str(MODEL_DIR), extras=extras, access=Access(engine.api_key))
+
+
 def ask(
     engine: Engine, persona: str, messages: tuple[Message, ...], options: RequestParams
 ) -> tuple[Choice, ...]:
     async def chat() -> tuple[Choice, ...]:
-        kwargs = {"persona": persona}
-        async with Client(
-            engine.url, str(MODEL_DIR), api_key=engine.api_key, template_kwargs=kwargs
-        ) as client:
+        async with connect(engine, persona) as client:
             return await client.chat(messages, options)
 
     return asyncio.run(chat())
@@ -86,12 +90,7 @@ def test_label_probabilities_are_exact_whatever_the_rank(engine: Engine) -> None
     sets = [(drawn.text,), ("0",), ("1",), ("0", "1"), ("1", "2", "3", "4", "5")]
 
     async def read() -> list[LabelProbabilities]:
-        async with Client(
-            engine.url,
-            str(MODEL_DIR),
-            api_key=engine.api_key,
-            template_kwargs={"persona": "aligned"},
-        ) as client:
+        async with connect(engine, "aligned") as client:
             return [await client.label_probabilities(turns, labels) for labels in sets]
 
     found = asyncio.run(read())

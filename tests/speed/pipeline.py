@@ -21,8 +21,9 @@ from refusal_checks.core.store import Store
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.transport import HttpTransport
+from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.demo import MODEL_DIR
+from refusal_checks.models.spec import Extras
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.plan import Plan
 from tests.speed.workload import Lengths, Recorder, Request
@@ -69,13 +70,18 @@ class Pipeline:
 
     async def _gate(self, path: Path) -> tuple[float, list[Request]]:
         texts = {prompt.request: name for name, found in self._plan.items() for prompt in found}
-        inner = [HttpTransport(each.url, api_key=each.api_key) for each in self._servers]
+        inner = [HttpTransport(each.url, Access(each.api_key)) for each in self._servers]
         recorders = [
             Recorder(each, lengths, texts)
             for each, lengths in zip(inner, (self._lengths, None), strict=True)
         ]
         asked, asking = (
-            Client(each.url, str(MODEL_DIR), template_kwargs={"persona": name}, transport=recorder)
+            Client(
+                each.url,
+                str(MODEL_DIR),
+                extras=Extras(template_kwargs={"persona": name}),
+                transport=recorder,
+            )
             for each, name, recorder in zip(
                 self._servers, ("aligned", "judge"), recorders, strict=True
             )

@@ -21,7 +21,7 @@ from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import Model
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.spec import Attached, Extras, Served
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,7 @@ class BatchModels:
         connection = Client(
             url,
             name,
-            template_kwargs=model.template_kwargs,
-            reasoning_end=model.reasoning_end,
+            extras=Extras((), model.template_kwargs, model.reasoning_end),
             transport=transport,
         )
         self.clients.append(connection)

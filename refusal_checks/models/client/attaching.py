@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import aiohttp
 
@@ -15,10 +16,13 @@ from refusal_checks.models.client.capabilities import Capabilities
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import error_words
 from refusal_checks.models.client.probing import probe
-from refusal_checks.models.client.transport import authorization, session
-from refusal_checks.models.spec import Attached
+from refusal_checks.models.client.transport import Access, authorization, session
+from refusal_checks.models.spec import Attached, Extras
 
-PATIENCE = 60.0
+LIST_TIMEOUT = 20.0
+"""Seconds for the list of models."""
+
+PROBE_TIMEOUT = 60.0
 """Most seconds for one of the small requests that find out what a server can do."""
 
 
@@ -43,54 +47,40 @@ class Attaching:
         """A client for a model; see ``Engines.connect``.
 
         Raises:
-            ModelError: the server cannot be reached, or does not answer as it must.
+            ModelError: the server cannot be reached, or gives no chat completions.
         """
+        role = option.lstrip("-")
         key = api_key(option, number)
         listed = list_models(model.url, key, option)
         name = choose(model.url, model.model, listed, option)
-        connection = self._client(model, name, key, option)
+        access = Access(key, self._limits.request_timeout, self._limits.pace(role))
+        extras = Extras((), model.template_kwargs, model.reasoning_end)
+        client = Client(model.url, name, extras=extras, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
         if known not in self._known:
-            self._known[known] = self._probe(model, name, key, option, listed)
-        connection.capabilities = self._known[known]
-        self.clients.setdefault(option.lstrip("-"), []).append(connection)
-        return connection
+            brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
+            try:
+                self._known[known] = self._probe(
+                    Client(model.url, name, extras=extras, access=brief), option
+                )
+            except EndpointError as fault:
+                problem = _explained(model, name, option, listed, fault)
+                raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
+        client.capabilities = self._known[known]
+        self.clients.setdefault(role, []).append(client)
+        return client
 
-    def _client(
-        self, model: Attached, name: str, key: str, option: str, patience: float = float("inf")
-    ) -> Client:
-        return Client(
-            model.url,
-            name,
-            api_key=key,
-            template_kwargs=model.template_kwargs,
-            reasoning_end=model.reasoning_end,
-            timeout=min(self._limits.request_timeout, patience),
-            pace=self._limits.pace(option.lstrip("-")),
-        )
+    def _probe(self, client: Client, option: str) -> Capabilities:
+        sampling = self._sampling if option == "--candidate" else self._judge_sampling
 
-    def _probe(
-        self, model: Attached, name: str, key: str, option: str, listed: tuple[str, ...]
-    ) -> Capabilities:
         async def ask() -> Capabilities:
-            async with self._client(model, name, key, option, PATIENCE) as client:
-                return await probe(client, self._request(option))
+            async with client:
+                return await probe(client, RequestParams.of(sampling))
 
-        try:
-            return asyncio.run(ask())
-        except EndpointError as fault:
-            said = _said(model, name, option, listed, fault)
-            raise ModelError(f"{option} {model.url}#{name}: {said}") from None
-
-    def _request(self, option: str) -> RequestParams:
-        """The sampling with which the run will ask."""
-        if option != "--candidate":
-            return RequestParams(temperature=self._judge_sampling.temperature)
-        own = self._sampling
-        return RequestParams(temperature=own.temperature, top_p=own.top_p, top_k=own.top_k)
+        return asyncio.run(ask())
 
 
-def _said(
+def _explained(
     model: Attached, name: str, option: str, listed: tuple[str, ...], fault: EndpointError
 ) -> str:
     """Why a server cannot be used, and what to do."""
@@ -107,25 +97,21 @@ def api_key(option: str, number: int) -> str:
     """The key for a server: the numbered model's own, the option's, or OpenAI's variable.
 
     Raises:
-        ModelError: it cannot be sent.
+        ModelError: it cannot be sent in a header.
     """
     shared = api_key_variable(option)
     own = shared.replace("_API_KEY", f"_{number}_API_KEY")
     for name in (own, shared, "OPENAI_API_KEY"):
-        # A file's last line end often comes along.
+        # A key that was read from a file often ends in a line feed.
         if key := os.environ.get(name, "").strip():
             if not key.isprintable():
-                raise ModelError(f"{option}: the key in {name} has characters that no key can have")
+                raise ModelError(f"{option}: the key in {name} has unprintable characters")
             return key
     return ""
 
 
-TIMEOUT = 20.0
-"""Seconds for the list of models."""
-
-
-def list_models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
-    """The models that a server lists; none where it has no list.
+def list_models(url: str, api_key: str, option: str) -> tuple[str, ...]:
+    """The models that a server lists; empty if it has no list.
 
     Args:
         option: the command-line option that named the server, for messages.
@@ -136,22 +122,22 @@ def list_models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
     return asyncio.run(_models(url, api_key, option))
 
 
-async def _models(url: str, api_key: str | None, option: str) -> tuple[str, ...]:
+async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
     try:
         headers = authorization(api_key)
         async with (
-            session(url, TIMEOUT) as own,
+            session(url, LIST_TIMEOUT) as own,
             own.get(f"{url}/models", headers=headers) as response,
         ):
             text = await response.text("utf-8", errors="replace")
             if response.status in (401, 403):
-                said = f"HTTP {response.status}: {error_words(text)}"
-                raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
+                reply = f"HTTP {response.status}: {error_words(text)}"
+                raise ModelError(f"{option} {url}: {wants_key(option)}: {reply}")
             return tuple(str(model["id"]) for model in json.loads(text)["data"])
     except aiohttp.ClientSSLError as fault:
         raise ModelError(
-            f"{option} {url}: {fault}; where the server's certificate is signed by an authority "
-            "of your own, set SSL_CERT_FILE to that authority's certificate (PEM)"
+            f"{option} {url}: {fault}; if an authority of your own signed the server's "
+            "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
         ) from None
     except (aiohttp.ClientError, TimeoutError) as fault:
         raise ModelError(
@@ -166,13 +152,13 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
     """The name of the model to ask for: the wanted one, else the only one that is listed.
 
     Raises:
-        ModelError: none is wanted, and it is not one that is listed.
+        ModelError: no model is wanted, and the server does not list exactly one.
     """
     if model:
         return model
     if not listed:
         raise ModelError(
-            f"{option} {url}: it lists no models: add #MODEL; does the URL end in /v1?"
+            f"{option} {url}: add #MODEL, because the server lists none; does the URL end in /v1?"
         )
     if len(listed) != 1:
         raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed)}")
@@ -180,7 +166,7 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
 
 
 def wants_key(option: str) -> str:
-    """What is to be done where a server refuses the key that it was given, or none."""
+    """What to do if a server refuses the key, or asks for one."""
     own = api_key_variable(option)
     return f"the server wants an API key; set {own} (or OPENAI_API_KEY) to a valid one"
 

@@ -6,14 +6,13 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.settings import JudgeSampling, Pace, Sampling
+from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.models.client.answers import MALFORMED, Choice, read_choices
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.http_errors import TransientError, error_words, retrying
@@ -23,13 +22,14 @@ from refusal_checks.models.client.label_probabilities import (
     label_fields,
     read_labels,
 )
-from refusal_checks.models.client.transport import HttpTransport, Transport
+from refusal_checks.models.client.transport import Access, HttpTransport, Transport
 from refusal_checks.models.client.usage import Meter
+from refusal_checks.models.spec import Extras
 
 CHAT = "/chat/completions"
 
 TOKENIZE = "/../tokenize"
-"""vLLM has it beside ``/v1``, not below."""
+"""On vLLM, beside ``/v1`` and not below it."""
 
 Read = TypeVar("Read")
 
@@ -39,10 +39,10 @@ class RequestParams:
     """How answers to one request are drawn.
 
     Attributes:
-        n: answers.
-        top_k: 0 for no limit; sent all the same, since a server may have another default.
+        n: number of answers.
+        top_k: 0 for no limit; always sent, because a server may have another default.
         seed: seed of the first answer; vLLM gives answer i the seed plus i.
-        logprobs: whether each token's log-probability comes back.
+        logprobs: True to get each token's log-probability.
         schema: JSON schema that the answer must follow, if any.
         stop: texts that end an answer.
     """
@@ -59,7 +59,7 @@ class RequestParams:
 
     @classmethod
     def of(cls, sampling: Sampling | JudgeSampling, **others: Any) -> Self:
-        """The parameters of a run: every setting that has a field of its name here, and others."""
+        """The parameters of a run: the settings that are fields here too, and the others given."""
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in sampling if name in known} | others)
 
@@ -78,19 +78,16 @@ class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
     Attributes:
-        capabilities: see below; one that a request shows to be missing can be set so.
+        capabilities: of the server; a caller updates them when a request shows one to be missing.
         meter: counts what the requests cost.
 
     Args:
         url: base URL, ending in ``/v1``.
         model: the model's name on the server.
-        api_key: sent as a bearer token where given.
-        template_kwargs: variables for the model's chat template, sent where not empty.
-        reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
-        timeout: seconds for one request.
-        pace: how fast requests may be sent.
+        extras: the variables for the model's chat template, and the text that ends its reasoning.
+        access: how requests reach the server.
         capabilities: of the server; what it cannot take is left out.
-        transport: takes the requests in place of HTTP to ``url``; whoever gives it closes it.
+        transport: takes the requests in place of HTTP to ``url``; the caller closes it.
     """
 
     def __init__(
@@ -98,11 +95,8 @@ class Client:
         url: str,
         model: str,
         *,
-        api_key: str | None = None,
-        template_kwargs: Mapping[str, Any] | None = None,
-        reasoning_end: str = "",
-        timeout: float = 600.0,
-        pace: Pace = Pace(),  # noqa: B008 (it is frozen)
+        extras: Extras = Extras(),  # noqa: B008 (it is frozen)
+        access: Access = Access(),  # noqa: B008 (it is frozen)
         capabilities: Capabilities = ALL,
         transport: Transport | None = None,
     ) -> None:
@@ -110,19 +104,19 @@ class Client:
         self.model = model
         self.capabilities = capabilities
         self.meter = Meter()
-        self._extra = {"chat_template_kwargs": dict(template_kwargs)} if template_kwargs else {}
-        self._reasoning_end = reasoning_end
-        own = HttpTransport(url, api_key=api_key, timeout=timeout, pace=pace)
+        kwargs = dict(extras.template_kwargs)
+        self._extra = {"chat_template_kwargs": kwargs} if kwargs else {}
+        self._reasoning_end = extras.reasoning_end
+        own = HttpTransport(url, access)
         self._own = None if transport else own
         self._transport: Transport = transport or own
-        self._opened = AsyncExitStack()
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         self._lock = asyncio.Lock()  # a lock belongs to one event loop, a client may see several
         if self._own:
-            await self._opened.enter_async_context(self._own)
+            await self._own.__aenter__()
         return self
 
     async def __aexit__(
@@ -131,7 +125,8 @@ class Client:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._opened.aclose()
+        if self._own:
+            await self._own.__aexit__(kind, value, trace)
 
     async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
         """Ask for ``options.n`` answers to a conversation.
@@ -141,7 +136,7 @@ class Client:
 
         Raises:
             PromptTooLongError: it does not fit the context.
-            EndpointError: the server refused, or failed as often as ``retries`` allows.
+            EndpointError: the server refused, or failed in every attempt.
         """
         return await self.ask(
             messages,
@@ -155,17 +150,17 @@ class Client:
         """How probable each label is as the first token of the answer to a conversation.
 
         The model's own probabilities, before any mask or sampling setting. Exact whatever a
-        label's rank where the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; elsewhere
+        label's rank if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
         read from the ``TOP`` most probable tokens, see ``LabelProbabilities``.
 
         Args:
             labels: at least one, each a single token of the model.
 
         Raises:
-            LabelError: the server gives no log-probabilities, or a label is several tokens; no
-                other conversation would fare better.
+            LabelError: the server gives no log-probabilities, or a label is several tokens; this
+                holds for every conversation.
             PromptTooLongError: it does not fit the context.
-            EndpointError: the server refused, or failed as often as ``retries`` allows.
+            EndpointError: the server refused, or failed in every attempt.
         """
         if self.capabilities.logprobs is not Support.YES:
             raise LabelError(f"{self.url}: the server gives no log-probabilities")
@@ -185,11 +180,11 @@ class Client:
         fields: Mapping[str, Any],
         read: Callable[[Any], Read],
     ) -> Read:
-        """Send a conversation with further fields of a request; tried again as ``retries`` allows.
+        """Send a conversation with further fields of a request, in several attempts if need be.
 
         Args:
-            read: makes something of the server's parsed answer; where it raises what a malformed
-                one raises, or a TransientError, the server is asked again.
+            read: reads the server's parsed answer; if it raises one of ``MALFORMED`` or a
+                TransientError, the server is asked again.
 
         Raises:
             EndpointError: as ``chat``.
@@ -200,22 +195,22 @@ class Client:
             fields = {name: value for name, value in fields.items() if name not in left_out}
         body = {"model": self.model, "messages": turns, **fields, **self._extra}
         self.meter.asked += 1
-        found: Read = await retrying(self._try, body, read)
-        return found
+        answer: Read = await retrying(self._try, body, read)
+        return answer
 
     async def _try(self, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
         self.meter.tries += 1
-        found = await self._transport.post(CHAT, body)
-        self.meter.add(found)
+        answer = await self._transport.post(CHAT, body)
+        self.meter.add(answer)
         try:
-            return read(found)
+            return read(answer)
         except MALFORMED as fault:
-            has_words = isinstance(found, dict) and found.get("error")
-            said = error_words(json.dumps(found)) if has_words else repr(fault)
-            raise TransientError(f"{self.url}: malformed answer of the server: {said}") from fault
+            has_words = isinstance(answer, dict) and answer.get("error")
+            why = error_words(json.dumps(answer)) if has_words else repr(fault)
+            raise TransientError(f"{self.url}: malformed answer of the server: {why}") from fault
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
-        """Each label's token; None where the server has no ``/tokenize``. Asked for once."""
+        """Each label's token, asked for once; None if the server has no ``/tokenize``."""
         async with self._lock:
             if labels not in self._label_ids:
                 self._label_ids[labels] = await self._tokenize(labels)
@@ -244,5 +239,5 @@ class Client:
         except MALFORMED as fault:
             raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
         if not tokens:  # llama.cpp has another field for the text
-            raise EndpointError("the server overlooks the text that it is to divide")
+            raise EndpointError("the server ignored the text to tokenize")
         return tokens

@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
@@ -33,38 +34,42 @@ class Transport(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Access:
+    """How requests reach a server.
+
+    Attributes:
+        api_key: sent as a bearer token unless empty.
+        timeout: seconds for one request, from the moment when it may be sent.
+        pace: how fast requests may be sent; the others wait.
+    """
+
+    api_key: str = ""
+    timeout: float = 600.0
+    pace: Pace = field(default_factory=Pace)
+
+
 class HttpTransport:
     """A server; use as an asynchronous context manager, with one event loop at a time.
 
     Args:
         url: base URL, ending in ``/v1``.
-        api_key: sent as a bearer token where given.
-        timeout: seconds for one request, from the moment when it may be sent.
-        pace: how fast requests may be sent; others wait.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str | None = None,
-        timeout: float = 600.0,
-        pace: Pace = Pace(),  # noqa: B008 (it is frozen)
-    ) -> None:
+    def __init__(self, url: str, access: Access = Access()) -> None:
         self.url = url
-        self._headers = authorization(api_key)
-        self._timeout = timeout
-        self._pace = pace
+        self._access = access
+        self._headers = authorization(access.api_key)
         self._session: aiohttp.ClientSession | None = None
-        self._free = asyncio.Semaphore(pace.at_once)
+        self._free = asyncio.Semaphore(access.pace.at_once)
         self._turn: AsyncLimiter | None = None
 
     async def __aenter__(self) -> Self:
         # These belong to one event loop, and a transport may see several.
-        self._free = asyncio.Semaphore(self._pace.at_once)
-        rate = self._pace.per_minute
+        self._free = asyncio.Semaphore(self._access.pace.at_once)
+        rate = self._access.pace.per_minute
         self._turn = AsyncLimiter(1, 60 / rate) if rate else None
-        self._session = session(self.url, self._timeout)
+        self._session = session(self.url, self._access.timeout)
         return self
 
     async def __aexit__(

@@ -58,7 +58,7 @@ def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
 def test_a_server_that_lists_nothing_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
         assert attaching().connect(named(server, "fake"), "--judge", 1).model == "fake"
-        with pytest.raises(ModelError, match=r"lists no models: add #MODEL"):
+        with pytest.raises(ModelError, match=r"add #MODEL, because the server lists none"):
             attaching().connect(named(server), "--judge", 1)
 
 

@@ -12,6 +12,8 @@ from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
+from refusal_checks.models.client.transport import Access
+from refusal_checks.models.spec import Extras
 from tests.fake_server import FakeServer
 
 TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
@@ -38,7 +40,7 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
         n=3, temperature=0.6, top_p=0.9, top_k=40, max_tokens=77, seed=5, logprobs=True
     )
     with FakeServer() as server:
-        ask(server, options, template_kwargs={"persona": "judge"})
+        ask(server, options, extras=Extras(template_kwargs={"persona": "judge"}))
     assert server.requests == [
         {
             "model": "fake",
@@ -143,7 +145,7 @@ def test_a_prompt_beyond_the_context_is_told_apart() -> None:
 
 def test_a_stalled_server_is_given_up() -> None:
     with FakeServer(delay=5) as server, pytest.raises(EndpointError, match="Timeout"):
-        ask(server, timeout=0.05)
+        ask(server, access=Access(timeout=0.05))
 
 
 def test_a_server_that_is_gone_is_an_endpoint_error() -> None:
@@ -155,6 +157,6 @@ def test_a_server_that_is_gone_is_an_endpoint_error() -> None:
 
 def test_the_api_key_is_sent_as_a_bearer_token() -> None:
     with FakeServer(api_key="secret") as server:
-        assert len(ask(server, api_key="secret")) == 1
+        assert len(ask(server, access=Access("secret"))) == 1
         with pytest.raises(EndpointError, match="401"):
             ask(server)

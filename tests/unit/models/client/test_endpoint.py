@@ -12,8 +12,8 @@ from tests.fake_server import FakeServer
 
 def test_the_models_that_a_server_lists() -> None:
     with FakeServer(models=["a", "b"]) as server:
-        assert attaching.list_models(server.url, None, "--judge") == ("a", "b")
-        assert attaching.list_models(f"{server.url}/nowhere", None, "--judge") == ()
+        assert attaching.list_models(server.url, "", "--judge") == ("a", "b")
+        assert attaching.list_models(f"{server.url}/nowhere", "", "--judge") == ()
 
 
 def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
@@ -21,7 +21,7 @@ def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
     assert attaching.choose("http://x/v1", "mine", [], "--judge") == "mine"
     for listed, words in (
         (["a", "b"], "add #MODEL, one of: a, b"),
-        ([], "it lists no models: add"),
+        ([], "add #MODEL, because the server lists none"),
     ):
         with pytest.raises(ModelError, match=f"--judge http://x/v1: {words}"):
             attaching.choose("http://x/v1", "", listed, "--judge")

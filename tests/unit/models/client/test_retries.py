@@ -12,6 +12,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.transport import Access
 from tests.fake_server import RESET, STALL, FakeServer, Fault
 
 QUESTION = (Message("user", "hello"),)
@@ -36,7 +37,7 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
     """Ask once; the client, for what it has counted."""
 
     async def chat() -> Client:
-        async with Client(server.url, "fake", timeout=timeout) as connection:
+        async with Client(server.url, "fake", access=Access(timeout=timeout)) as connection:
             await connection.chat(QUESTION, RequestParams(n=n))
             return connection
 

@@ -16,7 +16,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import Pace
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
-from refusal_checks.models.client.transport import HttpTransport, proxy
+from refusal_checks.models.client.transport import Access, HttpTransport, proxy
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
 
@@ -34,7 +34,7 @@ def post(url: str, times: int = 1, **settings: Any) -> list[Any]:
     """What a server answers to requests that are sent at the same time."""
 
     async def ask() -> list[Any]:
-        async with HttpTransport(url, **settings) as own:
+        async with HttpTransport(url, Access(**settings)) as own:
             return await asyncio.gather(*(own.post(CHAT, BODY) for _ in range(times)))
 
     return asyncio.run(ask())
