@@ -1,8 +1,7 @@
-"""How far a run has come: in a line of words for logs, as bars for terminals."""
+"""The progress of a run: a line of words for logs, bars for terminals."""
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WINDOW = 60.0
-"""Seconds over which speed is measured: what the store held is done at once, and soon forgotten."""
+"""Seconds over which speed is measured, so that answers from the store are soon forgotten."""
 
 NAMED = 3
-"""Most benchmarks that a line names."""
+"""Most benchmarks named in a line."""
 
 BAR = 24
 """Columns of a bar."""
@@ -32,34 +31,34 @@ class _Sample:
 
 
 class Pace:
-    """How fast answers are judged, and how long the rest takes at that speed."""
+    """How fast answers are judged, and the time left at that speed."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
 
     def see(self, progress: Progress, now: float) -> None:
-        """Take in how far a run has come.
+        """Record the progress at a moment.
 
         Args:
-            now: seconds of a clock that never goes back.
+            now: seconds of a monotonic clock.
         """
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
         prompts = sum(count.judged for count in counts)
         if self._samples and answers < self._samples[-1].answers:
-            self._samples.clear()  # another plan began: of repeats, or of the next candidate
+            self._samples.clear()  # another plan began: repeats, or the next candidate
         self._samples.append(_Sample(now, answers, prompts, progress.tokens()))
         while now - self._samples[0].at > WINDOW:
             self._samples.popleft()
 
     @property
     def answers(self) -> float | None:
-        """Judged answers a second; None while nothing is known of it."""
+        """Judged answers per second; None while unknown."""
         return self._rate(lambda sample: sample.answers)
 
     @property
     def tokens(self) -> float | None:
-        """Generated tokens a second; None while nothing is known of it."""
+        """Generated tokens per second; None while unknown."""
         return self._rate(lambda sample: sample.tokens)
 
     def _rate(self, count: Callable[[_Sample], int]) -> float | None:
@@ -70,7 +69,7 @@ class Pace:
         return (count(last) - count(first)) / seconds if seconds > 0 else None
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
-        """Seconds until all is judged; None while nothing is known of it."""
+        """Seconds until all is judged; None while unknown."""
         if not self._samples:
             return None
         first, last = self._samples[0], self._samples[-1]
@@ -80,20 +79,23 @@ class Pace:
 
 
 def is_active(progress: Progress) -> bool:
-    """Whether there is something to show."""
+    """True if there is something to show."""
     counts = progress.benchmarks.values()
     return bool(progress.phase) or any(not count.done for count in counts)
 
 
 def line(title: str, progress: Progress, pace: Pace) -> str:
-    """One line.
+    """The progress in one line.
 
     Args:
-        title: of the run; empty where there is a single one.
+        title: of the run; empty if there is only one.
     """
     counts = progress.benchmarks
-    going = {name: count for name, count in counts.items() if not count.done}
-    named = [f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()]
+    named = [
+        f"{name} {count.judged}/{count.planned} judged"
+        for name, count in counts.items()
+        if not count.done
+    ]
     more = [f"{len(named) - NAMED} more benchmarks"] if len(named) > NAMED else []
     parts = [progress.phase, ", ".join(named[:NAMED] + more), *_speed(counts, pace)]
     text = "; ".join(filter(None, parts))
@@ -111,7 +113,7 @@ def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
 
 
 def duration(seconds: float) -> str:
-    """A duration roughly, for example ``3 min``."""
+    """A rough duration, for example ``3 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -119,27 +121,18 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def bars(
-    title: str, progress: Progress, pace: Pace, size: tuple[int, int], colour: bool
-) -> list[str]:
-    """Lines with a bar a benchmark, those that are going on before those that are done.
+def bars(title: str, progress: Progress, pace: Pace, height: int) -> RenderableType:
+    """A bar per benchmark, unfinished ones first, above a line on the run.
 
     Args:
-        size: columns and rows of the terminal.
-        colour: whether it has any.
+        height: rows of the terminal.
     """
-    from rich.console import Console
+    from rich.console import Group
+    from rich.text import Text
 
-    width, height = size
-    console = Console(
-        file=io.StringIO(), force_terminal=True, width=max(width - 1, 10), no_color=not colour
-    )
-    with console.capture() as shown:
-        console.print(_grid(progress, max(1, min(height - 4, 12))), end="")
-        words = [title, progress.phase, *_speed(progress.benchmarks, pace)]
-        console.print("; ".join(filter(None, words)), no_wrap=True, overflow="ellipsis",
-                      highlight=False, markup=False, end="")  # fmt: skip
-    return [line for line in shown.get().split("\n") if line.strip()]
+    parts = [title, progress.phase, *_speed(progress.benchmarks, pace)]
+    last = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
+    return Group(_grid(progress, max(1, min(height - 4, 12))), *[last] * bool(last))
 
 
 def _grid(progress: Progress, most: int) -> RenderableType:
@@ -148,7 +141,7 @@ def _grid(progress: Progress, most: int) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     for overflow in ("ellipsis", "crop", "ellipsis", "ellipsis"):
         grid.add_column(no_wrap=True, overflow=overflow)
-    counts = sorted(progress.benchmarks.items(), key=lambda found: found[1].done)
+    counts = sorted(progress.benchmarks.items(), key=lambda item: item[1].done)
     for name, count in counts[:most]:
         grid.add_row(*_row(name, count))
     if len(counts) > most:
