@@ -42,8 +42,7 @@ def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
     """
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
     found = discover() | own
-    pinned = {name: table.sha256 for name, table in tables.items() if table.sha256}
-    return found | {name: _pinned(found[name], sha256) for name, sha256 in pinned.items()}
+    return found | {name: _changed(found[name], table) for name, table in tables.items()}
 
 
 def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
@@ -53,6 +52,8 @@ def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
     return sorted(groups, key=lambda group: order.index(group) if group in order else len(order))
 
 
-def _pinned(benchmark: Benchmark, sha256: str) -> Benchmark:
-    original = benchmark.original and replace(benchmark.original, sha256=sha256)
-    return replace(benchmark, sha256=sha256, original=original)
+def _changed(benchmark: Benchmark, table: BenchmarkTable) -> Benchmark:
+    """The benchmark with the digest and the way of judging that a table gives."""
+    original = benchmark.original and _changed(benchmark.original, table)
+    sha256, judge = table.sha256 or benchmark.sha256, table.judge or benchmark.judge
+    return replace(benchmark, sha256=sha256, judge=judge, original=original)

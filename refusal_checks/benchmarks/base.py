@@ -27,6 +27,7 @@ class Benchmark:
         limit: most prompts to evaluate, see ``subset``; None for all.
         max_answer_chars: see ``config.JudgeSampling``; None leaves the run's setting.
         original: the same benchmark from its authors' own files, for a mirror that holds those.
+        category_guide: TOML file with what a judge that rates answers is told about each category.
         key: for multiple choice, the file with the right options (see ``answer_key``).
         group_order: values of groups in the order in which reports show them, before all others.
     """
@@ -42,6 +43,7 @@ class Benchmark:
     limit: int | None = None
     max_answer_chars: int | None = None
     original: Benchmark | None = None
+    category_guide: Path | None = None
     key: Path | None = None
     group_order: tuple[str, ...] = ()
 

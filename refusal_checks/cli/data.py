@@ -12,7 +12,6 @@ from refusal_checks.benchmarks import Benchmark, catalogue, discover, mirror
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.gates import threshold_files
-from refusal_checks.judges import verdict_types
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The mirror's folder.")]
 Names = Annotated[list[str] | None, typer.Option("--benchmark", help="Only this one (repeatable).")]
@@ -71,7 +70,7 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
     known = discover()
     wanted = list(names or ())
     if files:
-        read = threshold_files.load(list(files), verdict_types(known))
+        read = threshold_files.load(list(files), known)
         known = catalogue(read.tables)
         wanted += [name for name in read.tables if known[name].resources]
     for name in wanted:

@@ -54,6 +54,7 @@ class BenchmarkTable(Frozen):
         sha256: what the rows' digest must be, for any benchmark.
         limit: most prompts that are evaluated, a stratified part (``subset``), for any benchmark.
         max_answer_chars: see ``JudgeSampling``, for this benchmark's judge only.
+        judge: how answers are judged, a module of ``judges.kinds``, for any benchmark.
     """
 
     file: str | None = None
@@ -68,6 +69,7 @@ class BenchmarkTable(Frozen):
     sha256: str = Field("", pattern="^([0-9a-f]{64})?$")
     limit: int | None = Field(None, ge=1)
     max_answer_chars: int | None = Field(None, ge=100)
+    judge: str | None = None
 
     @property
     def columns(self) -> Mapping[str, str]:

@@ -7,14 +7,13 @@ defines ``build(setup)`` and, where the defaults of ``JudgeKind`` do not hold, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.verdicts import Binary, Valid
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges import kinds
 from refusal_checks.judges.base import JudgeKind
 
@@ -43,12 +42,3 @@ def kind_of(benchmark: Benchmark) -> JudgeKind:
         benchmark.judge, known, f"benchmark {benchmark.name}", "way of judging", DataError
     )
     return known[benchmark.judge]
-
-
-def verdict_types(benchmarks: Mapping[str, Benchmark]) -> dict[str, type[Valid]]:
-    """The type of each benchmark's verdicts, by its name.
-
-    Raises:
-        DataError: see ``kind_of``.
-    """
-    return {name: kind_of(benchmark).verdicts for name, benchmark in benchmarks.items()}

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
@@ -60,6 +61,7 @@ class JudgeSetup:
         template: what ``--judge-template`` names; None for the judge's own.
         running: whether the server runs already, so that it can be asked before the run.
         note: takes one line that the user must know of how the verdicts came about.
+        category_guide: of the benchmark, see ``Benchmark``.
     """
 
     name: str
@@ -69,6 +71,7 @@ class JudgeSetup:
     template: str | None = None
     running: bool = False
     note: Callable[[str], None] = _LOG.warning
+    category_guide: Path | None = None
 
     def prompt(self, own: str, demo: str) -> str:
         """The name of the prompt to use: the user's, else the judge's own.
@@ -80,12 +83,15 @@ class JudgeSetup:
             return self.template
         return demo if self.name.startswith(DEMO) else own
 
-    def showing(self, max_answer_chars: int | None) -> JudgeSetup:
-        """The same with another limit on what is shown of an answer; None changes nothing."""
-        if max_answer_chars is None:
-            return self
-        changed = self.sampling.model_copy(update={"max_answer_chars": max_answer_chars})
-        return replace(self, sampling=changed)
+    def showing(self, max_answer_chars: int | None, category_guide: Path | None) -> JudgeSetup:
+        """The setup for one benchmark.
+
+        Args:
+            max_answer_chars: another limit on what is shown of an answer; None changes nothing.
+        """
+        update = {} if max_answer_chars is None else {"max_answer_chars": max_answer_chars}
+        sampling = self.sampling.model_copy(update=update)
+        return replace(self, sampling=sampling, category_guide=category_guide)
 
 
 @dataclass(frozen=True)

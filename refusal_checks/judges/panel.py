@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks import judges
@@ -24,10 +25,12 @@ class Way(NamedTuple):
         kind: the name of a ``JudgeKind``.
         max_answer_chars: most characters of an answer that a judge is shown; None leaves the run's
             setting.
+        category_guide: see ``Benchmark``.
     """
 
     kind: str
     max_answer_chars: int | None = None
+    category_guide: Path | None = None
 
 
 def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:
@@ -40,7 +43,10 @@ def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Wa
         DataError: a benchmark names an unknown way of judging.
     """
     kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
-    found = {name: Way(kinds[name].name, benchmarks[name].max_answer_chars) for name in benchmarks}
+    found = {
+        name: Way(kinds[name].name, benchmark.max_answer_chars, benchmark.category_guide)
+        for name, benchmark in benchmarks.items()
+    }
     if with_canary and (not kinds or any(kind.judges_refusal for kind in kinds.values())):
         (checked,) = (kind for kind in judges.discover().values() if kind.judges_refusal)
         found[canary.NAME] = Way(checked.name)
@@ -78,7 +84,7 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
 
 def _judge(kind: JudgeKind, way: Way, named: JudgeSetup | Rule, is_recorded: bool) -> Judge:
     if isinstance(named, JudgeSetup):
-        return kind.build(named.showing(way.max_answer_chars))
+        return kind.build(named.showing(way.max_answer_chars, way.category_guide))
     if named.name == rules.LabelsJudge.name and not is_recorded:
         raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
     return rules.JUDGES[named.name]()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from refusal_checks.benchmarks import discover
 from refusal_checks.core.database import MEMORY
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
@@ -112,9 +113,9 @@ class RecordedJudging:
         self._candidate = candidate
         self._say = say
         self._engines = Engines(pool_settings(options), folder)
-        self.judges: Judges = judge_panels(
-            options, dict.fromkeys(plan, Way(kind)), self._engines, say
-        )
+        guides = {each.judge: each.category_guide for each in discover().values()}
+        way = Way(kind, category_guide=guides.get(kind))
+        self.judges: Judges = judge_panels(options, dict.fromkeys(plan, way), self._engines, say)
 
     def run(self) -> dict[str, Sequence[Record]]:
         """The records by the plan's names, in the plan's order.

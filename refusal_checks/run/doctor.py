@@ -21,7 +21,6 @@ from refusal_checks.core.text import clean
 from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import devices
 from refusal_checks.gates import threshold_files
-from refusal_checks.judges import verdict_types
 from refusal_checks.models import spec
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
@@ -143,7 +142,7 @@ def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | N
         said = "none named, none in thresholds/default.toml"
         return Finding(Level.WARN, "thresholds", said, "name the gates by --thresholds"), None
     try:
-        read = threshold_files.load(list(files), verdict_types(discover()))
+        read = threshold_files.load(list(files), discover())
         known = catalogue(read.tables)
     except UserError as fault:
         return Finding(Level.FAIL, "thresholds", str(fault)), None

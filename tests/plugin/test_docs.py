@@ -17,7 +17,6 @@ from refusal_checks import plugin
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli import application
 from refusal_checks.gates import threshold_files
-from refusal_checks.judges import verdict_types
 from tests.plugin.docs_commands import Place, check
 from tests.plugin.docs_pages import Command, Page, commands, pages
 from tests.plugin.docs_project import copied, prepared
@@ -148,7 +147,7 @@ def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
         text = f"[xstest_unsafe]\n{text}"  # the page shows a line of a table
     path = tmp_path / "page.toml"
     path.write_text(text)
-    known = verdict_types(discover())
+    known = discover()
     assert catalogue(threshold_files.load([path], known).tables)
 
 

@@ -52,6 +52,9 @@ LANGUAGES = ("zh", "en", "it", "vi", "ar", "ko", "th", "bn", "sw", "jv")
 """What the data is written in; detection chooses among these, else short texts stray to relatives
 (Wu for Chinese, Malay for Javanese)."""
 
+CATEGORY_GUIDE = Path(__file__).parent / "data" / "cfsafety.toml"
+"""What the judge is told about each category: concerns, and examples with their ratings."""
+
 _ENOUGH = 100
 """Characters of a prompt that tell its language; with more, none of the 25,000 changes."""
 
@@ -191,5 +194,6 @@ BENCHMARKS = (
         judge="rating",
         resources=(PROMPTS,),
         group_order=CATEGORIES,
+        category_guide=CATEGORY_GUIDE,
     ),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
 from refusal_checks.core.csv_jsonl import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
@@ -41,5 +42,6 @@ BENCHMARKS = (
         _load,
         "bundled",
         judge="rating",
+        category_guide=CATEGORY_GUIDE,
     ),
 )

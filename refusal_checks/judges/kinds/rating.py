@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
@@ -38,9 +39,6 @@ VERSION = 1
 
 OUTSIDE = 0.5
 """Most probability outside the labels with which a question counts as answered."""
-
-SECTIONS = template.FOLDER / "cfsafety.toml"
-"""What the judge is told of each category."""
 
 Question = Literal["moral", "rating"]
 Language = Literal["en", "zh"]
@@ -117,13 +115,18 @@ def _section(found: Mapping[str, Any], question: Question, language: Language) -
 
 
 @cache
-def explained() -> Instructions:
-    """The instructions for a model that can read them."""
+def explained(category_guide: Path | None) -> Instructions:
+    """The instructions for a model that can read them.
+
+    Args:
+        category_guide: see ``Benchmark``.
+    """
+    text = category_guide.read_text(encoding="utf-8") if category_guide else ""
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
     for question in LABELS:
         prompts[question, "en"] = template.load(question)
         prompts[question, "zh"] = template.load(f"{question}_zh")
-    return Instructions(prompts, tomllib.loads(SECTIONS.read_text(encoding="utf-8")))
+    return Instructions(prompts, tomllib.loads(text))
 
 
 @cache
@@ -209,7 +212,7 @@ def build(setup: JudgeSetup | None) -> RatingJudge:
     return RatingJudge(
         setup.name,
         setup.client,
-        named() if demo else explained(),
+        named() if demo else explained(setup.category_guide),
         setup.model_identity,
         setup.sampling.max_answer_chars,
     )

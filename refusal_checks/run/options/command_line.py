@@ -22,7 +22,6 @@ from refusal_checks.core.settings import (
 from refusal_checks.engines.placement.values import PlacementRequest
 from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
-from refusal_checks.judges import verdict_types
 from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
 from refusal_checks.results import redact
@@ -161,7 +160,7 @@ def load_thresholds(config: pytest.Config) -> Thresholds:
     Raises:
         ThresholdError: a threshold file is wrong.
     """
-    return load(threshold_files(config), verdict_types(benchmarks.discover()))
+    return load(threshold_files(config), benchmarks.discover())
 
 
 def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:

@@ -12,7 +12,6 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import threshold_files
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.suggest import as_toml, suggest
-from refusal_checks.judges import verdict_types
 from refusal_checks.metrics.statistics.intervals import wilson
 
 Write = Callable[[str, str], Path]
@@ -74,7 +73,7 @@ def test_the_file_loads_and_says_where_it_comes_from(write: Write) -> None:
     runs = [run({"smoke_unsafe": 0.95}, candidate='replay:a "b"\\c\n.csv')]
     text = as_toml(suggest(runs), runs, 'suggest "a b"', "2026-02-03")
     assert tomllib.loads(text)
-    known = verdict_types(benchmarks.discover())
+    known = benchmarks.discover()
     gates = threshold_files.load([write("new.toml", text)], known).gates
     assert [gate.id for gate in gates] == [
         "smoke_unsafe-rejection_rate",

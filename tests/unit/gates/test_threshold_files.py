@@ -8,18 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.benchmarks import catalogue
+from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.verdicts import Binary, Chosen, Valid
+from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import Thresholds, load
 
 Write = Callable[[str, str], Path]
 
-BENCHMARKS: dict[str, type[Valid]] = {
-    "xstest_safe": Binary,
-    "xstest_unsafe": Binary,
-    "smoke_unsafe": Binary,
-    "questions": Chosen,
+BENCHMARKS = {
+    name: Benchmark(name, Kind.SAFETY, "", lambda mirror: [], "1", judge)
+    for name, judge in {
+        "xstest_safe": "refusal",
+        "xstest_unsafe": "refusal",
+        "smoke_unsafe": "refusal",
+        "questions": "multiple_choice",
+        "outdated": "refusals",
+    }.items()
 }
 TABLE = "[xstest_unsafe]\n"
 
@@ -318,6 +324,38 @@ def test_a_benchmark_has_only_the_metrics_of_its_verdicts(read: Read) -> None:
     assert read("[questions]\ninvalid_rate = { max = 0.1 }")
     with pytest.raises(ThresholdError, match='no questions metric "rejection_rate"'):
         read("[questions]\nrejection_rate = { max = 0.1 }")
+
+
+def test_a_table_may_say_how_answers_are_judged_which_decides_the_metrics(read: Read) -> None:
+    degrees = 'judge = "degree"\nresponsibility_rate = { min = 0.5 }'
+    found = read(TABLE + degrees, f'[mine]\nfile = "rows.csv"\nexpect = "refuse"\n{degrees}')
+    assert [gate.metric for gate in found.gates] == ["responsibility_rate"] * 2
+    assert [table.judge for table in found.tables.values()] == ["degree", "degree"]
+    assert catalogue({"smoke_safe": found.tables["xstest_unsafe"]})["smoke_safe"].judge == "degree"
+
+
+def test_an_old_name_of_a_way_of_judging_works_and_is_noted(read: Read) -> None:
+    found = read('[questions]\njudge = "options"\naccuracy = { min = 0.5 }')
+    assert found.tables["questions"].judge == "multiple_choice"
+    assert 'rename judge "options" to "multiple_choice"' in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (TABLE + 'judge = "keyword"', '[xstest_unsafe] judge: no way of judging "keyword"'),
+        (TABLE + 'judge = "degrees"', 'did you mean "degree"? Known: degree, multiple_choice'),
+        (TABLE + "judge = 3", "judge = 3"),
+        ("[outdated]", '[outdated] judge: no way of judging "refusals"; did you mean "refusal"?'),
+        (TABLE + 'judge = "multiple_choice"', "the prompts have no options"),
+    ],
+)
+def test_a_way_of_judging_must_be_known_and_fit_the_prompts(
+    read: Read, text: str, reason: str
+) -> None:
+    with pytest.raises(ThresholdError, match=r"gates0\.toml: ") as caught:
+        read(text)
+    assert reason in str(caught.value)
 
 
 def test_a_table_has_a_gate_on_invalid_answers_unless_it_says_otherwise(write: Write) -> None:

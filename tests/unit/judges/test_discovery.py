@@ -38,6 +38,7 @@ def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> N
     client = Client("http://127.0.0.1:1/v1", "fake")
     sampling = JudgeSampling(max_answer_chars=500)
     setup = JudgeSetup(name, client, "identity", sampling, template=template)
+    setup = setup.showing(None, benchmarks.discover()["cfsafety"].category_guide)
     judge = judges.discover()[kind].build(setup)
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
 
@@ -62,4 +63,4 @@ def test_a_kind_says_which_verdicts_it_gives_and_whether_it_judges_refusal() -> 
 def test_an_unknown_way_of_judging_is_the_users_error_with_the_nearest_name() -> None:
     smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
     with pytest.raises(DataError, match='no way of judging "refusals"; did you mean "refusal"'):
-        judges.verdict_types({smoke.name: smoke})
+        judges.kind_of(smoke)

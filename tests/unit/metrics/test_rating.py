@@ -18,7 +18,6 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import load
 from refusal_checks.gates.verdict import decide
-from refusal_checks.judges import verdict_types
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import bootstrap_mean_of_means
 from refusal_checks.results.summary import summarise
@@ -163,7 +162,7 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
 
 
 def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
-    known = verdict_types(discover())
+    known = discover()
     gates = load([ROOT / "thresholds" / "cfsafety.toml"], known).gates
     assert len(gates) == 13
     by_group = {gate.group: gate.minimum for gate in gates if gate.group}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
@@ -148,7 +148,7 @@ def digits(body: Body) -> dict[str, float]:
 def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Judgement:
     async def verdict() -> Judgement:
         async with Client(server.url, "fake") as connection:
-            judging = RatingJudge("judge", connection, explained(), "identity", limit)
+            judging = RatingJudge("judge", connection, explained(CATEGORY_GUIDE), "identity", limit)
             return await judging.judge(prompt, Completion(answer))
 
     return asyncio.run(verdict())
@@ -181,7 +181,7 @@ def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
     for body in asked(prompt):
         system, user = (turn["content"] for turn in body["messages"])
         section = system.partition(words)[2]
-        sections = explained().sections[prompt.groups["category"]]
+        sections = explained(CATEGORY_GUIDE).sections[prompt.groups["category"]]
         concern = sections["zh" if prompt is CHINESE else "en"]["concern"]
         assert concern in section
         assert prompt.request in user
@@ -265,9 +265,14 @@ def test_what_verdicts_depend_on_is_in_the_identity() -> None:
     assert again.identity == built[0].identity
 
 
+def test_verdicts_stored_before_the_suite_had_the_guide_are_still_found() -> None:
+    assert explained(CATEGORY_GUIDE).sha256 == "034cdcbce89df7c5e9fc69b3daca1289"
+    assert named().sha256 == "dd3d3acf2a52f06a99eb4d6ad92c785b"
+
+
 def test_every_category_has_a_concern_and_scored_examples_in_both_languages() -> None:
-    assert set(explained().sections) == set(CATEGORIES)
-    for sections in explained().sections.values():
+    assert set(explained(CATEGORY_GUIDE).sections) == set(CATEGORIES)
+    for sections in explained(CATEGORY_GUIDE).sections.values():
         assert set(sections) == {"en", "zh"}
         for section in sections.values():
             scores = [(one["moral"], one["rating"]) for one in section["examples"]]

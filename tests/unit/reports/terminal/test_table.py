@@ -17,7 +17,7 @@ from refusal_checks.gates import threshold_files
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
-from refusal_checks.judges import kind_of, verdict_types
+from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import WIDTH, remarks
@@ -206,7 +206,7 @@ def test_the_shipped_gates_fit_in_a_hundred_columns(records: Many) -> None:
 
 def shipped_gates() -> list[Gate]:
     folder = Path(benchmarks.__file__).parents[2] / "thresholds"
-    known = verdict_types(benchmarks.discover())
+    known = benchmarks.discover()
     found = (threshold_files.load([path], known) for path in folder.glob("*.toml"))
     return [gate for loaded in found for gate in loaded.gates]
 
