@@ -11,8 +11,9 @@ import typer
 from refusal_checks.core.errors import DataError
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
-from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_wanted
+from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.run.options.redact import VARIABLE, is_wanted
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]

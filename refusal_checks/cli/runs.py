@@ -36,7 +36,7 @@ def list_runs(runs: Root = run_folder.ROOT) -> None:
     """List the runs, the oldest first, with their gates by outcome."""
     found = run_folder.all_runs(runs)
     if not found:
-        typer.echo(f"{runs}: no runs there")
+        typer.echo(f"{runs}: no runs found")
         return
     for line in table([HEADER, *(_row(run) for run in found)]):
         typer.echo(line)
@@ -67,7 +67,7 @@ def export(
 
 def _row(run: RunFolder) -> Sequence[str]:
     """What is known of a run, which may not have ended or be of another version."""
-    name, started = run.path.name, f"{run_folder.started(run):%Y-%m-%d %H:%M}"
+    name, started = run.path.name, f"{run.started:%Y-%m-%d %H:%M}"
     try:
         summary = run.summary()
     except DataError:

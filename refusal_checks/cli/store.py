@@ -1,4 +1,4 @@
-"""``refusal-checks store``: what is stored, and how to get rid of what no run needs."""
+"""``refusal-checks store``: the size of a store, and dropping what no run needs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.store import Contents, Store
@@ -17,7 +18,7 @@ from refusal_checks.results import run_folder
 File = Annotated[Path, typer.Option("--store", metavar="FILE", help="The store.")]
 FILE = Path(".refusal-checks") / "store.sqlite"
 LONGEST = 36_500
-"""Most days that can be asked for; calendars end somewhere."""
+"""Upper limit of ``--keep-days``: dates end in the year 1."""
 
 
 def add(app: typer.Typer) -> None:
@@ -29,17 +30,19 @@ def add(app: typer.Typer) -> None:
 
 
 def info(store: File = FILE) -> None:
-    """Say how much a store holds."""
+    """Show how much a store holds."""
     with _open(store) as found:
-        typer.echo(f"{store}: {_said(found.contents())}")
-        typer.echo(f"{_bytes(found.size())} on the disk")
+        typer.echo(f"{store}: {_described(found.contents())}")
+        typer.echo(f"{decimal(found.size())} on disk")
 
 
 def gc(
     store: File = FILE,
     keep_runs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Keep what the last N runs used (all that exist)."),
+        typer.Option(
+            min=1, metavar="N", help="Keep what the last N runs used (default: all runs)."
+        ),
     ] = None,
     keep_days: Annotated[
         float | None,
@@ -48,51 +51,53 @@ def gc(
     baselines: Annotated[
         list[Path] | None,
         typer.Option(
-            "--baseline", metavar="PATH", help="Keep the answers of a baseline (repeatable)."
+            "--baseline", metavar="PATH", help="Keep the answers of this baseline (repeatable)."
         ),
     ] = None,
     runs: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the runs' folders are.")
+        Path, typer.Option(metavar="DIR", help="The folder that holds the runs.")
     ] = run_folder.ROOT,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be dropped.")
+    ] = False,
 ) -> None:
-    """Drop answers and verdicts that no kept run has used, and give their space back.
+    """Drop answers and verdicts that no kept run has used, and free their space.
 
-    Kept is all that was used since the oldest of the kept runs started.
+    Everything used since the oldest of the kept runs started is kept.
     """
     since = _since(keep_runs, keep_days, runs)
     keep = set(_answers(baselines or ()))
     with _open(store) as found:
         before, size = found.contents(), found.size()
         unused = found.unused(since.timestamp(), keep)
-        typer.echo(f"{store}: {_said(before)}")
-        typer.echo(f"not used since {since:%Y-%m-%d %H:%M:%S}: {_said(unused)}")
+        typer.echo(f"{store}: {_described(before)}")
+        typer.echo(f"not used since {since:%Y-%m-%d %H:%M:%S}: {_described(unused)}")
         if dry_run:
             typer.echo("nothing was dropped (--dry-run)")
             return
         found.drop(since.timestamp(), keep)
-        typer.echo(f"dropped; {_bytes(size)} on the disk before, {_bytes(found.size())} now")
+        typer.echo(f"dropped; {decimal(size)} on disk before, {decimal(found.size())} now")
 
 
 def _open(path: Path) -> Store:
     if not path.is_file():
-        raise DataError(f"{path}: no store there; name one with --store FILE")
+        raise DataError(f"{path}: no such store; name one with --store FILE")
     return Store(path)
 
 
 def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> datetime:
-    """The time from which on everything is kept: the earlier one where two are asked for."""
+    """The time since which everything is kept: the earlier one if two are given."""
     times = []
     if keep_days is not None:
-        times.append(datetime.now() - timedelta(days=keep_days))
+        times.append(datetime.now().astimezone() - timedelta(days=keep_days))
     if keep_runs is not None or keep_days is None:
         runs = run_folder.all_runs(folder)
         if not runs:
             raise DataError(
-                f"{folder}: no runs there, so nothing says what to keep; name the place with "
-                "--runs DIR, or say --keep-days D"
+                f"{folder}: no runs found, so it is unknown what to keep; name their folder with "
+                "--runs DIR, or give --keep-days D"
             )
-        times.append(run_folder.started(runs[-(keep_runs or 0) :][0]))
+        times.append(runs[-(keep_runs or 0) :][0].started)
     return min(times)
 
 
@@ -104,14 +109,5 @@ def _answers(paths: Iterable[Path]) -> Iterable[str]:
                 yield from (key for key, _ in prompt.answers)
 
 
-def _said(found: Contents) -> str:
-    counts = f"{found.completions} answers, {found.judgements} verdicts"
-    return f"{counts}: {_bytes(found.bytes)}"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+def _described(part: Contents) -> str:
+    return f"{part.completions} answers, {part.judgements} verdicts: {decimal(part.bytes)}"

@@ -89,7 +89,7 @@ def _features() -> Any:
     from datasets import Features, List, Value
 
     text = Value("large_string")
-    plain = {name: Value(type) for type, names in _COLUMNS.items() for name in names.split()}
+    plain = {name: Value(form) for form, names in _COLUMNS.items() for name in names.split()}
     return Features(
         {
             **plain,

@@ -1,8 +1,8 @@
 """Values without the texts of prompts, answers and rationales, for runs whose texts are private.
 
-A run with ``--redact`` decides on the texts and shows none: what it writes and publishes goes
+A run with ``--redact`` decides on the texts and shows none: whatever it writes and publishes goes
 through here first, so that no report has a text to leak. Ids, groups, verdicts and figures stay;
-a text becomes its hash and its length. The texts themselves are in the store alone.
+a text becomes its hash and its length. Only the store holds the texts themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from refusal_checks.core.errors import (
     EndpointError,
@@ -23,22 +23,17 @@ from refusal_checks.core.errors import (
     first_of,
     reason,
 )
-from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.gates.comparison import Comparison, Flip
-from refusal_checks.gates.offenders import Offender
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.models.spec import Candidate, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
-if TYPE_CHECKING:
-    import pytest
-
-VARIABLE = "REFUSAL_CHECKS_REDACT"
-"""Environment variable that redacts as ``--redact`` does."""
+Value = TypeVar("Value")
 
 _SHAPE = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
 
@@ -46,22 +41,6 @@ _LOGS_TEXTS = "--enable-log-"
 """Begins vLLM's switches that put prompts and answers into its log, off unless asked for."""
 
 _LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
-
-
-def add(group: pytest.OptionGroup) -> None:
-    """Declare the option."""
-    group.addoption(
-        "--redact",
-        action="store_true",
-        help=f"show ids, hashes and lengths instead of prompts, answers and rationales; the texts "
-        f"stay in the store (${VARIABLE}=1)",
-    )
-
-
-def is_wanted(option: bool) -> bool:
-    """Whether no texts are to be shown: by the option, or by the variable."""
-    said = os.environ.get(VARIABLE, "").strip().lower()
-    return option or said not in ("", "0", "false", "no")
 
 
 def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
@@ -81,85 +60,82 @@ def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
         raise ModelError(f"--redact: ${_LOGS_ANSWERS} makes vLLM log answers; unset it")
 
 
-def text(found: str) -> str:
-    """Hash and length for a text; nothing for nothing, and what is redacted stays as it is."""
-    if not found or is_redacted(found):
-        return found
-    digest = hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"[redacted: sha256 {digest}, {len(found)} characters]"
+def text(original: str) -> str:
+    """Hash and length of a text; an empty or redacted one stays as it is."""
+    if not original or is_redacted(original):
+        return original
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"[redacted: sha256 {digest}, {len(original)} characters]"
 
 
-def is_redacted(found: str) -> bool:
-    """Whether a text has been replaced by its hash and its length."""
-    return _SHAPE.fullmatch(found) is not None
+def is_redacted(shown: str) -> bool:
+    """True if the text is a hash and a length in place of another."""
+    return _SHAPE.fullmatch(shown) is not None
 
 
-def has_redacted(found: str) -> bool:
-    """Whether a text, a conversation for example, has such a part."""
-    return _SHAPE.search(found) is not None
+def has_redacted(shown: str) -> bool:
+    """True if a part of the text, such as one turn of a conversation, is redacted."""
+    return _SHAPE.search(shown) is not None
 
 
-def prompt(found: Prompt) -> Prompt:
-    """The prompt without its texts; the letter of a right option stays."""
-    reference = found.reference
-    if reference is not None and reference not in found.options:
-        reference = text(reference)
+def _hide(value: Value, *names: str) -> Value:
+    """A dataclass with the texts of these fields redacted."""
+    texts = {name: text(found) for name in names if (found := getattr(value, name)) is not None}
+    return replace(value, **texts)  # type: ignore[type-var]
+
+
+def prompt(original: Prompt) -> Prompt:
+    """The prompt without its texts; the letter of the right option stays."""
     return replace(
-        found,
-        messages=tuple(Message(turn.role, text(turn.content)) for turn in found.messages),
-        reference=reference,
-        options={letter: text(option) for letter, option in found.options.items()},
+        original if original.reference in original.options else _hide(original, "reference"),
+        messages=tuple(_hide(turn, "content") for turn in original.messages),
+        options={letter: text(option) for letter, option in original.options.items()},
     )
 
 
-def completion(found: Completion) -> Completion:
-    """The answer without its text, and without the label that was recorded beside it."""
-    return replace(found, text=text(found.text), label=None)
-
-
-def judged(found: Record) -> Record:
+def judged(original: Record) -> Record:
     """The record with its texts, but without any judge's words."""
-    votes = tuple(Vote(vote.judge, vote.judgement.redacted(text)) for vote in found.votes)
-    return replace(found, judgement=found.judgement.redacted(text), votes=votes)
+    votes = (replace(v, judgement=v.judgement.redacted(text)) for v in original.votes)
+    judgement = original.judgement.redacted(text)
+    return replace(original, judgement=judgement, votes=tuple(votes))
 
 
-def record(found: Record) -> Record:
-    """The record without any text."""
-    answer = completion(found.completion) if found.completion else None
-    return replace(judged(found), prompt=prompt(found.prompt), completion=answer)
+def record(original: Record) -> Record:
+    """The record without any text, and without the label that was recorded beside the answer."""
+    answer = original.completion and replace(_hide(original.completion, "text"), label=None)
+    return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
 
 
-def offender(found: Offender) -> Offender:
-    """The offender without its texts."""
-    return replace(
-        found,
-        prompt=text(found.prompt),
-        answer=text(found.answer),
-        rationale=text(found.rationale),
-    )
-
-
-def verdict(found: Verdict) -> Verdict:
+def verdict(original: Verdict) -> Verdict:
     """The verdict without the texts of its offenders and of prompts that moved."""
-    return replace(
-        found,
-        offenders=tuple(map(offender, found.offenders)),
-        comparison=_comparison(found.comparison) if found.comparison else None,
+    offenders = tuple(_hide(each, "prompt", "answer", "rationale") for each in original.offenders)
+    compared = original.comparison
+    if compared:
+        compared = replace(compared, fell=_flips(compared.fell), rose=_flips(compared.rose))
+    return replace(original, offenders=offenders, comparison=compared)
+
+
+def _flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
+    return tuple(
+        replace(_hide(flip, "answer_before"), now=_hide(flip.now, "prompt", "answer", "rationale"))
+        for flip in flips
     )
 
 
-def _comparison(found: Comparison) -> Comparison:
-    return replace(found, fell=tuple(map(_flip, found.fell)), rose=tuple(map(_flip, found.rose)))
+def _check(check: Check) -> Check:
+    return replace(check, mistakes=tuple(_hide(each, "rationale") for each in check.mistakes))
 
 
-def _flip(found: Flip) -> Flip:
-    before = None if found.answer_before is None else text(found.answer_before)
-    return replace(found, now=offender(found.now), answer_before=before)
+def _manifest(manifest: Manifest) -> Manifest:
+    sampling = dict(manifest.sampling)
+    if sampling.get("system_prompt"):
+        sampling["system_prompt"] = text(sampling["system_prompt"])
+    return manifest.extended(sampling=sampling, redacted=True)
 
 
 @dataclass(frozen=True)
 class Redaction:
-    """What a run does with values before it shows them: all as they are, unless it is wanted."""
+    """Prepares values for being shown: unchanged unless redaction is wanted."""
 
     wanted: bool = False
 
@@ -176,7 +152,7 @@ class Redaction:
         """The file of completions and judgements; a fresh run has one of its own.
 
         Args:
-            folder: the run's, which has no texts where these are redacted.
+            folder: of the run; it holds no texts if they are redacted.
         """
         if not fresh:
             return usual
@@ -185,74 +161,55 @@ class Redaction:
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records as a run decides on them."""
-        return [judged(found) for found in records] if self.wanted else records
+        return list(map(judged, records)) if self.wanted else records
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records as a run writes them."""
-        return [record(found) for found in records] if self.wanted else records
+        return list(map(record, records)) if self.wanted else records
 
-    def verdict(self, found: Verdict) -> Verdict:
+    def verdict(self, original: Verdict) -> Verdict:
         """A verdict as a run publishes it."""
-        return verdict(found) if self.wanted else found
+        return verdict(original) if self.wanted else original
 
-    def check(self, found: JudgeCheck) -> JudgeCheck:
-        """How the judge did on its own check."""
-        if not self.wanted:
-            return found
-        checks = tuple(
-            replace(
-                check,
-                mistakes=tuple(
-                    replace(mistake, rationale=text(mistake.rationale))
-                    for mistake in check.mistakes
-                ),
-            )
-            for check in found.checks
-        )
-        return replace(found, checks=checks)
+    def check(self, original: JudgeCheck) -> JudgeCheck:
+        """The result of the judge's own check."""
+        checks = tuple(map(_check, original.checks))
+        return replace(original, checks=checks) if self.wanted else original
 
     def reason(self, fault: BaseException) -> str:
-        """Why a run ended early: servers repeat what they were sent, and so may libraries."""
+        """Why a run ended early; errors of servers and libraries may repeat what they were sent."""
+        first = first_of(fault)
         if not self.wanted:
             return reason(fault)
-        first = first_of(fault)
         if isinstance(first, EndpointError):
-            return f"a server refused what it was asked: HTTP {first.status} (--redact hides more)"
+            return f"a server refused a request: HTTP {first.status} (--redact hides more)"
         if isinstance(first, RefusalChecksError | CancelledError | OSError):
             return reason(first)
         return f"{type(first).__name__} (--redact hides more)"
 
-    def summary(self, found: RunSummary) -> RunSummary:
+    def summary(self, original: RunSummary) -> RunSummary:
         """The summary as a run writes it."""
-        if not self.wanted:
-            return found
-        return replace(found, manifest=_manifest(found.manifest))
+        redacted = replace(original, manifest=_manifest(original.manifest))
+        return redacted if self.wanted else original
 
 
 class RedactedFolder(RunFolder):
-    """A run's folder that is read without texts, whether the run was redacted or not."""
+    """A run's folder that is read without texts, even if the run itself was not redacted."""
 
     def summary(self) -> RunSummary:
         """The run's summary; see ``RunFolder.summary``."""
-        redaction, found = Redaction(True), super().summary()
-        if found.manifest.redacted:
-            return found
+        redaction, original = Redaction(True), super().summary()
+        if original.manifest.redacted:
+            return original
         return replace(
-            redaction.summary(found),
-            verdicts={id: verdict(each) for id, each in found.verdicts.items()},
-            judge=found.judge and redaction.check(found.judge),
-            # What a run that was not redacted says of a server's error may repeat a text.
-            failure=text(found.failure),
-            errors={id: text(why) for id, why in found.errors.items()},
+            redaction.summary(original),
+            verdicts={gate: verdict(each) for gate, each in original.verdicts.items()},
+            judge=original.judge and redaction.check(original.judge),
+            # A server's error may repeat a text.
+            failure=text(original.failure),
+            errors={gate: text(why) for gate, why in original.errors.items()},
         )
 
     def records(self, benchmark: str) -> Iterator[Record]:
         """A benchmark's records; see ``RunFolder.records``."""
         return map(record, super().records(benchmark))
-
-
-def _manifest(found: Manifest) -> Manifest:
-    sampling = {**found.sampling}
-    if sampling.get("system_prompt"):
-        sampling["system_prompt"] = text(sampling["system_prompt"])
-    return found.extended(sampling=sampling, redacted=True)

@@ -1,6 +1,6 @@
-"""What a run leaves in its folder, written and read: its summary, and its records.
+"""A run's folder: its summary, its records, and where the runs of a project are.
 
-``records/BENCHMARK.jsonl`` has one line a prompt, with all of its answers and their judgements.
+``records/BENCHMARK.jsonl`` has one line per prompt, with all of its answers and their judgements.
 Every report is made from these files alone, so it can be made again at any time.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -26,10 +26,19 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
+ROOT = Path(".refusal-checks") / "runs"
+"""Where the runs of a project are, from its own folder."""
+
+SUMMARY = "summary.json"
+LAST = "last"
+
+_NAME = re.compile(r"(\d{8}-\d{6})-\d+(?:-(\d+))?")
+"""A run's id: when it started, its process, its candidate's number if there are several."""
+
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a record says besides its prompt."""
+    """A record without its prompt."""
 
     sample: int
     completion: Completion | None
@@ -46,16 +55,13 @@ class _Line:
 
 
 @cache
-def _line() -> TypeAdapter[_Line]:
+def _line_form() -> TypeAdapter[_Line]:
     return TypeAdapter(_Line)
 
 
 @cache
-def _summary() -> TypeAdapter[RunSummary]:
+def _summary_form() -> TypeAdapter[RunSummary]:
     return TypeAdapter(RunSummary)
-
-
-SUMMARY = "summary.json"
 
 
 @dataclass(frozen=True)
@@ -77,27 +83,39 @@ class RunFolder:
         return cls(path.parent, path.name) if is_summary else cls(path)
 
     @property
+    def summary_file(self) -> Path:
+        """The file of its summary."""
+        return self.path / self.summary_name
+
+    @property
+    def started(self) -> datetime:
+        """When the run started, in local time; told by the names of ``all_runs``."""
+        order = _order(self.path.name)
+        assert order, self.path
+        return order[0]
+
+    @property
     def benchmarks(self) -> tuple[str, ...]:
         """Names of the benchmarks that were completed, sorted."""
-        return tuple(sorted(path.stem for path in self._records_folder.glob("*.jsonl")))
+        return tuple(sorted(path.stem for path in (self.path / "records").glob("*.jsonl")))
 
     def write_summary(self, summary: RunSummary) -> None:
         """Write the summary; readers see all of it or none."""
-        write_json(self.summary_file, _summary().dump_python(summary, mode="json"))
+        write_json(self.summary_file, _summary_form().dump_python(summary, mode="json"))
 
     def summary(self) -> RunSummary:
-        """The run's summary; those of older versions too.
+        """The run's summary, also of an older version.
 
         Raises:
             DataError: there is none, or it is not a summary of a run.
         """
         path = self.summary_file
         try:
-            found = json.loads(path.read_bytes())
-            missing = {"manifest", "benchmarks"} - set(found if isinstance(found, dict) else ())
+            content = json.loads(path.read_bytes())
+            missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
-            return _summary().validate_python(found)
+            return _summary_form().validate_python(content)
         except OSError as fault:
             raise DataError(
                 f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
@@ -109,16 +127,11 @@ class RunFolder:
                 "or repeat this one"
             ) from None
 
-    @property
-    def summary_file(self) -> Path:
-        """The file of its summary."""
-        return self.path / self.summary_name
-
     def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
         """Write a benchmark's records; those of one prompt follow each other."""
         grouped = groupby(records, lambda record: record.prompt)
-        lines = (_dump(_as_line(prompt, list(found))) for prompt, found in grouped)
-        write_text(self._records_folder / f"{benchmark}.jsonl", "".join(lines))
+        lines = (_dump(prompt, answers) for prompt, answers in grouped)
+        write_text(self._records_file(benchmark), "".join(lines))
 
     def records(self, benchmark: str) -> Iterator[Record]:
         """A benchmark's records, in the order in which they were written.
@@ -126,53 +139,42 @@ class RunFolder:
         Raises:
             DataError: the run did not complete it, or the file is damaged.
         """
-        path = self._records_folder / f"{benchmark}.jsonl"
+        path = self._records_file(benchmark)
         try:
-            with path.open("rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    yield from _records(_read(line, f"{path}: not a run's records: line {number}"))
+            with path.open("rb") as file:
+                for number, content in enumerate(file, 1):
+                    line = _read(content, f"{path}: not a run's records: line {number}")
+                    for one in line.answers:
+                        yield Record(
+                            line.prompt, one.sample, one.completion, one.judgement, one.votes
+                        )
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
 
-    @property
-    def _records_folder(self) -> Path:
-        return self.path / "records"
+    def _records_file(self, benchmark: str) -> Path:
+        return self.path / "records" / f"{benchmark}.jsonl"
+
+
+def _dump(prompt: Prompt, records: Iterable[Record]) -> str:
+    """One line of JSON; errors of servers may hold text that no encoding has."""
+    answers = (_Answer(r.sample, r.completion, r.judgement, r.votes) for r in records)
+    line = _line_form().dump_python(_Line(prompt, tuple(answers)), mode="json")
+    return storable(json.dumps(line, ensure_ascii=False)) + "\n"
 
 
 def _read(line: bytes, where: str) -> _Line:
     try:
-        return _line().validate_json(line)
+        return _line_form().validate_json(line)
     except ValidationError as fault:
         raise DataError(f"{where}: {_why(fault)}") from None
 
 
 def _why(fault: ValueError) -> str:
-    """What is wrong with a file: the first of many things, without what stands there."""
+    """The first error in a file, without quoting the file."""
     if not isinstance(fault, ValidationError):
         return str(fault)
     first = fault.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-def _as_line(prompt: Prompt, records: Sequence[Record]) -> _Line:
-    return _Line(
-        prompt,
-        tuple(
-            _Answer(record.sample, record.completion, record.judgement, record.votes)
-            for record in records
-        ),
-    )
-
-
-def _dump(line: _Line) -> str:
-    """One line of JSON; servers' error texts may hold what no encoding has."""
-    found = _line().dump_python(line, mode="json")
-    return storable(json.dumps(found, ensure_ascii=False)) + "\n"
-
-
-def _records(line: _Line) -> Iterator[Record]:
-    for found in line.answers:
-        yield Record(line.prompt, found.sample, found.completion, found.judgement, found.votes)
 
 
 class PastRun(NamedTuple):
@@ -208,58 +210,40 @@ class PastRun(NamedTuple):
         return known[name]
 
 
-ROOT = Path(".refusal-checks") / "runs"
-"""Where runs are, from a project's own folder."""
-
-LAST = "last"
-
-_NAME = re.compile(r"(\d{8}-\d{6})-\d+(-\d+)?")
-
-
 def all_runs(root: Path) -> list[RunFolder]:
-    """The runs of a project, the oldest first; none where there is no such folder."""
-    paths = ((_order(path.name), path) for path in root.glob("*"))
-    found = [(order, path) for order, path in paths if order and path.is_dir()]
-    return [RunFolder(path) for _, path in sorted(found)]
+    """The runs of a project, the oldest first; none if there is no such folder."""
+    ordered = ((_order(path.name), path) for path in root.glob("*") if path.is_dir())
+    return [RunFolder(path) for _, path in sorted(pair for pair in ordered if pair[0])]
 
 
 def find(name: str, root: Path) -> RunFolder:
-    """One run.
+    """Find one run.
 
     Args:
-        name: its folder, its ``summary.json``, its id (the folder's name), or ``last``.
+        name: its folder, its summary, its id (the folder's name), or ``last``.
 
     Raises:
         DataError: there is no such run.
     """
     path = Path(name)
-    if path.is_dir() or path.is_file():
+    if path.exists():
         return RunFolder.of(path)
     runs = {run.path.name: run for run in all_runs(root)}
     if not runs:
-        raise DataError(
-            f"{root}: no runs there; name a run's folder, or where runs are: --runs DIR"
-        )
+        raise DataError(f"{root}: no runs found; name a run's folder, or give --runs DIR")
     if name == LAST:
         return list(runs.values())[-1]
     require_known(name, runs, str(root), "run", DataError)
     return runs[name]
 
 
-def started(run: RunFolder) -> datetime:
-    """When a run started, in local time, which its folder's name tells."""
-    order = _order(run.path.name)
-    assert order, run.path
-    return order[0]
-
-
 def _order(name: str) -> tuple[datetime, int] | None:
-    """What ids sort by: the time, then the number among the candidates of one session."""
-    found = _NAME.fullmatch(name)
-    if not found:
-        return None
+    """Start and number of a run, by its folder's name; None if that is not a run's."""
+    parts = _NAME.fullmatch(name)
     try:
-        time = datetime.strptime(found[1], "%Y%m%d-%H%M%S")
-    except ValueError:  # digits that are no date
+        return parts and (
+            datetime.strptime(parts[1], "%Y%m%d-%H%M%S").astimezone(),
+            int(parts[2] or 0),
+        )
+    except ValueError:  # digits that are not a date
         return None
-    return time, int((found[2] or "-0")[1:])

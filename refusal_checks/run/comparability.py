@@ -98,7 +98,7 @@ def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlie
         name: tuple(baseline.differences(scores, conditions(manifest, name)))
         for name, scores in found.items()
     }
-    named = [f"{name}: {what}" for name, list in differences.items() for what in list]
+    named = [f"{name}: {each}" for name, found in differences.items() for each in found]
     if named and not options.allow_incomparable:
         raise BaselineError(
             f"--baseline {options.baseline}: not comparable with this run:\n  "

@@ -192,7 +192,6 @@ class Run:
         self.summary.manifest = finished(self.summary.manifest, self._parts.engines.account())
         if not (self._is_complete or self.summary.failure):
             self.summary.failure = reason(asyncio.CancelledError())
-        self.board.close()
         try:
             RunFolder(self.folder).write_summary(self._redaction.summary(self.summary))
         except OSError as fault:

@@ -1,4 +1,4 @@
-"""What commit 412c90c left behind is still read: its store, its summary, its records, its scores."""
+"""A store, a summary, records and a baseline that commit 412c90c wrote are still read."""
 
 from __future__ import annotations
 

@@ -84,6 +84,6 @@ def test_runs_that_did_not_end_are_listed_too(project: pytest.Pytester) -> None:
         *(broken.name, "2026-01-02", "03:04", "org/model", "j", "not", "ended")
     ]
     assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 4 + ["?"]
-    assert call("runs", "list", "--runs", project.path / "no").output.endswith("no runs there\n")
+    assert call("runs", "list", "--runs", project.path / "no").output.endswith("no runs found\n")
     with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
         call("runs", "show", broken.name, "--runs", runs)

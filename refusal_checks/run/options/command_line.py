@@ -24,9 +24,8 @@ from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
-from refusal_checks.results import redact
 from refusal_checks.run.options import batch as batch_options
-from refusal_checks.run.options import fields
+from refusal_checks.run.options import fields, redact
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import placement as placement_options

@@ -38,6 +38,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.run.options.redact import VARIABLE
 from tests.report_runs import write_run
 from tests.unit.gates.test_baseline import scores_of
 
@@ -45,10 +46,10 @@ SECRET = "Xq secret text ÄÖ"
 GATE = Gate("bench", "rejection_rate", minimum=0.8, max_drop=0.05)
 
 
-def record(judgement: Judgement, id: str = "p1", turns: int = 1) -> Record:
+def record(judgement: Judgement, prompt_id: str = "p1", turns: int = 1) -> Record:
     """A record whose every text is the secret."""
     messages = tuple(Message("user", SECRET) for _ in range(turns))
-    prompt = Prompt(id, messages, {"category": "fraud"}, SECRET, {"A": SECRET})
+    prompt = Prompt(prompt_id, messages, {"category": "fraud"}, SECRET, {"A": SECRET})
     answer = Completion(SECRET, label=SECRET)
     return Record(prompt, 0, answer, judgement, (Vote("one", judgement), Vote("two", judgement)))
 
@@ -168,7 +169,7 @@ def test_a_redacted_run_has_nothing_to_label(tmp_path: Path, turns: int) -> None
 def test_a_report_of_a_run_with_texts_can_be_without_them(
     tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(redact.VARIABLE, variable)
+    monkeypatch.setenv(VARIABLE, variable)
     records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
     mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
     judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)

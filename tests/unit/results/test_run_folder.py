@@ -44,9 +44,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 def runs_of_records(draw: st.DrawFn) -> list[Record]:
     """Two prompts with some answers each, of a single judge or of two."""
     records = []
-    for id in ("a", "b"):
+    for name in ("a", "b"):
         turns = (Message("user", draw(TEXT)), Message("assistant", "so"), Message("user", "and?"))
-        prompt = Prompt(id, turns, {"category": draw(TEXT)}, "A", {"A": "one", "B": "two"})
+        prompt = Prompt(name, turns, {"category": draw(TEXT)}, "A", {"A": "one", "B": "two"})
         for sample in range(draw(st.integers(1, 3))):
             answer = Completion(draw(TEXT), "length", 7, -0.5, draw(TEXT), "closed")
             judged: Judgement = draw(JUDGEMENTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -44,10 +43,10 @@ def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None
 def test_a_run_that_is_not_there_is_named(root: Path) -> None:
     with pytest.raises(DataError, match='no run "20260102-120001-5"; did you mean "20260102-12000'):
         run_folder.find("20260102-120001-5", root)
-    with pytest.raises(DataError, match=r"missing: no runs there; .*--runs"):
+    with pytest.raises(DataError, match=r"missing: no runs found; .*--runs"):
         run_folder.find("last", root / "missing")
 
 
 def test_a_run_s_folder_tells_when_it_started(root: Path) -> None:
     run = run_folder.find(NAMES[3], root)
-    assert run_folder.started(run) == datetime(2026, 1, 2, 12)
+    assert f"{run.started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
