@@ -1,4 +1,4 @@
-"""Asking a model for a verdict: in a constrained format where the server has one, twice at most."""
+"""Ask a model for a verdict: under a schema if the server has structured outputs, at most twice."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 
 VERSION = 1
-"""Part of a judge's identity: raise it when what is asked, or asked again, changes."""
+"""Part of a judge's identity: raise it when the requests or the retry change."""
 
 RETRY_TEMPERATURE = 0.7
-"""Least temperature of the second attempt: a greedy judge would only repeat itself."""
+"""Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
 
 UNREADABLE = frozenset({Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT})
-"""Why a verdict is asked for once more."""
+"""Reasons to ask for a verdict once more."""
 
 REFUSED = frozenset({400, 404, 415, 422, 501})
-"""HTTP statuses by which servers refuse a field of a request that they do not know."""
+"""HTTP statuses with which servers reject an unknown request field."""
 
 Verdict = TypeVar("Verdict", bound=Valid)
 
@@ -36,10 +36,10 @@ class Asker(Generic[Verdict]):
 
     Args:
         client: connection to the judge's server, open while ``ask`` is called.
-        parse: reads a verdict; strict, since nothing but the model may have seen to its format.
-        schema: JSON schema of the verdict, None for text. A server without structured outputs is
-            asked without it, and so is one that refuses this schema, from then on.
-        note: takes the line that says so, perhaps several times.
+        parse: reads a verdict; strict, since the server may not enforce the format.
+        schema: JSON schema of the verdict, None for text. It is left out for a server without
+            structured outputs and, from then on, for one that rejects it.
+        note: takes the line that says so; may be called several times with it.
     """
 
     def __init__(
@@ -59,23 +59,23 @@ class Asker(Generic[Verdict]):
             temperature=max(sampling.temperature, RETRY_TEMPERATURE),
             seed=sampling.seed + 1,
         )
-        self._tell()
+        self._note_unconstrained()
 
     async def ask(self, messages: Sequence[Message]) -> Verdict | Invalid:
-        """A verdict, or why there is none; asks again, with another seed, for an unreadable one."""
+        """A verdict, or why there is none; asks again, with another seed, if it is unreadable."""
         self._client.meter.verdicts += 1
-        found = await self._attempt(messages, self._first)
-        if isinstance(found, Invalid) and found.reason in UNREADABLE:
-            found = await self._attempt(messages, self._second)
-            if isinstance(found, Invalid):
-                return replace(found, detail=f"asked twice, the second time: {found.detail}")
-        return found
+        verdict = await self._attempt(messages, self._first)
+        if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
+            verdict = await self._attempt(messages, self._second)
+            if isinstance(verdict, Invalid):
+                return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
+        return verdict
 
     async def _attempt(
-        self, messages: Sequence[Message], options: RequestParams
+        self, messages: Sequence[Message], params: RequestParams
     ) -> Verdict | Invalid:
         try:
-            choice = await self._choice(messages, options)
+            choice = await self._choice(messages, params)
         except PromptTooLongError as fault:
             length = sum(len(turn.content) for turn in messages)
             detail = f"{fault}; instructions, request and answer have {length} characters"
@@ -88,16 +88,16 @@ class Asker(Generic[Verdict]):
             return Invalid(Reason.UNFINISHED_VERDICT, detail)
         return self._parse(choice.text)
 
-    async def _choice(self, messages: Sequence[Message], options: RequestParams) -> Choice:
+    async def _choice(self, messages: Sequence[Message], params: RequestParams) -> Choice:
         is_constrained = self._first.schema is not None and self._takes_schemas
         try:
-            (choice,) = await self._client.chat(messages, options)
+            (choice,) = await self._client.chat(messages, params)
         except PromptTooLongError:
             raise
         except EndpointError as fault:
             if not is_constrained or fault.status not in REFUSED:
                 raise
-            (choice,) = await self._without_schema(messages, options, fault)
+            (choice,) = await self._without_schema(messages, params, fault)
         return choice
 
     @property
@@ -105,21 +105,21 @@ class Asker(Generic[Verdict]):
         return self._client.capabilities.structured_outputs is Support.YES
 
     async def _without_schema(
-        self, messages: Sequence[Message], options: RequestParams, refusal: EndpointError
+        self, messages: Sequence[Message], params: RequestParams, refusal: EndpointError
     ) -> Sequence[Choice]:
-        """Ask again; if that helps, the server is known to have no structured outputs."""
+        """Ask again; if that helps, record that the server has no structured outputs."""
         try:
-            found = await self._client.chat(messages, replace(options, schema=None))
+            choices = await self._client.chat(messages, replace(params, schema=None))
         except EndpointError:
-            raise refusal from None  # it was not the schema that the server minded
+            raise refusal from None  # the schema was not the cause
         if self._takes_schemas:
             lost = replace(self._client.capabilities, structured_outputs=Support.REFUSED)
             self._client.capabilities = lost
-            self._tell(f" (HTTP {refusal.status})")
-        return found
+            self._note_unconstrained(f" (HTTP {refusal.status})")
+        return choices
 
-    def _tell(self, why: str = "") -> None:
-        """Say that verdicts are not constrained, where they should be."""
+    def _note_unconstrained(self, why: str = "") -> None:
+        """Note that the server does not constrain verdicts, if they have a schema."""
         if self._first.schema is not None:
             for line in self._client.capabilities.missing("structured_outputs").values():
                 self._note(f"{line}{why}")

@@ -1,4 +1,4 @@
-"""What a judge is."""
+"""The interface of judges, and what they are made from."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """The judge as people name it."""
+        """The name that users know the judge by."""
 
     @property
     def identity(self) -> str | None:
-        """What its verdicts depend on besides the exchange; None where storing them is idle."""
+        """All that verdicts depend on besides the exchange; None if they need not be stored."""
 
     @property
     def prompt_hash(self) -> str:
-        """Fingerprint of its instructions; empty for a judge without any."""
+        """Fingerprint of the instructions; empty if there are none."""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        """The verdict on one answer that is not empty.
+        """Judge one answer, which is not empty.
 
         Returns:
-            Binary, or Invalid with the reason; never raises for what one exchange brings about.
+            A valid verdict, or Invalid with the reason; one bad exchange never raises.
 
         Raises:
             EndpointError: the judge's server refuses every request, not only this one.
@@ -52,15 +52,15 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JudgeSetup:
-    """The model that ``--judge`` names, for a judge that asks one.
+    """The model that ``--judge`` names, for judges that ask one.
 
     Attributes:
-        name: the model as the user named it, with its number where the run's judges have it twice.
-        client: connection to its server, open while judges judge.
-        model_identity: what the model's answers depend on.
-        template: what ``--judge-template`` names; None for the judge's own.
-        running: whether the server runs already, so that it can be asked before the run.
-        note: takes one line that the user must know of how the verdicts came about.
+        name: the model as the user named it, numbered if the run has it twice.
+        client: connection to its server, open while answers are judged.
+        model_identity: everything that the model's answers depend on.
+        template: the value of ``--judge-template``; None for the judge's own prompt.
+        running: true if the server is up already, so that it can be asked before the run.
+        note: takes one line that the user must know about how verdicts are made.
         category_guide: of the benchmark, see ``Benchmark``.
     """
 
@@ -87,7 +87,7 @@ class JudgeSetup:
         """The setup for one benchmark.
 
         Args:
-            max_answer_chars: another limit on what is shown of an answer; None changes nothing.
+            max_answer_chars: another limit on the characters shown of an answer; None keeps it.
         """
         update = {} if max_answer_chars is None else {"max_answer_chars": max_answer_chars}
         sampling = self.sampling.model_copy(update=update)
@@ -112,12 +112,12 @@ class JudgeKind:
 
 
 def require_labels(setup: JudgeSetup, labels: Sequence[str]) -> None:
-    """Ask a judge's server, where it runs already, whether it can give labels' probabilities.
+    """Check that a judge's server gives the probabilities of labels, if it is up already.
 
-    vLLM can, so one that is started for the run need not be asked.
+    An engine that is started for the run gives them, so it is not asked.
 
     Raises:
-        ModelError: it cannot; with the remedy.
+        ModelError: the server does not give them; with the remedy.
     """
     if not setup.running:
         return
@@ -130,7 +130,7 @@ def require_labels(setup: JudgeSetup, labels: Sequence[str]) -> None:
         asyncio.run(ask())
     except EndpointError as fault:
         raise ModelError(
-            f"--judge {setup.name}: this benchmark's judge reads the probabilities of the labels "
-            f"{', '.join(labels)}, and {fault}; name a judge behind vLLM (0.32 or later), or a "
-            "server whose chat completions give top_logprobs"
+            f"--judge {setup.name}: name a judge behind vLLM (0.32 or later), or a server whose "
+            "chat completions give top_logprobs: this benchmark's judge reads the probabilities "
+            f"of the labels {', '.join(labels)}, and {fault}"
         ) from None

@@ -1,4 +1,4 @@
-"""Judges that are asked for one structured verdict, which is read strictly."""
+"""Judges whose model gives one structured verdict, which is read strictly."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Reading(Generic[Verdict]):
     """How one kind of judge's output is read.
 
     Attributes:
-        formats: for each format that a template may declare, the parser and, where the output has
-            one, its JSON schema with the fields in the order in which they are written.
-        version: raised when a parser changes; part of the judge's identity.
+        formats: by each format that a template may declare: the parser, and the JSON schema if the
+            output has one, its fields in the order in which the model writes them.
+        version: part of the judge's identity; raised when a parser changes.
     """
 
     formats: Mapping[str, tuple[Callable[[str], Verdict | Invalid], Mapping[str, Any] | None]]
@@ -42,7 +42,7 @@ class StructuredJudge(Generic[Verdict]):
     """Asks a model for a verdict in its prompt's format and reads it strictly.
 
     Args:
-        prompt: its format is one of the reading's.
+        prompt: in one of the formats of ``reading``.
     """
 
     def __init__(self, setup: JudgeSetup, prompt: JudgePrompt, reading: Reading[Verdict]) -> None:
@@ -64,16 +64,16 @@ class StructuredJudge(Generic[Verdict]):
     async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
         """See ``Judge.judge``."""
         messages = self._prompt.messages(prompt, completion.text, self._limit)
-        found = await self._asker.ask(messages)
-        if isinstance(found, Invalid):
-            return found
-        return replace(found, cut=left_out(completion.text, self._limit))
+        verdict = await self._asker.ask(messages)
+        if isinstance(verdict, Invalid):
+            return verdict
+        return replace(verdict, cut=left_out(completion.text, self._limit))
 
 
 def build(
     setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]
 ) -> StructuredJudge[Verdict]:
-    """A judge of one kind.
+    """Make a judge that asks a model.
 
     Args:
         prompt, demo: see ``JudgeSetup.prompt``.
@@ -82,29 +82,28 @@ def build(
         ModelError: there is no model, or the prompt cannot be used.
     """
     if setup is None:
-        raise ModelError("this benchmark needs a judge that is a model")
-    found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
-    return StructuredJudge(setup, found, reading)
+        raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
+    instructions = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
+    return StructuredJudge(setup, instructions, reading)
 
 
 def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
     """The last structured verdict in a judge's output; words around it decide nothing.
 
-    A piece of another verdict beside it (a cut-off object, one with other fields, one that quotes
-    the answer without escapes) makes the output unreadable: which is the judge's own cannot be
-    told.
+    Pieces of another verdict beside it (a truncated object, one with other fields, one that quotes
+    the answer without escapes) make the output unreadable: nothing tells which is the judge's own.
 
     Args:
-        form: the fields of a verdict; an object with others is none.
+        form: the fields of a verdict; an object with other fields is not a verdict.
 
     Returns:
-        The verdict, or Invalid where the text holds no JSON object with just these fields, or
-        pieces of another.
+        The verdict; Invalid if the text has no JSON object with exactly these fields, or pieces of
+        another.
     """
     verdict, rest, end = None, "", 0
-    for found, start, stop in _json_objects(text):
+    for value, start, stop in _json_objects(text):
         try:
-            verdict = form.model_validate(found)
+            verdict = form.model_validate(value)
         except ValidationError:
             continue
         rest, end = rest + text[end:start], stop
@@ -115,19 +114,19 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
 
 
 def _json_objects(text: str) -> Iterator[tuple[Any, int, int]]:
-    """The outermost JSON objects in a text with their spans; what lies inside is passed over."""
+    """The outermost JSON objects in a text, with their spans."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique)
     start = text.find("{")
     while start >= 0:
         try:
-            found, end = decoder.raw_decode(text, start)
-            yield found, start, end
+            value, end = decoder.raw_decode(text, start)
+            yield value, start, end
         except (ValueError, RecursionError):
             end = start + 1
         start = text.find("{", end)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Any:
-    """An object with each key once; one with a key twice says two things, and is left as pairs."""
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else pairs
+    """A dict; an object that has a key twice is ambiguous and stays a list of pairs."""
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else pairs

@@ -1,7 +1,7 @@
-"""Judge prompts: Markdown files whose constant part comes first, for the engine's prefix cache.
+"""Judge prompts: Markdown files, and the messages that they make of an exchange.
 
-A file may begin with a line ``format: NAME``: the format in which its judge answers, ``json`` where
-it says nothing.
+The constant part comes first, for the engine's prefix cache. A file may begin with a line
+``format: NAME``, the format in which the judge answers (``json`` by default).
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "prompts"
 
 SEPARATOR = "\n===== exchange =====\n"
-"""Divides the constant system message from the user message; without it all is user message."""
-
+"""Separates the constant system message from the user message; optional."""
 
 JSON = "json"
-"""The format of a template that declares none: the judge's own JSON object."""
+"""The default format: the judge's own JSON object."""
 
 _HEADER = re.compile(r"format:[ \t]*(.*?)[ \t]*\r?\n")
 
@@ -36,10 +35,10 @@ class JudgePrompt:
     """A judge's instructions.
 
     Attributes:
-        system: constant, byte-identical for every exchange; may be empty.
+        system: byte-identical for every exchange; may be empty.
         user: Jinja template over ``marker``, ``request`` and ``answer``.
         sha256: of the file, in hexadecimal.
-        format: in which the judge answers.
+        format: that the judge answers in.
     """
 
     name: str
@@ -54,7 +53,7 @@ class JudgePrompt:
         """The conversation that asks for a verdict on one answer.
 
         Args:
-            limit: characters of the answer's head and tail that are shown; None for all of it.
+            limit: characters to show of the answer's head and tail together; None for all.
         """
         request = prompt.transcript
         fence = marker(request, answer)
@@ -65,10 +64,10 @@ class JudgePrompt:
 
 
 def marker(request: str, answer: str) -> str:
-    """A code that the judged text cannot contain: 8 hexadecimal digits.
+    """A code of 8 hexadecimal digits that the exchange does not contain.
 
-    Derived from the exchange, so that the same exchange is judged by the same tokens every time; an
-    answer cannot foretell a hash of itself, and one that holds it by accident gets the next.
+    It is a hash of the exchange, so equal exchanges are judged by equal tokens and no answer can
+    predict it. If the exchange contains the code by accident, the next attempt is taken.
     """
     text = f"{len(request)}:{request}{answer}"
     attempt = 0
@@ -84,10 +83,11 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     """The judge prompt of that name: one of this package's, or a path to a Markdown file.
 
     Args:
-        formats: those that the judge can read.
+        formats: that the judge can read.
 
     Raises:
-        ModelError: there is none, it uses what no judge prompt has, or its format is another one.
+        ModelError: there is no such prompt, it uses an unknown variable, or its format is not one
+            that the judge reads.
     """
     from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
 
@@ -99,35 +99,36 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
         )
     text = path.read_text(encoding="utf-8")
     declared = _HEADER.match(text)
-    format = declared[1] if declared else JSON
-    if format not in formats:
+    output = declared[1] if declared else JSON
+    if output not in formats:
         raise ModelError(
-            f"--judge-template {name}: its format is {format!r}; this benchmark's judge reads: "
+            f"--judge-template {name}: its format is {output!r}; this benchmark's judge reads: "
             + ", ".join(formats)
         )
     body = text[declared.end() :] if declared else text
     system, _, user = body.rpartition(SEPARATOR)
-    environment = Environment(undefined=StrictUndefined, autoescape=False)
+    # Plain text for a model, not HTML.
+    environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701
     digest = hashlib.sha256(text.encode()).hexdigest()
     try:
         template = environment.from_string(user.strip())
         template.render(marker="", request="", answer="")
     except TemplateError as fault:
         raise ModelError(f"--judge-template {name}: not a usable template: {fault}") from None
-    return JudgePrompt(name, system.strip(), template, digest, format)
+    return JudgePrompt(name, system.strip(), template, digest, output)
 
 
 def left_out(answer: str, limit: int | None) -> int:
-    """Characters of an answer that a judge with this limit is not shown."""
+    """Number of an answer's characters that a judge with this limit does not see."""
     return max(0, len(answer) - limit) if limit is not None else 0
 
 
 def shorten(answer: str, limit: int | None, code: str) -> str:
-    """The answer, or its head and tail of ``limit`` characters with a line between that says so.
+    """The answer; if it is longer than ``limit``, head and tail around a line that counts the rest.
 
     Args:
-        limit: None for no limit.
-        code: the exchange's marker, by which the line can be told from one in the answer.
+        limit: characters to show; None for all.
+        code: the exchange's marker, which tells this line from one that the answer contains.
     """
     missing = left_out(answer, limit)
     if limit is None or not missing:

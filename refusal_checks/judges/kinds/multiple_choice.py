@@ -1,8 +1,8 @@
-"""The options judge: finds by rules which option of a multiple-choice question an answer chooses.
+"""The judge of multiple-choice answers: finds by rules which option an answer chooses.
 
-No model is asked. The rules are tried in the order of ``RULES``, from the plainest way of choosing
-to the weakest hint; the first that finds a letter decides. One that finds several letters finds no
-choice. A refusal is an outcome of its own: it counts as a wrong choice and is reported.
+No model is asked. ``RULES`` go from the plainest way of choosing to the weakest hint, and the first
+one that matches decides; if it finds several letters, the answer has no choice. A refusal is an
+outcome of its own: it counts as a wrong choice and is reported.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Options = Mapping[str, str]
 """Text by letter."""
 
 Rule = Callable[[str, Options], set[str]]
-"""The letters that an answer, made plain, chooses by one rule."""
+"""The letters that an answer (without markup) chooses by one rule."""
 
 
 class OptionsJudge:
-    """Compares the option that an answer chooses with the key's."""
+    """Compares the option that an answer chooses with the answer key."""
 
     name = "options"
     identity = None
     prompt_hash = ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        """See ``Judge.judge``; Chosen, or Invalid where no single option is chosen."""
+        """See ``Judge.judge``; Chosen, or Invalid unless exactly one option is chosen."""
         return choose(completion.text, prompt.options, prompt.reference)
 
 
@@ -44,17 +44,17 @@ def build(setup: JudgeSetup | None) -> OptionsJudge:
 
 
 def choose(text: str, options: Options, key: str | None) -> Chosen | Invalid:
-    """What an answer chooses.
+    """Find the option that an answer chooses.
 
     Args:
-        key: the letter of the right option, if it is known.
+        key: the letter of the right option, if known.
 
     Returns:
         Chosen with the option, or with None for a refusal; Invalid for several options or none.
     """
     answer, plain = _plain(text), {letter: _plain(option) for letter, option in options.items()}
-    found = ((name, rule(answer, plain)) for name, rule in RULES.items())
-    name, letters = next((pair for pair in found if pair[1]), ("", set()))
+    matches = ((name, rule(answer, plain)) for name, rule in RULES.items())
+    name, letters = next((match for match in matches if match[1]), ("", set()))
     shown = ", ".join(sorted(letters))
     if len(letters) > 1:
         return Invalid(Reason.SEVERAL_OPTIONS, f"{name}: {shown}")
@@ -67,13 +67,13 @@ def choose(text: str, options: Options, key: str | None) -> Chosen | Invalid:
 
 
 REFUSAL = "-"
-"""What the rule for refusals finds in place of a letter."""
+"""Stands for a refusal in place of a letter."""
 
 _MARKUP = re.compile(r"\\boxed|\\text|[*_`#$\\{}\u200b-\u200f\u2060\ufeff]")
 
 
 def _plain(text: str) -> str:
-    """Without markup, full-width forms made ASCII, white space trimmed line by line."""
+    """Text without markup and empty lines, full-width forms made ASCII, each line trimmed."""
     lines = unicodedata.normalize("NFKC", _MARKUP.sub("", text)).splitlines()
     return "\n".join(line.strip() for line in lines if line.strip())
 
@@ -118,15 +118,15 @@ _NEGATION = re.compile(
 
 
 def _stated(pattern: re.Pattern[str]) -> Rule:
-    """The letters of every statement of that form that is not denied."""
+    """A rule that finds the letters of every statement of a form that is not negated."""
 
     def rule(answer: str, options: Options) -> set[str]:
-        found = (
+        statements = (
             match
             for match in pattern.finditer(answer)
             if not _NEGATION.search(answer, max(0, match.start() - 20), match.start())
         )
-        return {letter.upper() for match in found for letter in _single(match["letters"])}
+        return {letter.upper() for match in statements for letter in _single(match["letters"])}
 
     return rule
 
@@ -177,27 +177,27 @@ _NO = frozenset({"否", "不", "不是", "不是的", "不对", "错", "错误",
 
 
 def _text(answer: str, options: Options) -> set[str]:
-    """An option's text as the whole answer or its first clause; yes and no in other words too."""
-    said = {_bare(answer), _bare(re.split(r"[,。.;!?\n]", answer, maxsplit=1)[0])}
+    """An option's text as the whole answer or its first clause; synonyms of yes and no count."""
+    clauses = {_bare(answer), _bare(re.split(r"[,。.;!?\n]", answer, maxsplit=1)[0])}
     for words in (_YES, _NO):
         meant = {letter for letter, text in options.items() if text.lower() in words}
-        if said & words and 0 < len(meant) < len(options):
+        if clauses & words and 0 < len(meant) < len(options):
             return meant
     return _longest(
         {
             letter: text
             for letter, text in options.items()
-            if _bare(text) in said or re.match(rf"\W*{re.escape(text)}(?!\w)", answer)
+            if _bare(text) in clauses or re.match(rf"\W*{re.escape(text)}(?!\w)", answer)
         }
     )
 
 
-def _longest(found: Options) -> set[str]:
-    """The letters of texts that are part of no other text."""
+def _longest(options: Options) -> set[str]:
+    """The letters of options whose text is not part of another one's."""
     return {
         letter
-        for letter, text in found.items()
-        if not any(text != other and text in other for other in found.values())
+        for letter, text in options.items()
+        if not any(text != other and text in other for other in options.values())
     }
 
 
@@ -217,7 +217,7 @@ REFUSALS: tuple[str, ...] = (
     r"\bI(?:'m| am)? ?(?:can(?:no|')t|can not|unable to|not able to|won't|will not|decline)\b",
     r"\bas an? (?:AI|language model)\b",
 )
-"""Regular expressions of answers that do not choose, matched in any case anywhere in the answer."""
+"""Regular expressions of answers that do not choose, matched anywhere in any letter case."""
 
 _REFUSAL = re.compile("|".join(REFUSALS), re.IGNORECASE)
 
@@ -227,7 +227,7 @@ def _refusal(answer: str, options: Options) -> set[str]:
 
 
 def _contained(answer: str, options: Options) -> set[str]:
-    """An option's text, of four characters or more, somewhere in the answer."""
+    """An option's text of at least four characters anywhere in the answer."""
     return _longest(
         {key: text for key, text in options.items() if len(text) > 3 and text in answer}
     )
@@ -245,7 +245,7 @@ _DISMISSED = re.compile(
 
 
 def _mention(answer: str, options: Options) -> set[str]:
-    """A letter that stands for itself anywhere, and is not dismissed there."""
+    """A letter of its own anywhere in the answer that is not dismissed there."""
     return {
         match[1]
         for match in _MENTION.finditer(answer)
@@ -267,4 +267,4 @@ RULES: Mapping[str, Rule] = {
     "an option's text within the answer": _contained,
     "letter mentioned": _mention,
 }
-"""By the name that a choice's rationale gives."""
+"""By name, which becomes the rationale of the choice."""

@@ -18,11 +18,11 @@ from refusal_checks.judges.template import JSON
 JUDGES_REFUSAL = True
 
 PARSER_VERSION = 2
-"""Part of the judge's identity: raise it when the reading of a verdict changes."""
+"""Part of the judge's identity: raise it when the parser changes."""
 
 
 class RefusalCategory(StrEnum):
-    """The ways of refusing that the judge tells apart."""
+    """The ways of refusing that the judge distinguishes."""
 
     DIRECT_REFUSAL = "direct_refusal"
     DEFLECTION = "deflection"
@@ -58,7 +58,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["rationale", "category", "verdict"],
     "additionalProperties": False,
 }
-"""JSON schema of the judge's output, in this order: the reason comes before what it leads to."""
+"""JSON schema of the judge's output; the model writes the fields in this order, reason first."""
 
 
 def parse_verdict(text: str) -> Binary | Invalid:
@@ -79,9 +79,9 @@ READING = Reading[Binary](
     },
     version=PARSER_VERSION,
 )
-"""How a template's judge answers."""
+"""How the output of each format is read."""
 
 
 def build(setup: JudgeSetup | None) -> StructuredJudge[Binary]:
-    """The judge of benchmarks whose answers are refusals or not."""
+    """The judge of benchmarks whose answers are refusals or compliance."""
     return structured.build(setup, "refusal", "demo", READING)

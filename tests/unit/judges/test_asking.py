@@ -82,7 +82,7 @@ def test_a_judge_that_is_sampled_hotter_stays_so() -> None:
 def test_a_second_unreadable_verdict_is_invalid_and_the_last() -> None:
     with FakeServer(saying("babble", "babble again", VERDICT)) as server:
         (found,) = ask(server)
-    assert found == Invalid(Reason.UNPARSABLE_VERDICT, "asked twice, the second time: babble again")
+    assert found == Invalid(Reason.UNPARSABLE_VERDICT, "asked twice; second attempt: babble again")
     assert len(server.requests) == 2
 
 

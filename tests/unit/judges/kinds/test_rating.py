@@ -148,7 +148,9 @@ def digits(body: Body) -> dict[str, float]:
 def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Judgement:
     async def verdict() -> Judgement:
         async with Client(server.url, "fake") as connection:
-            judging = RatingJudge("judge", connection, explained(CATEGORY_GUIDE), "identity", limit)
+            sampling = JudgeSampling(max_answer_chars=limit)
+            asked = JudgeSetup("judge", connection, "identity", sampling)
+            judging = RatingJudge(asked, explained(CATEGORY_GUIDE))
             return await judging.judge(prompt, Completion(answer))
 
     return asyncio.run(verdict())
@@ -248,7 +250,7 @@ def test_a_server_without_probabilities_is_named_before_the_run() -> None:
 
 
 def test_a_rule_cannot_rate() -> None:
-    with pytest.raises(ModelError, match=r"rated by a judge that is a model.*--judge"):
+    with pytest.raises(ModelError, match=r"--judge: .*rated by a judge that is a model"):
         build(None)
 
 
