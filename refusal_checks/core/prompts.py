@@ -49,6 +49,11 @@ class Prompt:
         return self.messages[-1].content
 
     @property
+    def turns(self) -> list[tuple[str, str]]:
+        """Role and text of each turn, for content keys."""
+        return [(turn.role, turn.content) for turn in self.messages]
+
+    @property
     def transcript(self) -> str:
         """The whole conversation as text; a single user turn is shown without its role."""
         if len(self.messages) == 1:

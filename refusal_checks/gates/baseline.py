@@ -77,7 +77,7 @@ _SCORES = TypeAdapter(Scores)
 
 def fingerprint(prompt: Prompt) -> str:
     """Fingerprint of a prompt's messages."""
-    return content_key([(turn.role, turn.content) for turn in prompt.messages])[:16]
+    return content_key(prompt.turns)[:16]
 
 
 def score_prompts(

@@ -1,4 +1,4 @@
-"""Candidates: where answers come from, a server or a recording."""
+"""Candidates: what prompts are sent to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
@@ -22,7 +23,6 @@ from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
-from refusal_checks.models.replay import Recording
 
 Answer = Completion | Invalid
 
@@ -36,23 +36,35 @@ class Candidate(Protocol):
 
     @property
     def max_tokens(self) -> int | None:
-        """The limit on an answer's tokens; None where it is unknown."""
+        """The limit on an answer's tokens; None if it is unknown."""
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """One content key for each of the prompt's answers."""
+        """One content key per answer to the prompt."""
 
     def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """The answers that need not be asked for, by content key."""
+        """The answers that exist already, by content key."""
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """The prompt's answers number first to first + count - 1, in order."""
+        """The answers with the numbers first to first + count - 1, in order."""
 
 
-class ServedCandidate:
-    """A model behind a server; K answers a prompt in one request.
+class _Stored:
+    """A candidate whose answers the store keeps."""
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """See ``Candidate.keys``."""
+        raise NotImplementedError
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``."""
+        return store.completions(key for prompt in prompts for key in self.keys(prompt))
+
+
+class ServedCandidate(_Stored):
+    """A model behind a server; one request asks for all K answers to a prompt.
 
     Args:
-        client: connection to the server, open while ``answer`` is called.
+        client: open while ``answer`` is called.
         model_identity: what the model's answers depend on besides prompt and sampling.
     """
 
@@ -65,7 +77,7 @@ class ServedCandidate:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the server's lack of a capability means for the answers."""
+        """What each capability that the server lacks means for the answers."""
         several = ("n", "logprobs") if self._sampling.samples > 1 else ()
         top_k = ("top_k",) if self._sampling.top_k else ()
         lacking = self._client.capabilities.missing(*several, "seed", *top_k)
@@ -73,28 +85,24 @@ class ServedCandidate:
 
     @property
     def _reads_logprobs(self) -> bool:
-        """Whether log-probabilities are asked for; one answer has its weight without."""
+        """True if the answers are weighted, for which each needs its log-probability."""
         return self._sampling.samples > 1
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``; the number of samples is no part of a key, so K can grow.
+        """See ``Candidate.keys``; the number of samples is not part of a key, so K can grow.
 
-        It grows from 2: one answer alone comes without a log-probability, and would have no weight
-        of its own beside others. What a server cannot do is no part of a key: a server is known by
-        its URL and its model's name, and so is all that it does.
+        It can grow from 2 upwards: a single answer has no log-probability, so it could not be
+        weighted beside others. The server's capabilities are not part of a key: the URL and the
+        model's name stand for everything that the server does.
         """
         settings = self._sampling.model_dump(exclude={"samples"}, exclude_none=True)
         if not self._reads_logprobs:
             settings["logprobs"] = False
-        stem = content_key(self._identity, _turns(prompt), settings)
+        stem = content_key(self._identity, prompt.turns, settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``: what the store holds."""
-        return store.completions(key for prompt in prompts for key in self.keys(prompt))
-
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``; in one request, or in as many as the server makes it.
+        """See ``Candidate.answer``; one request, or one per answer if the server needs that.
 
         vLLM refuses several greedy answers in one request.
         """
@@ -116,7 +124,7 @@ class ServedCandidate:
         return list(map(_completion, choices))
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
-        """What is sent: the run's system prompt, before the prompt's own where it has one."""
+        """What is sent: the prompt after the run's system prompt, merged with its own if any."""
         system = self._sampling.system_prompt
         if not system:
             return prompt.messages
@@ -136,11 +144,11 @@ def _completion(choice: Choice) -> Completion:
     )
 
 
-class OptionScorer:
-    """A model behind a server that chooses options by probability; answers the rest in words.
+class OptionScorer(_Stored):
+    """A model behind a server that chooses options by probability and answers the rest in words.
 
     A multiple-choice question has one answer, whatever the sampling: the letter that is the most
-    probable first token, in a line of its own, and the letters' probabilities.
+    probable first token, then a line with the probabilities of all letters.
 
     Args:
         served: the same model, for all other prompts.
@@ -165,12 +173,8 @@ class OptionScorer:
         """See ``Candidate.keys``."""
         if not prompt.options:
             return self._served.keys(prompt)
-        turns = [(turn.role, turn.content) for turn in self._served.messages(prompt)]
+        turns = replace(prompt, messages=self._served.messages(prompt)).turns
         return [content_key(self._identity, turns, "options", list(prompt.options))]
-
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``: what the store holds."""
-        return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """See ``Candidate.answer``.
@@ -196,7 +200,7 @@ def _most_probable(found: LabelProbabilities) -> Answer:
     best = max(found.probabilities.values())
     letters = [label for label, value in found.probabilities.items() if value == best]
     if len(letters) > 1:
-        return Invalid(Reason.NO_OPTION, f"no letter is the most probable: {detail}")
+        return Invalid(Reason.NO_OPTION, f"several letters are equally probable: {detail}")
     return Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))
 
 
@@ -205,54 +209,22 @@ def _unanswered(fault: EndpointError) -> Invalid:
     return Invalid(Reason.PROMPT_TOO_LONG if too_long else Reason.ENGINE_ERROR, str(fault))
 
 
-class ReplayCandidate:
-    """Recorded answers; as many a prompt as the file has."""
-
-    max_tokens: int | None = None
-
-    def __init__(self, name: str, recording: Recording) -> None:
-        self.name = name
-        self._recording = recording
-
-    def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``."""
-        return [f"{prompt.id}-{sample}" for sample in range(len(self._recording.answers(prompt)))]
-
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``: all of them, the file has them."""
-        return {
-            key: answer
-            for prompt in prompts
-            for key, answer in zip(self.keys(prompt), self._recording.answers(prompt), strict=True)
-        }
-
-    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``; never needed, since every answer is known."""
-        return self._recording.answers(prompt)[first : first + count]
-
-
 def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:
     """The seed of one answer: the prompt's own seed plus the sample's index.
 
-    Prompts get different seeds, else similar prompts would be answered from the same random
-    numbers and their answers would not be independent. Servers give answer i of a request the
+    Prompts get different seeds; otherwise similar prompts would be answered from the same random
+    numbers, and their answers would not be independent. Servers give answer i of a request the
     request's seed plus i, so an answer does not depend on how many are asked for at once.
     """
-    text = json.dumps([seed, _turns(prompt)])
+    text = json.dumps([seed, prompt.turns])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % 2**30 + sample
 
 
-def _turns(prompt: Prompt) -> list[tuple[str, str]]:
-    return [(turn.role, turn.content) for turn in prompt.messages]
-
-
 class BufferedCandidate:
-    """Passes a candidate's answers on and keeps those that it was asked for.
-
-    The store keeps answers alone; here is also why there was none.
+    """Passes a candidate's answers on and keeps them, with the reasons for those that failed.
 
     Attributes:
-        is_gone: give what was collected and ask for nothing any more.
+        is_gone: set it to give the kept answers instead of asking the candidate.
     """
 
     def __init__(self, candidate: Candidate) -> None:

@@ -1,9 +1,8 @@
 """Recorded answers: a CSV or JSONL file in place of a candidate.
 
-Columns are found by the file's own header, under the usual names (``COLUMNS``), or by the mapping
-of ``--replay-columns``. One row is one answer; several rows of one prompt are its samples, in file
-order. Rows are matched to prompts by id where the file has ids of the benchmark, else by the
-prompt's text.
+Columns are found by their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. One row
+is one answer; several rows of one prompt are its samples, in file order. Rows are matched to
+prompts by id if the file has the benchmark's ids, else by the prompt's text.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from refusal_checks.core.csv_jsonl import header, read_rows
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
 from refusal_checks.core.text import storable
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -27,14 +27,14 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "human_label", "final_label"),
     "logprob": ("mean_logprob", "logprob"),
 }
-"""Field by the column names that are recognised for it, first match first."""
+"""Usual column names of each field; the first that the file has is taken."""
 
 
 def columns(text: str) -> dict[str, str]:
-    """Column by field, as ``--replay-columns`` says.
+    """Parse ``--replay-columns``: column by field.
 
     Raises:
-        UserError: it is not of that form.
+        UserError: it is not of the form FIELD=COLUMN,FIELD=COLUMN.
     """
     pairs = [part.partition("=") for part in text.split(",") if part]
     for name, equals, column in pairs:
@@ -48,8 +48,8 @@ class Recording:
     """The recorded answers of one file.
 
     Attributes:
-        by_id: answers by recorded prompt id; empty where the file has no ids.
-        by_text: answers by recorded prompt text; empty where the file has no prompts.
+        by_id: answers by recorded prompt id; empty if the file has no ids.
+        by_text: answers by recorded prompt text; empty if the file has no prompts.
         texts: recorded prompt text by recorded id.
     """
 
@@ -59,7 +59,7 @@ class Recording:
     texts: Mapping[str, str]
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """The answers recorded for a prompt; empty where there is none."""
+        """The answers recorded for a prompt; empty if there are none."""
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
 
     def require(self, benchmark: str, prompts: Sequence[Prompt]) -> None:
@@ -72,7 +72,7 @@ class Recording:
             )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
-        """Ids of prompts whose recorded text is another: matched by id all the same."""
+        """Ids of prompts that were matched by id although their recorded text is different."""
         return [
             prompt.id
             for prompt in prompts
@@ -84,7 +84,7 @@ def read(path: Path, columns: Mapping[str, str] | None = None) -> Recording:
     """Read a file of recorded answers.
 
     Args:
-        columns: column by field (``COLUMNS``' keys), for names that are not the usual ones.
+        columns: column by field (a key of ``COLUMNS``), for columns with other names.
 
     Raises:
         DataError: the file is missing, empty, malformed, or lacks a needed column.
@@ -96,18 +96,44 @@ def read(path: Path, columns: Mapping[str, str] | None = None) -> Recording:
     texts: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
         answer = _completion(path, number, row, names)
-        id, text = (_key(path, number, row, names.get(name)) for name in ("id", "prompt"))
-        if id is not None:
-            by_id.setdefault(id, []).append(answer)
+        key, text = (_key(path, number, row, names.get(name)) for name in ("id", "prompt"))
+        if key is not None:
+            by_id.setdefault(key, []).append(answer)
         if text is not None:
             by_text.setdefault(text.strip(), []).append(answer)
-        if id is not None and text is not None:
-            texts.setdefault(id, text)
+        if key is not None and text is not None:
+            texts.setdefault(key, text)
     return Recording(path, _frozen(by_id), _frozen(by_text), texts)
 
 
+class ReplayCandidate:
+    """Recorded answers, as many per prompt as the file has."""
+
+    max_tokens: int | None = None
+
+    def __init__(self, name: str, recording: Recording) -> None:
+        self.name = name
+        self._recording = recording
+
+    def keys(self, prompt: Prompt) -> Sequence[str]:
+        """See ``Candidate.keys``."""
+        return [f"{prompt.id}-{sample}" for sample in range(len(self._recording.answers(prompt)))]
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``: all that are recorded."""
+        return {
+            key: answer
+            for prompt in prompts
+            for key, answer in zip(self.keys(prompt), self._recording.answers(prompt), strict=True)
+        }
+
+    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Completion]:
+        """See ``Candidate.answer``."""
+        return self._recording.answers(prompt)[first : first + count]
+
+
 def _key(path: Path, number: int, row: Mapping[str, Any], column: str | None) -> str | None:
-    """What a row is matched by; None where the file has no such column."""
+    """What a row is matched by; None if the file has no such column."""
     if column is None:
         return None
     if row.get(column) is None:
@@ -158,7 +184,9 @@ def _completion(
     except (TypeError, ValueError):
         value = math.nan
     if value is not None and not math.isfinite(value):
-        raise DataError(f"{path}: row {line}: {names['logprob']} = {logprob!r}: no number")
+        raise DataError(
+            f"{path}: row {line}: {names['logprob']} = {logprob!r}: not a finite number"
+        )
     return Completion(
         storable(text), mean_logprob=value, label=None if label is None else storable(str(label))
     )

@@ -21,7 +21,6 @@ from refusal_checks.models import replay
 from refusal_checks.models.candidates import (
     Candidate,
     OptionScorer,
-    ReplayCandidate,
     ServedCandidate,
 )
 from refusal_checks.models.identity import model_identity
@@ -157,7 +156,7 @@ def _candidate(
         recording.require(name, prompts)
         for id in recording.reworded(prompts):
             say(f"{model.path}: {name} prompt {id} is worded differently there")
-    return ReplayCandidate(model.name, recording)
+    return replay.ReplayCandidate(model.name, recording)
 
 
 def _require_text_scoring(options: Options, plan: Plan) -> None:

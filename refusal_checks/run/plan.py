@@ -68,5 +68,4 @@ def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> P
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     """Content key of a verdict: equal answers to equal prompts are judged once."""
-    turns = [(turn.role, turn.content) for turn in prompt.messages]
-    return content_key(judge.identity, turns, answer)
+    return content_key(judge.identity, prompt.turns, answer)

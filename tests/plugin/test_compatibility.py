@@ -80,9 +80,8 @@ def test_a_run_on_an_old_store_asks_for_nothing_and_finds_the_same(
     rerun.assert_outcomes(passed=3, failed=1)
     (summary,) = project.path.glob(".refusal-checks/runs/*/summary.json")
     assert figures(summary) == figures(OLD / "run" / "summary.json")
-    rerun.stdout.fnmatch_lines(
-        ["*FAIL*smoke_unsafe-rejection_rate*", "*smoke_unsafe against http://model.test/v1#fake*"]
-    )
+    verdict = json.loads(summary.read_text())["verdicts"]["smoke_unsafe-rejection_rate"]
+    assert verdict["comparison"]["change"]["value"] == 0
 
 
 def test_an_old_store_holds_every_type_of_verdict(old_store: Path) -> None:
@@ -98,8 +97,7 @@ def test_an_old_store_holds_every_type_of_verdict(old_store: Path) -> None:
 
 def test_an_old_run_is_shown_reported_and_accepted_again(project: pytest.Pytester) -> None:
     shown = command("runs", "show", OLD / "run")
-    assert "FAIL?  smoke_unsafe-rejection_rate  75.0% [30.1, 95.4]    4  min 90.0%" in shown
-    assert "candidate http://model.test/v1#fake, judge http://model.test/v1#fake" in shown
+    assert "smoke_unsafe-rejection_rate  75.0% [30.1, 95.4]" in shown
     command("report", "html", "report.html", OLD / "run")
     assert "smoke-unsafe-007" in Path("report.html").read_text()
     command("runs", "export", OLD / "run", "answers.jsonl")

@@ -13,16 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-
-if TYPE_CHECKING:
-    from refusal_checks.models.candidates import ReplayCandidate
+from refusal_checks.models.replay import Recording, ReplayCandidate
 
 FILE = Path(__file__).parent / "canary.jsonl"
 
@@ -106,11 +103,6 @@ def plan() -> list[Prompt]:
 
 def candidate() -> ReplayCandidate:
     """What gives the answers."""
-    from refusal_checks.models.candidates import (
-        ReplayCandidate,  # HTTP, which collection need not import
-    )
-    from refusal_checks.models.replay import Recording
-
     answers = {exchange.id: (Completion(exchange.answer),) for exchange in load()}
     return ReplayCandidate(NAME, Recording(FILE, answers, {}, {}))
 

@@ -43,9 +43,8 @@ class Answer:
 
 def answer_key(benchmark: str, record: Record) -> str:
     """What a row to label is known by."""
-    turns = [(turn.role, turn.content) for turn in record.prompt.messages]
     text = record.completion.text if record.completion else ""
-    return content_key("answer to label", benchmark, turns, text)[:16]
+    return content_key("answer to label", benchmark, record.prompt.turns, text)[:16]
 
 
 def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:

@@ -16,10 +16,10 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.models.candidates import Answer, ReplayCandidate, ServedCandidate, answer_seed
+from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.replay import read
+from refusal_checks.models.replay import ReplayCandidate, read
 from tests.fake_server import FakeServer
 
 PROMPT = Prompt.single("p1", "what is it?")
@@ -193,7 +193,7 @@ def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
         known = candidate.known([PROMPT], store)
     assert [known[key].text for key in candidate.keys(PROMPT)] == ["one", "two"]
-    assert [a.text for a in asyncio.run(candidate.answer(PROMPT, 1, 1)) if a] == ["two"]  # type: ignore[union-attr]
+    assert [a.text for a in asyncio.run(candidate.answer(PROMPT, 1, 1)) if a] == ["two"]
 
 
 def test_a_system_prompt_comes_first_and_joins_the_prompts_own() -> None:
