@@ -167,7 +167,10 @@ BROKEN = {
     "long-row.csv": ("a,b\n1,2,3\n", "needs a column with answers"),
     "short-row.csv": ("id,answer\nv1\n", "row 1: answer is not text"),
     "short-row-prompt.csv": ("answer,prompt\nhello\n", "row 1"),
-    "word.csv": ("id,answer,logprob\nv1,a,-1\nv2,b,high\n", "row 2: logprob = 'high': not a finite number"),
+    "word.csv": (
+        "id,answer,logprob\nv1,a,-1\nv2,b,high\n",
+        "row 2: logprob = 'high': not a finite number",
+    ),
     "nan.csv": ("id,answer,logprob\nv1,a,nan\n", "row 1: logprob = 'nan'"),
     "infinite.csv": ("id,answer,logprob\nv1,a,-inf\n", "row 1: logprob = '-inf'"),
     "quote.csv": ('id,answer\nv1,"open\n', "not a CSV or JSONL file"),
@@ -179,7 +182,10 @@ BROKEN = {
     "list.jsonl": ('{"id": "v1", "answer": "a"}\n["v2", "b"]', "must be a JSON object"),
     "cut.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2", "ans', "JSON"),
     "table.jsonl": ("id,answer\nv1,hello\n", "JSON"),
-    "logprob.jsonl": ('{"id": "v1", "answer": "a", "logprob": [1]}', "logprob = [1]: not a finite number"),
+    "logprob.jsonl": (
+        '{"id": "v1", "answer": "a", "logprob": [1]}',
+        "logprob = [1]: not a finite number",
+    ),
 }
 
 
