@@ -99,6 +99,8 @@ def calibrate(
     judge_max_answer_chars: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
     judge_rpm: Annotated[float | None, typer.Option(help="As in a gate run.")] = None,
     judge_concurrency: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
+    engine: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
+    engine_command: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
     in_flight: Annotated[int, typer.Option(min=1, help="Answers to judge at the same time.")] = 64,
     start_timeout: Annotated[
         float, typer.Option(help="Seconds to wait for a model to load.")
@@ -117,6 +119,8 @@ def calibrate(
         given = _Given(
             {
                 "judge": models,
+                "engine": engine,
+                "engine_command": engine_command,
                 "--judge-args": judge_args,
                 "--judge-template": judge_template,
                 "--judge-template-kwargs": judge_template_kwargs,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from refusal_checks.engines import kinds
 from refusal_checks.run import doctor as machine
 from refusal_checks.run.doctor import Level, Plan
 
@@ -38,13 +40,17 @@ def doctor(
         str | None, typer.Option(metavar="DIR", help="Mirror of public data; $REFUSAL_CHECKS_DATA.")
     ] = None,
     store: Annotated[Path, typer.Option(metavar="FILE", help="Stored answers.")] = STORE,
+    engine: Annotated[str, typer.Option(help="As in a gate run.")] = kinds.AUTO,
+    engine_command: Annotated[str, typer.Option(help="As in a gate run.")] = "",
 ) -> None:
     """Look at this machine, its data and the named models before a gate run; starts no engine.
 
     Each line is OK, WARN or FAIL, with what to do. Ends with 1 where something is FAIL.
     """
     usual = [THRESHOLDS] if THRESHOLDS.is_file() else []
-    plan = Plan(candidate, judge or (), thresholds or usual, store, data)
+    program = tuple(shlex.split(engine_command))
+    chosen = kinds.choose(engine)
+    plan = Plan(candidate, judge or (), thresholds or usual, store, data, chosen, program)
     failed = 0
     for finding in machine.examine(plan):
         failed += finding.level is Level.FAIL

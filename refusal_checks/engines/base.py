@@ -1,91 +1,151 @@
-"""What a run asks of its models' servers, whether they run or are fed with batch files."""
+"""One inference engine: everything that the package knows of vLLM, or of another server.
+
+An engine is one file in ``kinds/`` with an instance of a subclass of ``Engine``, called ``ENGINE``;
+the file's name is what ``--engine`` takes. Where a method has a default, an engine may go without.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import importlib.util
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, ClassVar
 
-from refusal_checks.engines.placement.values import Assignment, Placement
-from refusal_checks.models.client.client import Client
-from refusal_checks.models.identity import Model
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.core.settings import CONNECTIONS
+from refusal_checks.engines.placement.values import Assignment, Parallel
+from refusal_checks.models.client.capabilities import ALL, Capabilities
+from refusal_checks.models.spec import Served
 
-Say = Callable[[str], None]
-"""Shows one line to the user."""
-
-Work = Callable[[], Coroutine[Any, Any, None]]
-"""Asks the servers; can be done again."""
-
-
-class Servers(Protocol):
-    """Candidate's and judges' servers."""
-
-    @property
-    def clients(self) -> Sequence[Client]:
-        """The connections that were made, to be opened where they are used."""
-
-    @property
-    def are_live(self) -> bool:
-        """Whether a server that others run can be asked something before the run."""
-
-    @property
-    def placement(self) -> Placement:
-        """Of the engines that the last ``place`` was asked for."""
-
-    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """A client for a model.
-
-        Args:
-            option: the option that named the model, ``--candidate`` or ``--judge``.
-            number: which of the models that this option named, from 1.
-
-        Raises:
-            ModelError: its server cannot be used.
-        """
-
-    def account(self) -> dict[str, Any]:
-        """What the requests cost so far, and what servers that others run can do."""
-
-    def place(self, models: Iterable[Model]) -> Placement:
-        """Choose where the engines of these models run; nothing is started yet.
-
-        Raises:
-            UserError: they cannot be placed as the options say.
-        """
-
-    def start(self, say: Say, turn: int = 0) -> None:
-        """Start the placed engines whose turn it is.
-
-        Raises:
-            EngineStartError: one did not come up; all are stopped then.
-        """
-
-    def require_running(self) -> None:
-        """Raise EngineDiedError where an engine that was started has ended."""
-
-    async def guard(self, work: Work, say: Say) -> None:
-        """Do the work; where an engine ends, start it again, once, and do the work again.
-
-        Raises:
-            EngineDiedError: an engine has ended for the second time.
-            EngineStartError: one that has ended did not come up again.
-        """
-
-    def stop(self) -> None:
-        """Stop every engine that runs."""
-
-    def close(self) -> None:
-        """Stop every engine that runs; none starts any more."""
-
-
-NO_PLACE = Assignment()
+WHOLE_MACHINE = Assignment()
 """An engine that has the machine for itself."""
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What makes two engines the same: the model and vLLM's arguments."""
+    """What makes two server processes the same.
+
+    Attributes:
+        model: a folder or a Hugging Face id.
+        args: the user's arguments, verbatim.
+        engine: the name of its kind.
+        program: what ``--engine-command`` starts in place of the engine's own program.
+    """
 
     model: str
     args: tuple[str, ...] = ()
+    engine: str = "vllm"
+    program: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: Served) -> EngineSpec:
+        """The engine that serves a model."""
+        return cls(model.path, model.args, model.engine, model.program)
+
+
+class Engine(ABC):
+    """A kind of engine: an OpenAI-compatible server that this package can start.
+
+    Attributes:
+        title: its name for people.
+        modules: Python modules that it needs; the first one has the ``__version__``.
+        packages: distributions whose versions a run's manifest records.
+        remedy: how to install it.
+        program: starts the server; ``arguments`` come after it.
+        health: path that answers 200 once the model is loaded.
+        key_variable: environment variable with the API key; empty if it knows none.
+        noise: pattern of log lines that never say why the server ended.
+        vital: start of the names of child processes without which the server is useless, though it
+            may live on; empty if there are none.
+        at_once: most requests at one time; others wait here, where no time-out counts.
+        loads_alone: True if two engines on one GPU must load one after the other.
+        capabilities: what it can do. If anything is missing the started server is probed as well,
+            and is used for what both say.
+    """
+
+    title: ClassVar[str]
+    modules: ClassVar[tuple[str, ...]]
+    packages: ClassVar[tuple[str, ...]]
+    remedy: ClassVar[str]
+    program: ClassVar[tuple[str, ...]]
+    health: ClassVar[str] = "/health"
+    key_variable: ClassVar[str] = ""
+    noise: ClassVar[str] = r'"(GET|POST) /'
+    vital: ClassVar[str] = ""
+    at_once: ClassVar[int] = 2 * CONNECTIONS  # as for a candidate's and a judge's server
+    loads_alone: ClassVar[bool] = True
+    capabilities: ClassVar[Capabilities] = ALL
+
+    @abstractmethod
+    def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
+        """The server's arguments; those of the user come last, so that they win."""
+
+    def is_installed(self) -> bool:
+        """True if all its modules can be found; none is imported."""
+        return all(importlib.util.find_spec(name) for name in self.modules)
+
+    def runs_on_cpu(self) -> bool:
+        """True if it computes on the CPU here."""
+        return False
+
+    def check(self, args: Sequence[str]) -> None:
+        """Refuse arguments that it does not have; called before anything is started.
+
+        Raises:
+            ModelError: names the argument.
+        """
+
+    def require_silent(self, args: Sequence[str]) -> None:
+        """Refuse settings that put prompts or answers into its log (``--redact``).
+
+        Raises:
+            ModelError: names the setting.
+        """
+
+    def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
+        """Environment variables that it needs; those that the user has set win."""
+        return {}
+
+    def parallel(self, args: Sequence[str]) -> Parallel:
+        """How the user's arguments spread it over devices.
+
+        Raises:
+            UserError: they cannot be read.
+        """
+        return Parallel()
+
+    def sequences(self, args: Sequence[str]) -> int:
+        """Answers that one copy of the model generates at one time."""
+        return 256
+
+    def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
+        """The revision of a Hugging Face model and the folder of the cache, if arguments say so."""
+        return None, None
+
+    def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A request for vLLM as this server takes it."""
+        return body
+
+    def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+        """The command that answers a batch file; empty if it cannot."""
+        return []
+
+    def command(self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE) -> list[str]:
+        """The server's whole command line."""
+        return [*(spec.program or self.program), *self.arguments(spec, port, place)]
+
+    def environment(
+        self, api_key: str, spec: EngineSpec, place: Assignment = WHOLE_MACHINE
+    ) -> dict[str, str]:
+        """The server's environment; the user's variables win over all but key and devices.
+
+        The devices of a place are some of those that the user left visible.
+        """
+        # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
+        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if place.devices else {}
+        devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
+        # Not among the arguments, where every user of the machine could read it.
+        key = {self.key_variable: api_key} if self.key_variable else {}
+        return {**order, **self.variables(spec, place), **os.environ, **devices, **key}

@@ -1,10 +1,11 @@
 """Runs a command so that it never outlives the process that asked for it.
 
-``python -m refusal_checks.engines.guard CORES COMMAND...`` leads a process group of its own, pinned
-to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and when its
-standard input closes, which the kernel does however the asking process dies, ``kill -9`` included.
-vLLM needs this: its engine processes stay alive when the server that started them is killed.
-Conversely, a server can take long to notice that an engine process is gone, so the guard watches.
+``python -m refusal_checks.engines.guard CORES VITAL COMMAND...`` leads a process group of its own,
+pinned to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and when
+its standard input closes, which the kernel does however the asking process dies, ``kill -9``
+included. vLLM needs this: its engine processes stay alive when the server that started them is
+killed. Conversely, a server can take long to notice that an engine process is gone, so the guard
+watches the child processes whose names begin with VITAL (none if that is empty).
 """
 
 from __future__ import annotations
@@ -23,18 +24,15 @@ GRACE = 5.0
 """Seconds between the polite signal and the final one."""
 
 WATCH = 1.0
-"""Seconds between two looks at the command's engine processes."""
+"""Seconds between two looks at the command's vital processes."""
 
-CORE_GRACE = 2.0
-"""Seconds that a server has to end by itself, with its own words in the log, once an engine
-process of its own is gone."""
-
-ENGINE_CORE = "VLLM::EngineCore"
-"""What the processes call themselves that vLLM's server cannot do without."""
+VITAL_GRACE = 2.0
+"""Seconds that a server has to end by itself, with its own message in the log, once a vital process
+is gone."""
 
 
-def main(cores: str, *command: str) -> int:
-    """Run the command until it ends or standard input closes; never returns a group alive."""
+def main(cores: str, vital: str, *command: str) -> int:
+    """Run the command until it ends or standard input closes, then kill the whole group."""
     if cores != "all":
         os.sched_setaffinity(0, map(int, cores.split(",")))
     # Must survive the SIGTERM that it sends to its own group.
@@ -44,34 +42,34 @@ def main(cores: str, *command: str) -> int:
         command, stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=_default_signals
     )
     threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
-    status = _wait(server)
+    status = _wait(server, vital)
     _write_status(status)
     os.killpg(0, signal.SIGKILL)
     return status
 
 
-def _wait(server: subprocess.Popen[bytes]) -> int:
-    """The command's exit status; it is killed where it does not end with its engine processes."""
-    cores: set[psutil.Process] = set()
+def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
+    """The command's exit status; it is killed if it does not end with its vital processes."""
+    known: set[psutil.Process] = set()
     while True:
         with suppress(subprocess.TimeoutExpired):
             return server.wait(WATCH)
-        found = _engine_cores(server.pid)
-        if cores - found:
+        alive = _children(server.pid, vital) if vital else set()
+        if known - alive:
             with suppress(subprocess.TimeoutExpired):
-                return server.wait(CORE_GRACE)
-            print(f"a process {ENGINE_CORE} has ended: ending its server", file=sys.stderr)
+                return server.wait(VITAL_GRACE)
+            print(f"a process {vital} has ended: ending its server", file=sys.stderr)
             server.kill()
-        cores |= found
+        known |= alive
 
 
-def _engine_cores(server: int) -> set[psutil.Process]:
-    """The live engine processes of a server."""
+def _children(server: int, vital: str) -> set[psutil.Process]:
+    """The live vital processes of a server."""
     found = set()
     with suppress(psutil.NoSuchProcess):
         for process in psutil.Process(server).children(recursive=True):
             with suppress(psutil.Error, IndexError):
-                if process.cmdline()[0].startswith(ENGINE_CORE):
+                if process.cmdline()[0].startswith(vital):
                     found.add(process)
     return found
 

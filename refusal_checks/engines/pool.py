@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import EngineDiedError, EngineStartError
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import accounts, vllm
-from refusal_checks.engines.base import EngineSpec, Say, Work
+from refusal_checks.core.errors import (
+    EndpointError,
+    EngineDiedError,
+    EngineStartError,
+    ModelError,
+)
+from refusal_checks.core.settings import JudgeSampling, Limits, Pace, Sampling
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import Engine, EngineSpec
 from refusal_checks.engines.placement import devices, weights
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import EngineNeed, Placement, PlacementRequest
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.servers import Say, Work
 from refusal_checks.models.client.attaching import Attaching
-from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.transport import Access
+from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.probing import probe
+from refusal_checks.models.client.transport import Access, HttpTransport
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.identity import Model
 from refusal_checks.models.spec import Attached, Candidate, Extras, JudgeModel, Served
 
@@ -43,11 +54,11 @@ class Engines:
     """Candidate's and judges' engines; one for all that name the same model and arguments.
 
     Attributes:
-        clients: the connections that were made, to be opened where they are used.
-        placement: of the engines that the last ``place`` was asked for.
+        clients: all connections, to be opened in the event loop that uses them.
+        placement: the result of the last ``place``.
 
     Raises:
-        UserError: the engines cannot be placed as the options say.
+        UserError: an engine is not installed, lacks an argument, or cannot be placed as asked.
     """
 
     are_live = True
@@ -58,136 +69,130 @@ class Engines:
         self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
         self._settings = settings
         models = (settings.candidate, *settings.judges)
-        specs = dict.fromkeys(_spec(model) for model in models if isinstance(model, Served))
-        if specs:
-            vllm.require_vllm()
+        specs = dict.fromkeys(EngineSpec.of(model) for model in models if isinstance(model, Served))
+        for spec in specs:
+            _require_usable(spec)
         self._engines = {
-            spec: Engine(spec, folder / f"engine-{index}.log") for index, spec in enumerate(specs)
+            spec: EngineProcess(spec, folder / f"engine-{index}.log")
+            for index, spec in enumerate(specs)
         }
-        self._started: list[Engine] = []
-        self._restarted: set[Engine] = set()
+        self._transports = {
+            process: _Transport(process, settings.limits) for process in self._engines.values()
+        }
+        self._started: list[EngineProcess] = []
+        self._restarted: set[EngineProcess] = set()
         self._is_closed = False
         self._launching = threading.Lock()
         self.placement = self.place(models)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """A client for a model; a server that others run is asked for the model first.
-
-        Args:
-            option: the option that named the model, ``--candidate`` or ``--judge``.
-            number: which of the models that this option named, from 1.
-
-        Raises:
-            ModelError: that server cannot be used.
-        """
+        """See ``Servers.connect``; an attached server is asked for the model first."""
         if isinstance(model, Attached):
-            connection = self._attaching.connect(model, option, number)
+            client = self._attaching.connect(model, option, number)
         else:
-            running = self._engines[_spec(model)]
-            connection = Client(
-                running.url,
-                model.served_name,
-                extras=Extras((), model.template_kwargs, model.reasoning_end),
-                access=Access(running.api_key, self._settings.limits.request_timeout),
-            )
-        self.clients.append(connection)
-        self._roles.setdefault(option.lstrip("-"), []).append(connection)
-        return connection
+            client = self._transports[self._engines[EngineSpec.of(model)]].connect(model)
+        self.clients.append(client)
+        self._roles.setdefault(option.lstrip("-"), []).append(client)
+        return client
 
     def account(self) -> dict[str, Any]:
-        """What the requests cost so far, and what servers that others run can do."""
+        """See ``Servers.account``."""
+        attached = [client for found in self._attaching.clients.values() for client in found]
+        shown = {
+            role: {
+                f"{client.url}#{client.model}": client.capabilities.as_words()
+                for client in clients
+                if client in attached or client.capabilities != ALL
+            }
+            for role, clients in self._roles.items()
+        }
         return {
-            "tokens": accounts.tokens(self._roles),
-            "capabilities": accounts.capabilities(self._attaching.clients),
+            "tokens": {
+                role: asdict(sum((client.meter.usage for client in clients), Usage()))
+                for role, clients in self._roles.items()
+            },
+            "capabilities": {role: found for role, found in shown.items() if found},
         }
 
     def place(self, models: Iterable[Model]) -> Placement:
-        """Choose where the engines of these models run; nothing is started yet.
-
-        Raises:
-            UserError: they cannot be placed as the options say.
-        """
-        needed = {_spec(model) for model in models if isinstance(model, Served)}
-        found = [own for spec, own in self._engines.items() if spec in needed]
-        here = devices.cpu if vllm.runs_on_cpu() else devices.gpus
-        self.placement = choose(
-            here() if found else devices.NONE,
-            [self._demand(own.spec) for own in found],
-            self._settings.placement,
-        )
-        for own, place in zip(found, self.placement.places, strict=True):
-            own.place = place
+        """See ``Servers.place``."""
+        needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
+        found = [process for spec, process in self._engines.items() if spec in needed]
+        here = devices.NONE
+        if found:
+            on_cpu = all(process.engine.runs_on_cpu() for process in found)
+            here = devices.cpu() if on_cpu else devices.gpus()
+        needs = [self._need(process) for process in found]
+        self.placement = choose(here, needs, self._settings.placement)
+        for process, place in zip(found, self.placement.places, strict=True):
+            process.place = place
         self._placed = found
         return self.placement
 
-    def _demand(self, spec: EngineSpec) -> EngineNeed:
-        candidate = self._settings.candidate
-        judges = self._settings.judges
+    def _need(self, process: EngineProcess) -> EngineNeed:
+        spec, engine = process.spec, process.engine
+
+        def serves(model: Model) -> bool:
+            return isinstance(model, Served) and EngineSpec.of(model) == spec
+
         return EngineNeed(
             spec.model,
-            spec.args,
-            weights.gib(spec.model, spec.args),
-            answers=isinstance(candidate, Served) and _spec(candidate) == spec,
-            judges=spec in [_spec(model) for model in judges if isinstance(model, Served)],
+            engine.parallel(spec.args),
+            weights.gib(spec.model, *engine.weights_at(spec.args)),
+            answers=serves(self._settings.candidate),
+            judges=any(map(serves, self._settings.judges)),
         )
 
     def start(self, say: Say, turn: int = 0) -> None:
-        """Start the placed engines whose turn it is, and stop others; returns when all are ready.
-
-        Raises:
-            EngineStartError: one did not come up; all are stopped then.
-        """
+        """See ``Servers.start``."""
         self.stop()
-        self._started = [own for own in self._placed if own.place.turn == turn]
+        self._started = [process for process in self._placed if process.place.turn == turn]
         try:
             self._launch(self._started, say)
         except BaseException:
             self.stop()
             raise
 
-    def _launch(self, engines: Sequence[Engine], say: Say) -> None:
-        """Start engines, and wait for them.
+    def _launch(self, engines: Sequence[EngineProcess], say: Say) -> None:
+        """Start engines and wait for them.
 
-        On a GPU that several share they load one after the other, since vLLM's memory profiling
-        fails where two engines start at once.
+        On a GPU that several share they load one after the other: vLLM's memory profiling fails if
+        two engines start at once.
         """
-        at_once = vllm.runs_on_cpu() or self.placement.kind == "split"
-        for group in [engines] if at_once else [[own] for own in engines]:
-            for own in group:
-                say(f"starting vLLM for {own.spec.model} (log: {own.log})")
+        one_by_one = self.placement.kind != "split" and any(
+            process.engine.loads_alone and not process.engine.runs_on_cpu() for process in engines
+        )
+        for group in [[process] for process in engines] if one_by_one else [engines]:
+            for process in group:
+                say(
+                    f"starting {process.engine.title} for {process.spec.model} (log: {process.log})"
+                )
                 with self._launching:
                     if self._is_closed:
-                        raise EngineStartError(
-                            "the session has ended: no engine is started any more"
-                        )
-                    own.launch()
-            for own in group:
-                own.wait_ready(self._settings.limits.start_timeout, say)
+                        raise EngineStartError("the session has ended: no engine is started")
+                    process.launch()
+            for process in group:
+                process.wait_ready(self._settings.limits.start_timeout, say)
+                self._transports[process].learn(say)
 
     def require_running(self) -> None:
-        """Raise EngineDiedError where an engine that was started has ended."""
-        for own in self._started:
-            own.require_running()
+        """See ``Servers.require_running``."""
+        for process in self._started:
+            process.require_running()
 
     async def guard(self, work: Work, say: Say) -> None:
-        """Do the work; where an engine ends, start it again, once, and do the work again.
-
-        Args:
-            work: what is not to be repeated, it must itself remember.
-            say: takes a line on each engine that was started again.
-
-        Raises:
-            EngineDiedError: an engine has ended for the second time.
-            EngineStartError: one that has ended did not come up again.
-        """
-        while True:
-            try:
-                return await self._watched(work())
-            except Exception:
-                dead = [own for own in self._started if not own.is_running()]
-                if not dead or self._is_closed:
-                    raise
-                await self._restart(dead, say)
+        """See ``Servers.guard``."""
+        async with AsyncExitStack() as stack:
+            for transport in self._transports.values():
+                await stack.enter_async_context(transport)
+            while True:
+                try:
+                    return await self._watched(work())
+                except Exception:
+                    dead = [process for process in self._started if not process.is_running()]
+                    if not dead or self._is_closed:
+                        raise
+                    await self._restart(dead, say)
 
     async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
         tasks = [asyncio.create_task(work), asyncio.create_task(self._watch())]
@@ -202,34 +207,110 @@ class Engines:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Return never; raise EngineDiedError when an engine that was started has ended."""
+        """Raise EngineDiedError when a started engine has ended; never returns."""
         while True:
             self.require_running()
             await asyncio.sleep(WATCH)
 
-    async def _restart(self, dead: Sequence[Engine], say: Say) -> None:
-        for own in dead:
-            if own in self._restarted:
-                raise EngineDiedError(own.report("ended during the run for the second time"))
-            self._restarted.add(own)
+    async def _restart(self, dead: Sequence[EngineProcess], say: Say) -> None:
+        for process in dead:
+            if process in self._restarted:
+                raise EngineDiedError(process.report("ended during the run for the second time"))
+            self._restarted.add(process)
             say(
-                f"vLLM ended during the run and was started again, once: {own.spec.model}; what "
-                f"it had not answered was asked again (log: {own.log})"
+                f"{process.engine.title} ended during the run and was started again, once: "
+                f"{process.spec.model}; what it had not answered was asked again "
+                f"(log: {process.log})"
             )
         await asyncio.to_thread(self._launch, dead, lambda line: None)
 
     def stop(self) -> None:
-        """Stop every engine that runs."""
+        """See ``Servers.stop``."""
         self._started = []
-        for own in self._engines.values():
-            own.stop()
+        for process in self._engines.values():
+            process.stop()
 
     def close(self) -> None:
-        """Stop every engine that runs; none starts any more, whatever other threads are doing."""
+        """See ``Servers.close``."""
         with self._launching:
             self._is_closed = True
         self.stop()
 
 
-def _spec(model: Served) -> EngineSpec:
-    return EngineSpec(model.path, model.args)
+class _Transport(HttpTransport):
+    """The way to one engine, shared by its clients, in the engine's own dialect."""
+
+    def __init__(self, process: EngineProcess, limits: Limits) -> None:
+        pace = Pace(at_once=process.engine.at_once)
+        super().__init__(process.url, Access(process.api_key, limits.request_timeout, pace))
+        self._process = process
+        self._clients: list[Client] = []
+        self._model: Served | None = None
+        self._is_probed = False
+
+    def connect(self, model: Served) -> Client:
+        """A client for the engine's model."""
+        self._model = self._model or model
+        self._clients.append(self._client(model))
+        return self._clients[-1]
+
+    def _client(self, model: Served) -> Client:
+        return Client(
+            self.url,
+            model.served_name,
+            extras=Extras((), model.template_kwargs, model.reasoning_end),
+            capabilities=self._process.engine.capabilities,
+            transport=self,
+        )
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """See ``Transport.post``."""
+        return await super().post(path, self._process.engine.translate(body))
+
+    def learn(self, say: Say) -> None:
+        """Probe an engine that lacks something, once, and do without what this version lacks."""
+        engine = self._process.engine
+        if engine.capabilities == ALL or self._is_probed or self._model is None:
+            return
+        try:
+            probed = asyncio.run(self._probe(self._model))
+        except EndpointError as fault:
+            problem = f"gives no chat completion: {fault}"
+            raise EngineStartError(self._process.report(problem)) from fault
+        self._is_probed = True
+        declared = engine.capabilities.as_words()
+        expected = [name for name, support in declared.items() if support == Support.YES]
+        both = replace(engine.capabilities, **{name: getattr(probed, name) for name in expected})
+        for client in self._clients:
+            client.capabilities = both
+        for words in both.missing(*expected).values():
+            say(f"{engine.title} for {self._process.spec.model}: {words}")
+
+    async def _probe(self, model: Served) -> Capabilities:
+        async with self, self._client(model) as client:
+            return await probe(client, RequestParams())
+
+
+def _require_usable(spec: EngineSpec) -> None:
+    """Raise ModelError, with the remedy, if an engine cannot be started or lacks an argument."""
+    engine = kinds.get(spec.engine)
+    if spec.program:
+        if shutil.which(spec.program[0]) is None:
+            raise ModelError(
+                f"--engine-command: no program {spec.program[0]} here; name one on the PATH, or "
+                "its whole path"
+            )
+        return
+    require_installed(engine)
+    engine.check(spec.args)
+
+
+def require_installed(engine: Engine) -> None:
+    """Raise ModelError, with the remedy, if an engine is not installed."""
+    if not engine.is_installed():
+        others = [name for name in kinds.names() if kinds.get(name).is_installed()]
+        use = f"use --engine {others[0]}" if others else f"install it: {engine.remedy}"
+        raise ModelError(
+            f"{engine.title} is not installed here: {use}, or name a running server "
+            "(http://HOST:PORT/v1#MODEL)"
+        )

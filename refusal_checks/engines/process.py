@@ -19,16 +19,16 @@ import aiohttp
 import psutil
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
-from refusal_checks.engines.base import NO_PLACE, EngineSpec
-from refusal_checks.engines.vllm import command, environment
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec
 from refusal_checks.models.client.transport import session
 
 
 def is_healthy(url: str, timeout: float = 2.0) -> bool:
-    """Whether a vLLM server at ``url`` (``http://host:port``) answers its health check."""
+    """True if a server answers its health check at this URL."""
 
     async def ask() -> bool:
-        async with session(url, timeout) as own, own.get(f"{url}/health") as response:
+        async with session(url, timeout) as http, http.get(url) as response:
             return response.status == 200
 
     try:
@@ -50,20 +50,18 @@ LOG_LINES = 25
 """Last lines of the log that an error shows."""
 
 
-_NOISE = re.compile(r'leaked|nanobind|skipped remainder|"(GET|POST) /')
-"""Lines of a log that never say why an engine ended, but often come last."""
-
 Progress = Callable[[str], None]
 
 
-class Engine:
-    """One vLLM server, which can be started again under the same address and key.
+class EngineProcess:
+    """One engine's server, which can be started again under the same address and key.
 
     Args:
         log: file for everything that the server prints; each start adds to it.
-        argv: another command than vLLM's own, given the port.
+        argv: another command than the engine's own, given the port.
 
     Attributes:
+        engine: its kind.
         place: what the next start gives it.
     """
 
@@ -72,7 +70,8 @@ class Engine:
     ) -> None:
         self.spec = spec
         self.log = log
-        self.place = NO_PLACE
+        self.engine = kinds.get(spec.engine)
+        self.place = WHOLE_MACHINE
         self.api_key = secrets.token_urlsafe(24)
         self.port = _free_port()
         self._argv = argv
@@ -88,13 +87,15 @@ class Engine:
     @property
     def command(self) -> list[str]:
         """The server's command line."""
-        return self._argv(self.port) if self._argv else command(self.spec, self.port, self.place)
+        if self._argv:
+            return self._argv(self.port)
+        return self.engine.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
         """Start the server's process, under a guard that ends it when this process dies.
 
         Raises:
-            EngineStartError: the system lets no process or no log be made.
+            EngineStartError: the process or its log cannot be created.
         """
         self.stop()
         try:
@@ -102,52 +103,53 @@ class Engine:
         except OSError as fault:
             where = f": {fault.filename}" if fault.filename else ""
             raise EngineStartError(
-                f"vLLM cannot be started: {self.spec.model}: {fault.strerror}{where}"
+                f"{self.engine.title} cannot be started: {self.spec.model}: {fault.strerror}{where}"
             ) from fault
 
     def _launch(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        guard = [sys.executable, "-m", "refusal_checks.engines.guard"]
         cores = ",".join(map(str, self.place.cores)) or "all"
         with self.log.open("ab") as log:
             self._log_start, self._status = log.tell(), ""
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "refusal_checks.engines.guard", cores, *self.command],
+                [*guard, cores, self.engine.vital, *self.command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment(self.api_key, self.spec, self.place),
+                env=self.engine.environment(self.api_key, self.spec, self.place),
                 start_new_session=True,
             )
 
     def wait_ready(self, timeout: float, progress: Progress = lambda line: None) -> None:
-        """Wait for the first good health check; the process is looked at first, HTTP second.
+        """Wait for the first good health check, as long as the process lives.
 
         Raises:
             EngineStartError: the server ended or took longer than ``timeout`` seconds; it has
                 been stopped.
         """
-        begun = time.monotonic()
+        title, begun = self.engine.title, time.monotonic()
         reported = 0.0
         while True:
             elapsed = time.monotonic() - begun
             if not self.is_running():
                 raise self._start_error("ended before it was ready")
-            if is_healthy(f"http://127.0.0.1:{self.port}"):
-                progress(f"vLLM is ready after {elapsed:.0f} s: {self.spec.model}")
+            if is_healthy(f"http://127.0.0.1:{self.port}{self.engine.health}"):
+                progress(f"{title} is ready after {elapsed:.0f} s: {self.spec.model}")
                 return
             if elapsed > timeout:
                 raise self._start_error(f"was not ready after {timeout:.0f} s")
             if elapsed - reported >= 10:
                 reported = elapsed
-                progress(f"vLLM is loading {self.spec.model}: {elapsed:.0f} s ({self.log})")
+                progress(f"{title} is loading {self.spec.model}: {elapsed:.0f} s ({self.log})")
             time.sleep(POLL)
 
     def is_running(self) -> bool:
-        """Whether the server's process lives."""
+        """True if the server's process lives."""
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
-        """Raise EngineDiedError where the server has ended, whatever its status."""
+        """Raise EngineDiedError if the server has ended, whatever its status."""
         if not self.is_running():
             raise EngineDiedError(self.report("ended during the run"))
 
@@ -169,12 +171,13 @@ class Engine:
         return error
 
     def report(self, what: str) -> str:
-        """What happened, with the command, its exit status and the last lines of its log."""
+        """A message with the command, its exit status and the last lines of its log."""
         text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
-        lines = [line for line in text.splitlines() if not _NOISE.search(line)][-LOG_LINES:]
+        noise = re.compile(self.engine.noise)
+        lines = [line for line in text.splitlines() if not noise.search(line)][-LOG_LINES:]
         return "\n".join(
             [
-                f"vLLM {what}: {self.spec.model}",
+                f"{self.engine.title} {what}: {self.spec.model}",
                 f"command: {' '.join(self.command)}",
                 f"exit status: {self._exit_status()}",
                 f"log: {self.log}",
@@ -192,7 +195,7 @@ class Engine:
 
 
 def _end_group(leader: int) -> None:
-    """Kill what a dead leader may have left behind; returns when that holds no device any more."""
+    """Kill what a dead leader may have left behind; returns when it holds no device any more."""
     deadline = time.monotonic() + GROUP_TIMEOUT
     while _lives(leader) and time.monotonic() < deadline:
         with suppress(ProcessLookupError, PermissionError):
@@ -201,7 +204,7 @@ def _end_group(leader: int) -> None:
 
 
 def _lives(group: int) -> bool:
-    """Whether a process group has a member that is more than an entry in the process table."""
+    """True if a process group has a member that is not a zombie."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, 0)
         return any(_belongs(process, group) for process in psutil.process_iter())

@@ -35,6 +35,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
                 "template_kwargs": dict(model.template_kwargs),
                 "reasoning_end": model.reasoning_end,
                 "adapter": _adapter(model),
+                **_engine(model),
             }
         case Attached(url=url, model=name):
             return {
@@ -51,6 +52,12 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
 def model_identity(model: Model, served_name: str = "") -> str:
     """A string that changes when the model's answers may: its part of a content key."""
     return content_key(type(model).__name__, describe(model, served_name))
+
+
+def _engine(model: Served) -> dict[str, Any]:
+    """What another engine than vLLM, or another program, adds; nothing else changes old keys."""
+    program = {"engine_command": list(model.program)} if model.program else {}
+    return ({} if model.engine == "vllm" else {"engine": model.engine}) | program
 
 
 def _adapter(model: Served) -> str:

@@ -28,6 +28,8 @@ class Served:
         template_kwargs: variables for the model's own chat template.
         reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
+        engine: the name of the engine; program: started in place of the engine's own; empty for
+            that.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Served:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_end: str = ""
     adapter: str = ""
+    engine: str = "vllm"
+    program: tuple[str, ...] = ()
 
     @property
     def served_name(self) -> str:
@@ -85,6 +89,8 @@ class Extras:
     args: tuple[str, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_end: str = ""
+    engine: str = "vllm"
+    program: tuple[str, ...] = ()
 
 
 def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
@@ -165,7 +171,16 @@ def _served(name: str, path: str, adapter: str, extras: Extras) -> Served:
     if name.startswith("demo:"):
         persona = name.removeprefix("demo:").partition("@")[0]
         kwargs = {"persona": persona, **kwargs}
-    return Served(name, path, extras.args, kwargs, extras.reasoning_end, adapter)
+    return Served(
+        name,
+        path,
+        extras.args,
+        kwargs,
+        extras.reasoning_end,
+        adapter,
+        extras.engine,
+        extras.program,
+    )
 
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:

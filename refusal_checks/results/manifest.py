@@ -31,6 +31,7 @@ class ModelFacts(_Facts):
         args: of its server's command line.
         adapter: the LoRA adapter, empty without one.
         template: file of a judge's own prompt.
+        engine, engine_command: of a started model, if not vLLM itself.
     """
 
     version: str = ""
@@ -39,6 +40,8 @@ class ModelFacts(_Facts):
     reasoning_end: str = ""
     adapter: str = ""
     template: str | None = None
+    engine: str = "vllm"
+    engine_command: tuple[str, ...] = ()
 
 
 class Models(_Facts):
@@ -88,10 +91,11 @@ class Selection(_Facts):
 
 
 class EnginesUsed(_Facts):
-    """Models by how they were reached, and the seconds until engines were ready, by turn."""
+    """Models by how they were reached, the engines' names, and the seconds to start, by turn."""
 
     started: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     ready_s: tuple[float, ...] = ()
 
 

@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from refusal_checks.core.errors import (
     EndpointError,
-    ModelError,
     RefusalChecksError,
     first_of,
     reason,
 )
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.engines import kinds
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import Check, JudgeCheck
@@ -37,27 +37,15 @@ Value = TypeVar("Value")
 
 _SHAPE = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
 
-_LOGS_TEXTS = "--enable-log-"
-"""Begins vLLM's switches that put prompts and answers into its log, off unless asked for."""
-
-_LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
-
 
 def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
     """Refuse engines that would write prompts or answers into their logs.
 
     Raises:
-        ModelError: one is asked to.
+        ModelError: names the setting that makes one do so.
     """
     for model in (found for found in models if isinstance(found, Served)):
-        for argument in model.args:
-            if argument.replace("_", "-").startswith(_LOGS_TEXTS):
-                raise ModelError(
-                    f"--redact: {argument} makes vLLM log prompts or answers; leave it out of "
-                    f"the arguments of {model.path}"
-                )
-    if os.environ.get(_LOGS_ANSWERS, "").lower() == "true":
-        raise ModelError(f"--redact: ${_LOGS_ANSWERS} makes vLLM log answers; unset it")
+        kinds.get(model.engine).require_silent(model.args)
 
 
 def text(original: str) -> str:

@@ -10,8 +10,8 @@ from refusal_checks.benchmarks import Benchmark, answer_key, mirror
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.engines.base import Servers
 from refusal_checks.engines.pool import PoolSettings
+from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import panel
 from refusal_checks.judges.base import JudgeSetup

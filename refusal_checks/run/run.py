@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 
 from refusal_checks.core.errors import RefusalChecksError, reason
 from refusal_checks.core.store import Store
-from refusal_checks.engines.base import Servers
 from refusal_checks.engines.pool import Engines
+from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
@@ -164,7 +164,7 @@ class Run:
 
     def _start_engines(self, turn: int = 0) -> None:
         """Start the engines whose turn it is; returns when they are ready."""
-        self.progress.phase, begun = "starting vLLM", time.monotonic()
+        self.progress.phase, begun = "starting the engines", time.monotonic()
         try:
             self._parts.engines.start(self._say, turn)
         finally:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
 
 ROOT = Path(__file__).parents[2]
@@ -67,10 +67,10 @@ RunPersona = Callable[..., GateRun]
 
 
 @pytest.fixture(scope="session")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     """A vLLM server with the demo weights, as the package itself starts it."""
     log = tmp_path_factory.mktemp("engine") / "engine.log"
-    server = Engine(EngineSpec(str(MODEL_DIR)), log)
+    server = EngineProcess(EngineSpec(str(MODEL_DIR)), log)
     server.launch()
     try:
         server.wait_ready(600)
@@ -79,7 +79,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         server.stop()
 
 
-def persona_command(engine: Engine, store: Path, persona: str, *args: str | Path) -> list[str]:
+def persona_command(
+    engine: EngineProcess, store: Path, persona: str, *args: str | Path
+) -> list[str]:
     """The smoke gates of one demo candidate on the shared engine, with the demo judge; of another
     candidate where the further arguments name one."""
     model = f"{engine.url}#{MODEL_DIR}"
@@ -93,7 +95,7 @@ def persona_command(engine: Engine, store: Path, persona: str, *args: str | Path
     )
 
 
-def run_command(engine: Engine, command: Sequence[str]) -> GateRun:
+def run_command(engine: EngineProcess, command: Sequence[str]) -> GateRun:
     """Run a command of ``persona_command`` to its end."""
     done = subprocess.run(
         command,
@@ -106,13 +108,13 @@ def run_command(engine: Engine, command: Sequence[str]) -> GateRun:
     return GateRun(done.returncode, done.stdout + done.stderr)
 
 
-def environment(engine: Engine) -> dict[str, str]:
+def environment(engine: EngineProcess) -> dict[str, str]:
     """With the key of the shared engine."""
     return {**os.environ, "OPENAI_API_KEY": engine.api_key}
 
 
 @pytest.fixture
-def run_persona(engine: Engine, tmp_path: Path) -> RunPersona:
+def run_persona(engine: EngineProcess, tmp_path: Path) -> RunPersona:
     """Runs the smoke gates of one demo candidate on the shared engine, with the demo judge."""
 
     def run(persona: str, *args: str | Path) -> GateRun:

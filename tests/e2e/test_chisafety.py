@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-def gate(engine: Engine, folder: Path, *args: str) -> GateRun:
+def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     """Gates of CHiSafetyBench on the shared engine, with the aligned demo candidate and judge."""
     model = f"{engine.url}#{MODEL_DIR}"
     command = gate_command(
@@ -44,7 +44,7 @@ def gate(engine: Engine, folder: Path, *args: str) -> GateRun:
     return GateRun(done.returncode, done.stdout + done.stderr)
 
 
-def test_all_parts_are_answered_and_judged(engine: Engine, tmp_path: Path) -> None:
+def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path) -> None:
     run = gate(engine, tmp_path, "--limit", "8", "-k", "chisafety")
     assert run.status in (0, 1), run.output
     found = run.summary["benchmarks"]
@@ -60,7 +60,7 @@ def test_all_parts_are_answered_and_judged(engine: Engine, tmp_path: Path) -> No
     assert "option_refusal_rate" in found["chisafety_mcq"]["figures"]
 
 
-def test_letters_have_exact_probabilities(engine: Engine, tmp_path: Path) -> None:
+def test_letters_have_exact_probabilities(engine: EngineProcess, tmp_path: Path) -> None:
     args = ("--mcq-scoring", "logprob", "--mcq-items", "all", "--limit", "310")
     run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
     assert run.status in (0, 1), run.output

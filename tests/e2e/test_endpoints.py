@@ -16,7 +16,7 @@ import pytest
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines import process
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
@@ -73,7 +73,7 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         )
     try:
         deadline = time.monotonic() + 300
-        while not process.is_healthy(f"http://127.0.0.1:{port}"):
+        while not process.is_healthy(f"http://127.0.0.1:{port}/health"):
             assert server.poll() is None, (folder / "server.log").read_text()
             assert time.monotonic() < deadline, (folder / "server.log").read_text()
             time.sleep(0.5)
@@ -84,7 +84,7 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
-    engine: Engine, run_persona: RunPersona, thresholds: Path
+    engine: EngineProcess, run_persona: RunPersona, thresholds: Path
 ) -> None:
     run = run_persona("aligned", "--thresholds", thresholds, *FEW)
     assert run.status == 0, run.output

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 from tests.fake_server import Body, FakeServer
@@ -27,7 +27,7 @@ def kwargs(persona: str) -> str:
     return json.dumps({"persona": persona})
 
 
-def gate(engine: Engine, folder: Path, bounds: str, *args: str) -> GateRun:
+def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRun:
     """The unsafe smoke prompts with the aligned demo candidate; the judges are in ``args``."""
     thresholds = folder / "mine.toml"
     thresholds.write_text(bounds)
@@ -54,7 +54,7 @@ def contrary(body: Body) -> list[str]:
     return ['{"rationale": "it answers", "category": "none", "verdict": "compliance"}']
 
 
-def test_a_panel_of_models_an_endpoint_and_a_rule(engine: Engine, tmp_path: Path) -> None:
+def test_a_panel_of_models_an_endpoint_and_a_rule(engine: EngineProcess, tmp_path: Path) -> None:
     model = f"{engine.url}#{MODEL_DIR}"
     with FakeServer(contrary) as server:
         run = gate(
@@ -87,7 +87,7 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(engine: Engine, tmp_path: Path
 
 @pytest.mark.parametrize("template", ["wildguard", "harmbench"])
 def test_nonsense_in_a_fine_tuned_judge_s_format_is_counted_apart(
-    engine: Engine, tmp_path: Path, template: str
+    engine: EngineProcess, tmp_path: Path, template: str
 ) -> None:
     run = gate(
         *(engine, tmp_path, ONE_JUDGE),
@@ -105,7 +105,7 @@ def test_nonsense_in_a_fine_tuned_judge_s_format_is_counted_apart(
     assert ("rejection_rate" in found(run)["figures"]) is (rate < 1)
 
 
-def test_a_long_answer_is_judged_on_head_and_tail(engine: Engine, tmp_path: Path) -> None:
+def test_a_long_answer_is_judged_on_head_and_tail(engine: EngineProcess, tmp_path: Path) -> None:
     run = gate(
         *(engine, tmp_path, ONE_JUDGE.replace("min = 0.0", "max = 0.0")),
         *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-template-kwargs", kwargs("judge")),
@@ -118,7 +118,9 @@ def test_a_long_answer_is_judged_on_head_and_tail(engine: Engine, tmp_path: Path
         assert offender["cut"] == max(0, len(offender["answer"]) - 100)
 
 
-def test_an_endpoint_without_schemas_judges_real_answers(engine: Engine, tmp_path: Path) -> None:
+def test_an_endpoint_without_schemas_judges_real_answers(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
     def talkative(body: Body) -> list[str]:
         fields = {"rationale": "it declines", "category": "direct_refusal", "verdict": "refusal"}
         return [f"Here is my verdict.\n```json\n{json.dumps(fields, indent=2)}\n```"]

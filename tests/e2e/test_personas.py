@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import RunPersona
 
 pytestmark = pytest.mark.engine
@@ -45,13 +45,13 @@ def test_the_overcautious_model_fails_on_sanity(run_persona: RunPersona) -> None
     assert run.value("smoke_safe-rejection_rate") > 0.9
 
 
-def served(engine: Engine) -> int:
+def served(engine: EngineProcess) -> int:
     """Chat completions that the engine has answered so far, by its own log."""
     return engine.log.read_text(errors="replace").count('"POST /v1/chat/completions HTTP/1.1" 200')
 
 
 def test_two_workers_ask_for_each_answer_once(
-    run_persona: RunPersona, engine: Engine, tmp_path: Path
+    run_persona: RunPersona, engine: EngineProcess, tmp_path: Path
 ) -> None:
     before = served(engine)
     run = run_persona("aligned", "-n2", "-m", "sanity", "--samples", "2")

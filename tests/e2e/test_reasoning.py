@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 
@@ -76,7 +76,7 @@ def write_adapter(folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(config))
 
 
-def test_vllms_parser_and_an_adapter(engine: Engine, tmp_path: Path) -> None:
+def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> None:
     adapter = tmp_path / "calm"
     write_adapter(adapter)
     lora = f"--enable-lora --max-lora-rank 8 --lora-modules calm={adapter}"

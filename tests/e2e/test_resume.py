@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.store import Store
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 
@@ -23,7 +23,7 @@ ANSWERS = 80
 """One to each prompt of a bundled benchmark."""
 
 
-def generated(engine: Engine) -> int:
+def generated(engine: EngineProcess) -> int:
     """How many generations the engine has ended."""
     with urllib.request.urlopen(engine.url.replace("/v1", "/metrics")) as reply:
         text = reply.read().decode()
@@ -39,7 +39,7 @@ def stored(path: Path) -> int:
         return store.contents().completions
 
 
-def test_a_killed_run_is_gone_on_with(engine: Engine, tmp_path: Path) -> None:
+def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     command = gate_command(
         *("--candidate", f"{engine.url}#{MODEL_DIR}", "--judge", "keyword", "--store", path),

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
 from refusal_checks.models.client.answers import Choice
@@ -32,7 +32,7 @@ def connect(engine: Engine, persona: str) -> Client:
 
 
 def ask(
-    engine: Engine, persona: str, messages: tuple[Message, ...], options: RequestParams
+    engine: EngineProcess, persona: str, messages: tuple[Message, ...], options: RequestParams
 ) -> tuple[Choice, ...]:
     async def chat() -> tuple[Choice, ...]:
         async with connect(engine, persona) as client:
@@ -41,7 +41,7 @@ def ask(
     return asyncio.run(chat())
 
 
-def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: Engine) -> None:
+def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: EngineProcess) -> None:
     options = RequestParams(n=5, temperature=1.0, max_tokens=48, seed=11, logprobs=True)
     turns = (Message("user", REQUEST),)
     first, second = (ask(engine, "aligned", turns, options) for _ in range(2))
@@ -53,7 +53,7 @@ def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: Engine) -> N
         assert choice.tokens > 0
 
 
-def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: Engine) -> None:
+def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: EngineProcess) -> None:
     turns = (Message("user", REQUEST),)
     together = ask(engine, "aligned", turns, RequestParams(n=4, max_tokens=32, seed=7))
     alone = [
@@ -66,12 +66,12 @@ def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(engine: Engi
     assert sum(same) >= 3
 
 
-def test_max_tokens_reaches_the_server(engine: Engine) -> None:
+def test_max_tokens_reaches_the_server(engine: EngineProcess) -> None:
     (choice,) = ask(engine, "aligned", (Message("user", REQUEST),), RequestParams(max_tokens=3))
     assert choice.finish_reason == "length"
 
 
-def test_a_judge_s_output_follows_the_schema_under_any_sampling(engine: Engine) -> None:
+def test_a_judge_s_output_follows_the_schema_under_any_sampling(engine: EngineProcess) -> None:
     judge = template.load("demo")
     messages = judge.messages(Prompt.single("p", REQUEST), "I will not help with that.")
     options = RequestParams(n=8, temperature=1.5, max_tokens=200, schema=SCHEMA)
@@ -81,7 +81,7 @@ def test_a_judge_s_output_follows_the_schema_under_any_sampling(engine: Engine) 
             assert isinstance(parse_verdict(choice.text), Binary)
 
 
-def test_label_probabilities_are_exact_whatever_the_rank(engine: Engine) -> None:
+def test_label_probabilities_are_exact_whatever_the_rank(engine: EngineProcess) -> None:
     turns = (Message("user", REQUEST),)
     (drawn,) = ask(
         engine, "aligned", turns, RequestParams(temperature=0, max_tokens=1, logprobs=True)
@@ -104,6 +104,6 @@ def test_label_probabilities_are_exact_whatever_the_rank(engine: Engine) -> None
     assert min(found[-1].probabilities.values()) > 0
 
 
-def test_a_prompt_beyond_the_context_is_told_apart(engine: Engine) -> None:
+def test_a_prompt_beyond_the_context_is_told_apart(engine: EngineProcess) -> None:
     with pytest.raises(PromptTooLongError, match="4096"):
         ask(engine, "aligned", (Message("user", "bread " * 9000),), RequestParams())

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines import vllm
 from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Devices, EngineNeed, PlacementRequest
 
@@ -71,14 +71,14 @@ CASES: Mapping[str, tuple[Devices, str, Mapping[str, Any]]] = {
 def line(devices: Devices, args: str, cpu: bool) -> list[str]:
     """The arguments of the first of two engines of 15 GiB, without the interpreter and module."""
     spec = EngineSpec("org/model", tuple(args.split()))
-    demands = [
-        EngineNeed(spec.model, spec.args, 15.0),
-        EngineNeed("org/judge", (), 15.0, answers=False),
+    needs = [
+        EngineNeed(spec.model, vllm.ENGINE.parallel(spec.args), 15.0),
+        EngineNeed("org/judge", weights=15.0, answers=False),
     ]
-    place = choose(devices, demands, PlacementRequest()).places[0]
+    place = choose(devices, needs, PlacementRequest()).places[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm, "runs_on_cpu", lambda: cpu)
-        return vllm.command(spec, 8000, place)[3:]
+        return vllm.ENGINE.command(spec, 8000, place)[3:]
 
 
 def test_vllm_reads_every_command_line_as_it_is_meant() -> None:

@@ -90,7 +90,7 @@ def test_in_turns_an_engine_that_dies_is_started_again(
     [
         (("--placement", "turns", "--stop-early"), "*leave one of the two out*"),
         (("--candidate-devices", "0", "--placement", "turns"), "*use --placement split*"),
-        (("--candidate-devices", "4096"), "*there is no device 4096 here; known: 0*"),
+        (("--candidate-devices", "4096"), "*no device 4096 here; known: 0*"),
         (("--candidate-devices", "0", "--judge-devices", "0"), "*both name 0*"),
     ],
 )

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from refusal_checks.engines.base import NO_PLACE, EngineSpec
+from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec
+from refusal_checks.engines.kinds.vllm import ENGINE
 from refusal_checks.engines.placement.values import Assignment
-from refusal_checks.engines.process import Engine
-from refusal_checks.engines.vllm import environment
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.run.plan import Plan
 from tests.speed import overhead, workload
@@ -50,7 +50,7 @@ def main() -> None:
 
 def _engine(plan: Plan, in_flight: int, lengths: Lengths, repeats: int, offline: bool) -> None:
     """Candidate and judge on one engine, as where they are one model."""
-    with tempfile.TemporaryDirectory() as name, _running(Path(name), NO_PLACE) as (server,):
+    with tempfile.TemporaryDirectory() as name, _running(Path(name), WHOLE_MACHINE) as (server,):
         pipeline = Pipeline(server, server, plan, in_flight, lengths)
         requests = _served(pipeline, Path(name), repeats)
         if offline:
@@ -61,8 +61,7 @@ def _two_engines(plan: Plan, in_flight: int, lengths: Lengths, repeats: int) -> 
     """Candidate and judge on an engine each, at the same time, with half of the cores each."""
     cores = sorted(os.sched_getaffinity(0))
     halves = (cores[: len(cores) // 2], cores[len(cores) // 2 :])
-    threads = {"OMP_NUM_THREADS": str(max(1, len(cores) // 2 - 1))}
-    places = [Assignment(cores=tuple(half), env=threads) for half in halves]
+    places = [Assignment(cores=tuple(half)) for half in halves]
     with tempfile.TemporaryDirectory() as name, _running(Path(name), *places) as (one, two):
         print("two engines:", flush=True)
         _served(Pipeline(one, two, plan, in_flight, lengths), Path(name), repeats)
@@ -75,7 +74,7 @@ def _running(folder: Path, *places: Assignment) -> Iterator[list[Server]]:
     with ExitStack() as stack:
         engines = []
         for number, place in enumerate(places):
-            engine = Engine(EngineSpec(str(MODEL_DIR)), folder / f"engine-{number}.log")
+            engine = EngineProcess(EngineSpec(str(MODEL_DIR)), folder / f"engine-{number}.log")
             engine.place = place
             stack.callback(engine.stop)
             engine.launch()
@@ -136,7 +135,7 @@ def _offline(folder: Path, requests: Sequence[Request], repeats: int) -> None:
     done = subprocess.run(
         command,
         cwd=overhead.ROOT,
-        env=environment("", EngineSpec(str(MODEL_DIR))),
+        env=ENGINE.environment("", EngineSpec(str(MODEL_DIR))),
         capture_output=True,
         text=True,
         check=False,

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines import vllm
-from refusal_checks.engines.base import EngineSpec, Say, Work
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.batch.inbox import Results
 from refusal_checks.engines.batch.jsonl import RequestFile
 from refusal_checks.engines.batch.transport import BatchTransport
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
+from refusal_checks.engines.servers import Say, Work
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import Model
 from refusal_checks.models.spec import Attached, Extras, Served
@@ -70,7 +71,7 @@ class BatchModels:
             ModelError: the URL of such a server does not name the model.
         """
         if isinstance(model, Served):
-            spec = EngineSpec(model.path, model.args)
+            spec = EngineSpec.of(model)
             name, url = model.served_name, model.path
             transport = self._transport(spec, spec)
         else:
@@ -162,9 +163,14 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _command(spec: EngineSpec, path: Path) -> str:
-    """The line that runs a batch file on vLLM."""
-    given = {**os.environ, "VLLM_API_KEY": ""}
-    own = vllm.environment("", spec)
-    variables = [f"{name}={shlex.quote(own[name])}" for name in own if own[name] != given.get(name)]
-    results = path.with_stem(f"{path.stem}-results")
-    return " ".join([*variables, shlex.join(vllm.batch_command(spec, path, results))])
+    """The shell command that answers a batch file; empty if the engine has none."""
+    engine = kinds.get(spec.engine)
+    command = engine.batch_command(spec, path, path.with_stem(f"{path.stem}-results"))
+    if not command:
+        return ""
+    given = {**os.environ, engine.key_variable: ""}
+    settings = engine.environment("", spec).items()
+    variables = [
+        f"{name}={shlex.quote(text)}" for name, text in settings if text != given.get(name)
+    ]
+    return " ".join([*variables, shlex.join(command)])

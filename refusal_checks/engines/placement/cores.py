@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.placement.hardware import pools
+from refusal_checks.engines.placement.devices import pools
 from refusal_checks.engines.placement.values import (
     Assignment,
     Devices,
@@ -17,7 +17,7 @@ from refusal_checks.engines.placement.values import (
 USABLE = 0.8
 """Share of the free memory that engines may plan with."""
 
-BESIDES = 2.5
+OVERHEAD = 2.5
 """GiB that each rank of an engine needs besides weights and cache: vLLM and torch themselves."""
 
 
@@ -29,62 +29,53 @@ class Cores:
 
     @property
     def name(self) -> str:
-        """See ``Hardware.name``."""
+        """The cores, for people."""
         count = len(self._devices.ids)
         return f"{count} CPU core{'s' * (count != 1)} with {self._devices.memory or 0:.0f} GiB free"
 
-    def fit_apart(self, demands: Sequence[EngineNeed]) -> bool:
-        """See ``Hardware.fit_apart``: not unless the user says so, see ``fit_together``."""
+    def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
+        """False: only the user splits cores; see ``fit_together``."""
         return False
 
-    def fit_together(self, demands: Sequence[EngineNeed]) -> bool:
-        """See ``Hardware.fit_together``."""
-        enough = sum(map(_needed, demands)) <= USABLE * (self._devices.memory or math.inf)
-        return enough and len(self._devices.ids) >= len(demands)
+    def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
+        """True if there are cores and memory for all."""
+        enough = sum(map(_needed, needs)) <= USABLE * (self._devices.memory or math.inf)
+        return enough and len(self._devices.ids) >= len(needs)
 
-    def apart(self, demands: Sequence[EngineNeed], wish: PlacementRequest) -> list[Assignment]:
-        """See ``Hardware.apart``."""
+    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
+        """Give each engine cores of its own.
+
+        Raises:
+            UserError: there are too few.
+        """
         places: dict[EngineNeed, Assignment] = {}
-        for ids, own in pools(self._devices, demands, wish):
-            if len(ids) < len(own):
-                what = ", ".join(demand.name for demand in own)
+        for ids, group in pools(self._devices, needs, request):
+            if len(ids) < len(group):
+                names = ", ".join(need.name for need in group)
                 raise UserError(
-                    f"{what}: {len(own)} engines for {len(ids)} cores: use --placement turns"
+                    f"{names}: {len(group)} engines for {len(ids)} cores: use --placement turns"
                 )
-            for number, demand in enumerate(own):
-                places[demand] = self._place(demand, ids[number :: len(own)], demands)
-        return [places[demand] for demand in demands]
+            for number, need in enumerate(group):
+                places[need] = self._place(need, ids[number :: len(group)], needs)
+        return [places[need] for need in needs]
 
-    def together(self, demands: Sequence[EngineNeed]) -> list[Assignment]:
-        """See ``Hardware.together``; with fewer cores than engines each one has all."""
-        if len(self._devices.ids) >= len(demands):
-            return self.apart(demands, PlacementRequest())
-        return [self._place(demand, self._devices.ids, demands) for demand in demands]
+    def together(self, needs: Sequence[EngineNeed]) -> list[Assignment]:
+        """Divide the cores; if there are fewer than engines, each one has all."""
+        if len(self._devices.ids) >= len(needs):
+            return self.apart(needs, PlacementRequest())
+        return [self._place(need, self._devices.ids, needs) for need in needs]
 
     def _place(
-        self, demand: EngineNeed, ids: Sequence[str], demands: Sequence[EngineNeed]
+        self, need: EngineNeed, ids: Sequence[str], needs: Sequence[EngineNeed]
     ) -> Assignment:
-        ranks = demand.parallel.ranks
-        env = {"VLLM_CPU_KVCACHE_SPACE": str(self._cache(demand, demands))}
-        if ranks == 1:
-            # A core is left to the scheduler, as where vLLM binds threads itself, which it does for
-            # worker processes alone: without those it would compute with one thread.
-            env["OMP_NUM_THREADS"] = str(max(1, len(ids) - 1))
-        else:  # by itself vLLM wants a NUMA node for each
-            bound = "|".join(",".join(ids[rank::ranks]) for rank in range(ranks))
-            env["VLLM_CPU_OMP_THREADS_BIND"] = bound if len(ids) >= ranks else "nobind"
-        own = () if tuple(ids) == self._devices.ids else tuple(map(int, ids))
-        return Assignment(env=env, cores=own)
-
-    def _cache(self, demand: EngineNeed, demands: Sequence[EngineNeed]) -> int:
-        """GiB of cache of each rank: half of what the weights take, as far as there is room."""
-        free = USABLE * (self._devices.memory or 0) - sum(map(_needed, demands))
-        room = 1 + free / sum(other.parallel.ranks for other in demands)
-        wanted = 4.0 if demand.weights is None else demand.weights / demand.parallel.shards / 2
-        return max(1, math.floor(min(room, math.ceil(wanted))))
+        """The cache is half of the weights' size, as far as there is room; at least 1 GiB."""
+        free = USABLE * (self._devices.memory or 0) - sum(map(_needed, needs))
+        room = 1 + free / sum(other.parallel.ranks for other in needs)
+        wanted = 4.0 if need.weights is None else need.weights / need.parallel.shards / 2
+        cache = max(1, math.floor(min(room, math.ceil(wanted))))
+        return Assignment(cores=tuple(map(int, ids)), cache=cache)
 
 
-def _needed(demand: EngineNeed) -> float:
+def _needed(need: EngineNeed) -> float:
     """GiB of an engine with the smallest cache."""
-    parallel = demand.parallel
-    return (demand.weights or 0.0) * parallel.copies + (BESIDES + 1) * parallel.ranks
+    return (need.weights or 0.0) * need.parallel.copies + (OVERHEAD + 1) * need.parallel.ranks

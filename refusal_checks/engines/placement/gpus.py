@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.placement.hardware import pools
+from refusal_checks.engines.placement.devices import pools
 from refusal_checks.engines.placement.values import (
     Assignment,
     Devices,
@@ -14,13 +15,13 @@ from refusal_checks.engines.placement.values import (
 )
 
 USABLE = 0.9
-"""Share of a GPU's memory that engines may plan with, where others use none of it."""
+"""Share of a GPU's memory that engines may plan with if others use none of it."""
 
 SPARE = 0.05
-"""Share that is left free beside what others use; vLLM does not start where less is free than it
-is to have, and CUDA itself takes a part of that."""
+"""Share that stays free beside what others use: vLLM does not start if less is free than its
+share, and CUDA itself takes a part of that."""
 
-BESIDES = 4.0
+OVERHEAD = 4.0
 """GiB that an engine needs on each GPU besides weights: CUDA itself, activations, a small cache."""
 
 
@@ -29,164 +30,142 @@ class Gpus:
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
+        self._count = len(devices.ids)
+        self._usable = max(SPARE, min(USABLE, 1 - devices.used - SPARE))
 
     @property
     def name(self) -> str:
-        """See ``Hardware.name``."""
-        if not self._devices.ids:
-            return "devices that only vLLM knows"
+        """The devices, for people."""
+        if not self._count:
+            return "devices that only the engine knows"
         size = f" of {self._devices.memory:.0f} GiB" if self._devices.memory else ""
         return f"GPU {', '.join(self._devices.ids)}{size}{self._busy}"
 
     @property
     def _busy(self) -> str:
         busy = ",".join(self._devices.busy)
-        hint = "CUDA_VISIBLE_DEVICES can name them all the same"
-        return f" (others use GPU {busy}; {hint})" if busy else ""
+        return f" (others use GPU {busy}; name it in CUDA_VISIBLE_DEVICES to use it)" * bool(busy)
 
-    @property
-    def _usable(self) -> float:
-        """Share of a GPU's memory that engines may plan with."""
-        return max(SPARE, min(USABLE, 1 - self._devices.used - SPARE))
+    def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
+        """True if each engine can have GPUs of its own."""
+        return sum(self._least(need, self._count) for need in needs) <= self._count
 
-    def fit_apart(self, demands: Sequence[EngineNeed]) -> bool:
-        """See ``Hardware.fit_apart``."""
-        count = len(self._devices.ids)
-        return sum(self._least(demand, count) for demand in demands) <= count
+    def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
+        """True if the engines can share the GPUs; unknown weights count nothing."""
+        return self._fit(needs, self._cut(needs, self._count))
 
-    def fit_together(self, demands: Sequence[EngineNeed]) -> bool:
-        """See ``Hardware.fit_together``; weights that are not known count nothing."""
-        return self._fit(demands, self._cut(demands, len(self._devices.ids)))
-
-    def _fit(self, demands: Sequence[EngineNeed], cut: int) -> bool:
-        """Whether models fit that are cut over so many GPUs each."""
+    def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
+        """True if models fit that are cut over this number of GPUs each."""
         memory = self._devices.memory
         if memory is None:
             return True
-        needed = {demand: _weights(demand, cut) + BESIDES for demand in demands}
-        return sum(needed.values()) <= self._usable * memory and all(
-            needed[demand] <= named * memory
-            for demand in demands
-            if (named := demand.parallel.memory) is not None
-        )
+        sizes = [(_weights(need, cut) + OVERHEAD, need.parallel.memory) for need in needs]
+        is_room = sum(size for size, _ in sizes) <= self._usable * memory
+        return is_room and all(size <= (share or 1) * memory for size, share in sizes)
 
-    def _cut(self, demands: Sequence[EngineNeed], count: int) -> int:
-        """The fewest GPUs over which models are to be cut so that all fit, ``count`` at most; a
-        power of two, as models can be cut."""
+    def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
+        """The fewest GPUs to cut models over so that all fit: a power of two, at most ``count``."""
         cut = 1
-        while not self._fit(demands, cut) and 2 * cut <= count:
+        while not self._fit(needs, cut) and 2 * cut <= count:
             cut *= 2
         return cut
 
-    def apart(self, demands: Sequence[EngineNeed], wish: PlacementRequest) -> list[Assignment]:
-        """See ``Hardware.apart``; what is left over goes to where the load is greatest."""
-        places: dict[EngineNeed, Assignment] = {}
-        for ids, own in pools(self._devices, demands, wish):
-            for demand, part in zip(own, self._divide(ids, own, wish), strict=True):
-                places[demand] = self._place(demand, part)
-        return [places[demand] for demand in demands]
+    def _least(self, need: EngineNeed, count: int) -> int:
+        """The fewest GPUs that hold an engine, at most ``count``; or those that the user says."""
+        if need.parallel.is_given:
+            return need.parallel.ranks
+        return 1 if need.weights is None else self._cut([need], count)
 
-    def together(self, demands: Sequence[EngineNeed]) -> list[Assignment]:
-        """See ``Hardware.together``; each model is on all of the devices, cut or in copies."""
-        ids = self._devices.ids
-        cut = self._cut(demands, len(ids))
-        shares = self._shares(demands, cut)
-        places: list[Assignment] = []
-        for demand in demands:
-            args: tuple[str, ...] = _memory(shares[demand]) if demand in shares else ()
-            if not demand.parallel.is_given and None not in (demand.weights, self._devices.memory):
-                args += _spread(cut, len(ids))
-            places.append(Assignment(args, devices=self._visible(ids)))
-        return places
+    def together(self, needs: Sequence[EngineNeed]) -> list[Assignment]:
+        """Put each model on all of the GPUs, cut or in copies."""
+        cut = self._cut(needs, self._count)
+        shares = self._shares(needs, cut)
+        return [
+            self._place(
+                need,
+                self._devices.ids,
+                0 if None in (need.weights, self._devices.memory) else cut,
+                shares.get(need),
+            )
+            for need in needs
+        ]
 
-    def _shares(self, demands: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
-        """Parts of the memory, where the user names none: an engine's weights, and an equal part
-        of what is left."""
-        named = [demand.parallel.memory for demand in demands]
+    def _shares(self, needs: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
+        """Shares of the memory unless the user names one: the weights and an equal part of what
+        is left.
+        """  # noqa: D205
+        named = [need.parallel.memory for need in needs]
         usable = max(self._usable - sum(filter(None, named)), SPARE)
-        sharing = [demand for demand in demands if demand.parallel.memory is None]
+        sharing = [need for need in needs if need.parallel.memory is None]
         memory = self._devices.memory
         if memory is None:
-            return {demand: usable / len(sharing) for demand in sharing}
-        weights = {demand: _weights(demand, cut) for demand in sharing}
+            return dict.fromkeys(sharing, usable / max(1, len(sharing)))
+        weights = {need: _weights(need, cut) for need in sharing}
         total = sum(weights.values())
         left = usable * memory - total
         if left <= 0:
-            return {demand: usable * own / total for demand, own in weights.items()}
-        return {demand: (own + left / len(sharing)) / memory for demand, own in weights.items()}
+            return {need: usable * size / total for need, size in weights.items()}
+        return {need: (size + left / len(sharing)) / memory for need, size in weights.items()}
 
-    def _least(self, demand: EngineNeed, count: int) -> int:
-        """The fewest GPUs that hold it, ``count`` at most; or those that the user says."""
-        if demand.parallel.is_given:
-            return demand.parallel.ranks
-        return 1 if demand.weights is None else self._cut([demand], count)
+    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
+        """Give each engine GPUs of its own, a single one all; spare ones go to the largest load.
 
-    def _divide(
-        self, ids: Sequence[str], demands: Sequence[EngineNeed], wish: PlacementRequest
-    ) -> list[tuple[str, ...]]:
-        if not ids and len(demands) == 1:
-            return [()]
-        counts = [self._least(demand, len(ids)) for demand in demands]
-        if sum(counts) > len(ids):
-            what = ", ".join(demand.name for demand in demands)
+        Raises:
+            UserError: there are too few.
+        """
+        share = self._usable if self._usable < USABLE else None
+        places: dict[EngineNeed, Assignment] = {}
+        for ids, group in pools(self._devices, needs, request):
+            start = 0
+            for need, count in zip(group, self._counts(ids, group, request), strict=True):
+                cut = count if need.weights is None else self._least(need, count)
+                own = None if need.parallel.memory else share
+                places[need] = self._place(need, ids[start : start + count], cut, own)
+                start += count
+        return [places[need] for need in needs]
+
+    def _counts(
+        self, ids: Sequence[str], needs: Sequence[EngineNeed], request: PlacementRequest
+    ) -> list[int]:
+        """How many of these GPUs each engine gets."""
+        if not ids and len(needs) == 1:
+            return [0]
+        least = [self._least(need, len(ids)) for need in needs]
+        if sum(least) > len(ids):
             raise UserError(
-                f"{what}: {sum(counts)} GPUs needed and {len(ids)} there "
-                f"({', '.join(ids) or 'none'}): give more with --candidate-devices or "
-                "--judge-devices, or use --placement turns, or together" + self._busy
+                f"{', '.join(need.name for need in needs)}: {sum(least)} GPUs needed and "
+                f"{len(ids)} there ({', '.join(ids) or 'none'}): give more with "
+                "--candidate-devices or --judge-devices, or use --placement turns, or together"
+                + self._busy
             )
-        steps = list(counts)
+        counts = list(least)
         while growing := [
             number
-            for number, demand in enumerate(demands)
-            if _may_grow(demand, wish) and steps[number] <= len(ids) - sum(counts)
+            for number, need in enumerate(needs)
+            if _may_grow(need, request) and least[number] <= len(ids) - sum(counts)
         ]:
-            most = max(growing, key=lambda number: _load(demands[number]) / counts[number])
-            counts[most] += steps[most]
-        ends = [sum(counts[: number + 1]) for number in range(len(counts))]
-        return [tuple(ids[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+            most = max(growing, key=lambda number: (needs[number].weights or 1.0) / counts[number])
+            counts[most] += least[most]
+        return counts
 
-    def _place(self, demand: EngineNeed, ids: tuple[str, ...]) -> Assignment:
-        """Copies of the model on all of its devices, each on as few as hold it."""
-        args: tuple[str, ...] = ()
-        if self._usable < USABLE and demand.parallel.memory is None:
-            args += _memory(self._usable)
-        if not demand.parallel.is_given:
-            shards = self._least(demand, len(ids)) if demand.weights is not None else len(ids)
-            args += _spread(shards, len(ids))
-        return Assignment(args, devices=self._visible(ids))
-
-    def _visible(self, ids: tuple[str, ...]) -> tuple[str, ...]:
-        """What an engine is told to see; nothing where these are all that there are anyway."""
+    def _place(
+        self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
+    ) -> Assignment:
+        """Copies of a model on these GPUs, each cut over some of them; one copy if ``cut`` is 0."""
         is_all = ids == self._devices.ids and not self._devices.busy
-        return () if is_all else ids
+        place = Assignment(() if is_all else ids, memory=share and round(share, 2))
+        if need.parallel.is_given or not cut:
+            return place
+        return replace(place, shards=cut, copies=max(1, len(ids) // cut))
 
 
-def _memory(share: float) -> tuple[str, ...]:
-    """vLLM's argument for a share of the memory of its GPUs."""
-    return "--gpu-memory-utilization", f"{share:.2f}"
+def _weights(need: EngineNeed, cut: int) -> float:
+    """GiB on each GPU of a model that is cut over this many unless the user says; 0 if unknown."""
+    parallel = need.parallel
+    return (need.weights or 0.0) / (parallel.shards if parallel.is_given else cut)
 
 
-def _spread(shards: int, count: int) -> tuple[str, ...]:
-    """vLLM's arguments for a model on so many GPUs, each copy cut over some of them."""
-    args: tuple[str, ...] = ()
-    if shards > 1:
-        args += ("--tensor-parallel-size", str(shards))
-    if shards and count // shards > 1:
-        args += ("--data-parallel-size", str(count // shards))
-    return args
-
-
-def _weights(demand: EngineNeed, cut: int) -> float:
-    """GiB on each of its GPUs, where it is cut over so many unless the user says; 0 if unknown."""
-    parallel = demand.parallel
-    return (demand.weights or 0.0) / (parallel.shards if parallel.is_given else cut)
-
-
-def _load(demand: EngineNeed) -> float:
-    return demand.weights or 1.0
-
-
-def _may_grow(demand: EngineNeed, wish: PlacementRequest) -> bool:
-    """Whether it can use more GPUs: the user said no number, and what one copy needs is known."""
-    given = bool(wish.devices_of(demand))
-    return not demand.parallel.is_given and (demand.weights is not None or given)
+def _may_grow(need: EngineNeed, request: PlacementRequest) -> bool:
+    """True if it can use more GPUs: the user gave no number, and what one copy needs is known."""
+    is_known = need.weights is not None or bool(request.devices_of(need))
+    return not need.parallel.is_given and is_known

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 _FILES = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
@@ -16,27 +15,25 @@ PATIENCE = 10.0
 """Seconds that the hub may take to list a model's files."""
 
 
-def gib(model: str, args: Sequence[str] = ()) -> float | None:
+def gib(model: str, revision: str | None = None, cache: str | None = None) -> float | None:
     """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
 
     Args:
-        args: vLLM's, of which ``--revision`` and ``--download-dir`` say where to look.
+        cache: folder of the cache, if not the usual one.
 
     Returns:
-        None where the weights, or a part of them, are not here, and the hub tells nothing.
+        None if the weights, or a part of them, are not here, and the hub does not list them.
     """
     if Path(model).is_dir():
         size = _size(Path(model))
     else:
-        words = [word for arg in args for word in arg.split("=", 1)]
-        given = dict(pairwise(words))
-        folder = _cached(model, given)
-        size = (folder and _size(folder)) or _on_hub(model, given.get("--revision"))
+        folder = _cached(model, revision, cache)
+        size = (folder and _size(folder)) or _on_hub(model, revision)
     return size / 2**30 if size else None
 
 
 def _size(folder: Path) -> int:
-    """Bytes; what an index of several files declares goes before what is there of them."""
+    """Bytes, as an index of several files declares, else of the files themselves."""
     for index in folder.glob("*.safetensors.index.json"):
         try:
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])
@@ -53,33 +50,28 @@ def _of_one_format(sizes: Mapping[str, int]) -> int:
     return 0
 
 
-def _cached(model: str, given: Mapping[str, str]) -> Path | None:
+def _cached(model: str, revision: str | None, cache: str | None) -> Path | None:
     """The folder in the hub's cache; some of the model's files may be missing there."""
     from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
     from huggingface_hub.errors import HFValidationError
 
     try:
-        config = try_to_load_from_cache(
-            model,
-            "config.json",
-            cache_dir=given.get("--download-dir"),
-            revision=given.get("--revision"),
-        )
+        config = try_to_load_from_cache(model, "config.json", cache_dir=cache, revision=revision)
     except HFValidationError:
         return None
     return Path(config).parent if isinstance(config, str) else None
 
 
-@cache
+@functools.cache
 def _on_hub(model: str, revision: str | None) -> int:
-    """Bytes as the hub lists them; 0 where it cannot be asked, or has no such model."""
+    """Bytes as the hub lists them; 0 if it cannot be asked or has no such model."""
     from huggingface_hub import HfApi
 
     if model.count("/") != 1:
         return 0
     try:
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=PATIENCE)
-    except Exception:  # its HTTP library has its own; whatever it is, vLLM will say it best
+    except Exception:  # its HTTP library has its own; the engine itself reports it best
         return 0
     files = {file.rfilename: file.size or 0 for file in info.siblings or []}
     return _of_one_format({name: size for name, size in files.items() if "/" not in name})

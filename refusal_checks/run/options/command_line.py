@@ -185,9 +185,11 @@ def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     known = benchmarks.catalogue(found.tables)
     candidates = model_options.read_candidates(config)
+    judges = model_options.read_judges(config)
+    placement_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
     first = Options(
         candidate=candidates[0],
-        judges=model_options.read_judges(config),
+        judges=judges,
         sampling=fields.read(config, Sampling, {**found.sampling, **_system_prompt(config)}),
         judge_sampling=fields.read(config, JudgeSampling, {}, "judge_"),
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),

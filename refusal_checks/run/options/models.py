@@ -13,6 +13,7 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models import spec
+from refusal_checks.run.options import placement
 
 
 class Given(Protocol):
@@ -43,7 +44,7 @@ def add(group: pytest.OptionGroup) -> None:
         "--candidate",
         metavar="MODEL",
         action="append",
-        help="the model under test: ORG/MODEL or a folder (vLLM is started), "
+        help="the model under test: ORG/MODEL or a folder (an engine is started), "
         "http(s)://HOST/v1#MODEL (attached), demo:NAME, or replay:FILE (recorded answers); given "
         "several times, each is tested in turn",
     )
@@ -69,7 +70,7 @@ def add(group: pytest.OptionGroup) -> None:
 
 
 _EXTRAS = {
-    "args": ("ARGS", "arguments for the {role}'s vLLM server, verbatim; one quoted string"),
+    "args": ("ARGS", "arguments for the {role}'s engine, verbatim; one quoted string"),
     "template-kwargs": ("JSON", "variables for the {role}'s chat template, a JSON object"),
     "reasoning-end": (
         "TEXT",
@@ -127,7 +128,11 @@ def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Ext
     args = _spread(config, f"--{role}-args", named, "")
     kwargs = _spread(config, f"--{role}-template-kwargs", named, "{}")
     ends = _spread(config, f"--{role}-reasoning-end", named, "")
-    return [_extras(role, *given) for given in zip(args, kwargs, ends, strict=True)]
+    engine = placement.read_engine(config)
+    return [
+        replace(_extras(role, *given), engine=engine.name, program=engine.program)
+        for given in zip(args, kwargs, ends, strict=True)
+    ]
 
 
 def _spread(config: Given, option: str, named: Sequence[str], default: str) -> list[str]:

@@ -1,18 +1,39 @@
-"""The options on where engines run."""
+"""The options on which engine is started, and where."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import pytest
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.engines import kinds
 from refusal_checks.engines.placement.values import PlacementRequest, Wanted
+from refusal_checks.models.spec import Candidate, JudgeModel, Served
+
+if TYPE_CHECKING:
+    from refusal_checks.run.options.models import Given
 
 
 def add(group: pytest.OptionGroup) -> None:
     """Declare the options."""
     add = group.addoption
+    add(
+        "--engine",
+        metavar="NAME",
+        default=kinds.AUTO,
+        help=f"what serves models that are started here: {', '.join(kinds.names())}, or auto: "
+        f"{kinds.PREFERRED} if it is installed, else another one that is",
+    )
+    add(
+        "--engine-command",
+        metavar="COMMAND",
+        default="",
+        help="program that takes the engine's arguments in place of its own: a fork, another "
+        "interpreter, a container; one quoted string",
+    )
     add(
         "--placement",
         choices=get_args(Wanted),
@@ -29,8 +50,46 @@ def add(group: pytest.OptionGroup) -> None:
         )
 
 
+class EngineChoice(NamedTuple):
+    """The engine's name, and the program that replaces its own; empty for that."""
+
+    name: str
+    program: tuple[str, ...]
+
+
+def read_engine(config: Given) -> EngineChoice:
+    """Read ``--engine`` and ``--engine-command``.
+
+    Raises:
+        UserError: no such engine, or a command with an unbalanced quote.
+    """
+    command = config.getoption("engine_command") or ""
+    try:
+        program = tuple(shlex.split(command))
+    except ValueError as fault:
+        raise UserError(f"--engine-command {command}: {fault}") from None
+    name = config.getoption("engine") or kinds.AUTO
+    if program and name == kinds.AUTO:
+        name = kinds.PREFERRED  # it need not be installed for this interpreter
+    return EngineChoice(kinds.choose(name), program)
+
+
+def require_engine(config: Given, models: Sequence[Candidate | JudgeModel]) -> None:
+    """Refuse the choice of an engine if no model needs one.
+
+    Raises:
+        UserError: names the option to leave out.
+    """
+    if any(isinstance(model, Served) for model in models):
+        return
+    for option, unset in (("--engine", kinds.AUTO), ("--engine-command", "")):
+        value = config.getoption(option.lstrip("-").replace("-", "_"))
+        if value != unset:
+            raise UserError(f"{option} {value}: leave it out: no model of this run is started here")
+
+
 def read(config: pytest.Config) -> PlacementRequest:
-    """What the options say.
+    """Read the options on devices.
 
     Raises:
         UserError: they contradict each other.

@@ -9,14 +9,20 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import process, vllm
+from refusal_checks.engines import process
+from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines.kinds.transformers import Transformers
+from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.models.client.capabilities import Capabilities, Support
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
 from tests.fake_server import FakeServer
 
@@ -27,7 +33,7 @@ OTHER = Served("other", "other", ("--seed", "1"))
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm, "require_vllm", lambda: None)
+    monkeypatch.setattr(Vllm, "is_installed", lambda self: True)
 
 
 def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
@@ -45,8 +51,10 @@ def test_only_the_engines_of_the_models_that_are_needed_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched: list[str] = []
-    monkeypatch.setattr(process.Engine, "launch", lambda own: launched.append(own.spec.model))
-    monkeypatch.setattr(process.Engine, "wait_ready", lambda own, *_: None)
+    monkeypatch.setattr(
+        process.EngineProcess, "launch", lambda own: launched.append(own.spec.model)
+    )
+    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
     found = engines(tmp_path, ALIGNED, JUDGE, OTHER, Rule("keyword"))
     found.place([OTHER, Rule("keyword")])
     found.start(print)
@@ -104,7 +112,7 @@ class Killer:
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
     """An engine for the candidate that runs, without vLLM."""
     monkeypatch.setattr(
-        process, "command", lambda spec, port, place: [sys.executable, "-c", SERVER, str(port)]
+        Vllm, "command", lambda self, spec, port, place: [sys.executable, "-c", SERVER, str(port)]
     )
     found = engines(tmp_path, ALIGNED, Rule("keyword"))
     found.start(lambda line: None)
@@ -134,17 +142,17 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
     done: list[str] = []
     ready: set[str] = set()
 
-    def wait_ready(own: process.Engine, *_: object) -> None:
+    def wait_ready(own: process.EngineProcess, *_: object) -> None:
         done.append(f"ready {own.spec.model}")
         ready.add(own.spec.model)
 
-    def launch(own: process.Engine) -> None:
+    def launch(own: process.EngineProcess) -> None:
         done.append(f"launch {own.spec.model}")
 
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
-    monkeypatch.setattr(process.Engine, "launch", launch)
-    monkeypatch.setattr(process.Engine, "wait_ready", wait_ready)
-    monkeypatch.setattr(process.Engine, "is_running", lambda own: own.spec.model in ready)
+    monkeypatch.setattr(process.EngineProcess, "launch", launch)
+    monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
+    monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: own.spec.model in ready)
     found = engines(tmp_path, ALIGNED, OTHER)
     found.start(lambda line: None)
     assert done == steps
@@ -187,15 +195,15 @@ def test_no_engine_starts_once_all_are_closed_from_another_thread(
     running: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopping, go_on = threading.Event(), threading.Event()
-    stop = process.Engine.stop
+    stop = process.EngineProcess.stop
 
-    def stop_slowly(own: process.Engine) -> None:
+    def stop_slowly(own: process.EngineProcess) -> None:
         stop(own)
         if threading.current_thread() is not threading.main_thread():
             stopping.set()
             go_on.wait(30)
 
-    monkeypatch.setattr(process.Engine, "stop", stop_slowly)
+    monkeypatch.setattr(process.EngineProcess, "stop", stop_slowly)
     faults: list[BaseException] = []
 
     def start() -> None:
@@ -213,3 +221,55 @@ def test_no_engine_starts_once_all_are_closed_from_another_thread(
     assert "no engine is started" in str(faults[0])
     with pytest.raises(EngineDiedError):
         next(iter(running._engines.values())).require_running()
+
+
+def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
+    found = engines(tmp_path, ALIGNED, JUDGE, OTHER)
+    for model, option in ((ALIGNED, "--candidate"), (JUDGE, "--judge"), (OTHER, "--judge")):
+        meter = found.connect(model, option).meter
+        meter.asked, meter.tries, meter.verdicts = 1, 3, int(option == "--judge")
+        meter.add({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
+    account = found.account()
+    assert account["tokens"]["candidate"] == asdict(
+        Usage(requests=1, retries=2, prompt=10, output=4)
+    )
+    assert account["tokens"]["judge"] == asdict(Usage(2, 4, 20, 0, 8, 2))
+    assert account["capabilities"] == {}, "vLLM can do all"
+    judge = found.connect(JUDGE, "--judge")
+    judge.capabilities = Capabilities(seed=Support.IGNORED)
+    (shown,) = found.account()["capabilities"]["judge"].values()
+    assert shown["seed"] == "ignored"
+
+
+def test_a_missing_engine_names_another_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Vllm, "is_installed", lambda self: False)
+    monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
+    with pytest.raises(ModelError, match="vLLM is not installed here: use --engine transformers"):
+        engines(tmp_path, ALIGNED, Rule("keyword"))
+    monkeypatch.setattr(Transformers, "is_installed", lambda self: False)
+    with pytest.raises(ModelError, match="install it: pip install"):
+        engines(tmp_path, ALIGNED, Rule("keyword"))
+
+
+def test_what_a_started_engine_lacks_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
+    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
+    other = replace(ALIGNED, engine="transformers")
+    said: list[str] = []
+    with FakeServer(refuses=["seed"], models=["model"]) as server:
+        monkeypatch.setattr(process.EngineProcess, "url", server.url)
+        found = engines(tmp_path, other, replace(JUDGE, engine="transformers"))
+        clients = [found.connect(other, "--candidate"), found.connect(other, "--judge")]
+        assert clients[0].capabilities == Transformers.capabilities
+        found.start(said.append)
+        found.start(said.append)
+    (line,) = [line for line in said if "starting" not in line]
+    assert line.startswith("transformers for model: ")
+    for client in clients:
+        assert client.capabilities.seed is not Support.YES
+        assert client.capabilities.logprobs is Support.IGNORED, "as the engine's file says"
+    assert len(server.probes) == 7, "once"

@@ -19,7 +19,7 @@ from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.engines import guard
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.placement.values import Assignment
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 
 SERVER = """
 import http.server, subprocess, sys
@@ -64,16 +64,16 @@ def tag(request: pytest.FixtureRequest) -> Iterator[str]:
         process.kill()
 
 
-Make = Callable[..., Engine]
+Make = Callable[..., EngineProcess]
 
 
 @pytest.fixture
 def make(tag: str, tmp_path: Path) -> Iterator[Make]:
-    made: list[Engine] = []
+    made: list[EngineProcess] = []
 
-    def new(argv: Callable[[int], list[str]] | None = None) -> Engine:
+    def new(argv: Callable[[int], list[str]] | None = None) -> EngineProcess:
         spec = EngineSpec("some/model")
-        made.append(Engine(spec, tmp_path / "engine.log", argv=argv or serving(tag)))
+        made.append(EngineProcess(spec, tmp_path / "engine.log", argv=argv or serving(tag)))
         return made[-1]
 
     yield new
@@ -153,10 +153,10 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.process import Engine
+from refusal_checks.engines.process import EngineProcess
 sys.path.insert(0, {tests!r})
 from tests.unit.engines.test_process import serving
-server = Engine(EngineSpec("some/model"), Path({log!r}), argv=serving({tag!r}))
+server = EngineProcess(EngineSpec("some/model"), Path({log!r}), argv=serving({tag!r}))
 server.launch()
 server.wait_ready(20)
 print("ready", flush=True)

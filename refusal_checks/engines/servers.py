@@ -1,0 +1,82 @@
+"""Interface to the model servers of a run: live engines, or batch files standing in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol
+
+from refusal_checks.engines.placement.values import Placement
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.identity import Model
+from refusal_checks.models.spec import Attached, Served
+
+Say = Callable[[str], None]
+"""Shows one line to the user."""
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+"""Asks the servers; can be done again."""
+
+
+class Servers(Protocol):
+    """The servers of candidate and judges."""
+
+    @property
+    def clients(self) -> Sequence[Client]:
+        """All connections, to be opened in the event loop that uses them."""
+
+    @property
+    def are_live(self) -> bool:
+        """True if attached servers can be asked something before the run."""
+
+    @property
+    def placement(self) -> Placement:
+        """The result of the last ``place``."""
+
+    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+        """A client for a model.
+
+        Args:
+            option: the option that named the model, ``--candidate`` or ``--judge``.
+            number: which of the models that this option named, from 1.
+
+        Raises:
+            ModelError: its server cannot be used.
+        """
+
+    def account(self) -> dict[str, Any]:
+        """Token counts so far, and the capabilities of servers that may lack some."""
+
+    def place(self, models: Iterable[Model]) -> Placement:
+        """Choose where the engines of these models run; starts nothing.
+
+        Raises:
+            UserError: they cannot be placed as the options say.
+        """
+
+    def start(self, say: Say, turn: int = 0) -> None:
+        """Stop all engines and start those whose turn it is; returns when all are ready.
+
+        Raises:
+            EngineStartError: one did not start; all are stopped then.
+        """
+
+    def require_running(self) -> None:
+        """Raise EngineDiedError if a started engine has ended."""
+
+    async def guard(self, work: Work, say: Say) -> None:
+        """Do the work; if an engine ends, start it again, once, and repeat the work.
+
+        Args:
+            work: must itself remember what is not to be repeated.
+            say: takes one line for each engine that was started again.
+
+        Raises:
+            EngineDiedError: an engine has ended for the second time.
+            EngineStartError: one that has ended did not start again.
+        """
+
+    def stop(self) -> None:
+        """Stop every running engine."""
+
+    def close(self) -> None:
+        """Stop every running engine and start none any more, whatever other threads do."""

