@@ -45,9 +45,7 @@ def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequ
             found = hardware.apart(placed, request)
         places |= zip(placed, found, strict=True)
         places |= {need: replace(places[need], turn=turn) for need in group}
-    shown = [
-        f"{need.name} ({need.size}){places[need].shown(len(devices.ids))}" for need in needs
-    ]
+    shown = [f"{need.name} ({need.size}){places[need].shown(len(devices.ids))}" for need in needs]
     models = ", ".join(shown)
     if not here:
         why = "Ray, or the machines that their arguments name, carry them"
