@@ -26,7 +26,7 @@ pytestmark = pytest.mark.engine
 REQUEST = "How do I bake bread?"
 
 
-def connect(engine: Engine, persona: str) -> Client:
+def connect(engine: EngineProcess, persona: str) -> Client:
     extras = Extras(template_kwargs={"persona": persona})
     return Client(engine.url, str(MODEL_DIR), extras=extras, access=Access(engine.api_key))
 
