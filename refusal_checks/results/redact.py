@@ -8,7 +8,6 @@ a text becomes its hash and its length. Only the store holds the texts themselve
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
