@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from refusal_checks.core.settings import CONNECTIONS
 from refusal_checks.engines.placement.values import Assignment, Parallel
@@ -45,8 +45,10 @@ class EngineSpec:
         return cls(model.path, model.args, model.engine, model.program)
 
 
-class Engine(ABC):
+class Engine(Protocol):
     """A kind of engine: an OpenAI-compatible server that this package can start.
+
+    To be inherited from, for the defaults.
 
     Attributes:
         title: its name for people.

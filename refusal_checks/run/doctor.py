@@ -233,7 +233,7 @@ def _weights(model: Model, what: str, said: str) -> Finding:
 
 
 def _engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Finding]:
-    """The engine and its devices; without them only attached servers and recordings can be gated."""
+    """The engine and its devices; attached servers and recordings need neither."""
     bad = Level.FAIL if needed else Level.WARN
     finding = _program(program, bad) if program else _installed(engine, bad)
     yield finding
