@@ -98,6 +98,7 @@ class Engine(Protocol):
         Raises:
             ModelError: names the argument.
         """
+        return
 
     def require_silent(self, args: Sequence[str]) -> None:
         """Refuse settings that put prompts or answers into its log (``--redact``).
@@ -105,6 +106,7 @@ class Engine(Protocol):
         Raises:
             ModelError: names the setting.
         """
+        return
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
         """Environment variables that it needs; those that the user has set win."""
