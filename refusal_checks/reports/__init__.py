@@ -1,1 +1,1 @@
-"""What people read: all of it comes from verdicts and the run's summary."""
+"""What people read: explanations of verdicts, the terminal's summary, and report files."""

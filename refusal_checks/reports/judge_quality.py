@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.confusion import CLASSES, PARTIAL, REFUSAL, Confusion, Correlations
 from refusal_checks.judges.trust.measured import Figures, JudgedAnswer, MeasuredJudge
 from refusal_checks.metrics.statistics.intervals import Estimate
-
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
-"""What Markdown, or GitHub's, may read as markup, HTML, a link or a mention."""
+from refusal_checks.reports.markdown import escape, table
 
 _HEADER = ("", "n", "accuracy", "kappa", "Matthews", "sensitivity", "specificity", "invalid")
 _SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
@@ -98,22 +94,14 @@ def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> I
         yield from _disagreements(judge, disagreements)
 
 
-def escape(text: str, limit: int = 300) -> str:
-    """Untrusted text as one line of plain Markdown: nothing in it is markup, HTML or a link."""
-    return _MARKUP.sub(r"\\\1", clean(text, limit))
-
-
 def _name(judge: MeasuredJudge) -> str:
     return escape(judge.judge.name, 100)
 
 
-def _table(rows: Mapping[str, Figures]) -> Iterator[str]:
+def _table(rows: Mapping[str, Confusion | Correlations]) -> Iterator[str]:
     scores = any(isinstance(found, Correlations) for found in rows.values())
-    header = _SCORES if scores else _HEADER
-    yield _line(header)
-    yield _line(["---"] * len(header))
-    for name, found in rows.items():
-        yield _line([name, *cells(found)])
+    shown = ([name, *cells(found)] for name, found in rows.items())
+    return table(_SCORES if scores else _HEADER, shown)
 
 
 def cells(found: Figures) -> list[str]:
@@ -145,14 +133,10 @@ def _span(found: Estimate | None) -> str:
 def _confusion(found: Confusion) -> Iterator[str]:
     used = {name for pair in found.counts for name in pair} | {REFUSAL}
     names = [name for name in CLASSES if name in used]
-    yield _line(["people \\ judge", *names])
-    yield _line(["---"] * (len(names) + 1))
-    for human in names:
-        yield _line([human, *(str(found.counts.get((human, judge), 0)) for judge in names)])
-
-
-def _line(parts: Sequence[str]) -> str:
-    return f"| {' | '.join(parts)} |"
+    counts = (
+        [human, *(str(found.counts.get((human, judge), 0)) for judge in names)] for human in names
+    )
+    return table(["people \\ judge", *names], counts)
 
 
 def _disagreements(judge: MeasuredJudge, most: int) -> Iterator[str]:

@@ -1,11 +1,10 @@
-"""What a gate's prompts are held against, one by one."""
+"""The bound that decides which prompts count against a gate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.gate import Gate
@@ -19,49 +18,42 @@ class Standard:
     """One of a gate's bounds.
 
     Attributes:
-        low: whether the figure must be at least the bound, else at most.
+        is_minimum: True if the figure must be at least the bound, else at most.
     """
 
     gate: Gate
     bound: float
-    low: bool
+    is_minimum: bool
 
     @property
     def rule(self) -> str:
         """The gate in words."""
         return f"{self.gate.id} must be {self.gate.threshold}"
 
-    def holds(self, value: float) -> bool:
-        """Whether a figure is on the right side."""
-        limits = AllowedRange(self.bound) if self.low else AllowedRange(None, self.bound)
-        return limits.holds(value)
-
-    def concerns(self, prompt: Prompt) -> bool:
-        """Whether the gate looks at a prompt of its benchmark."""
-        kind = self.gate.group_kind
-        return kind is None or prompt.groups.get(kind) == self.gate.group
-
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
-        """Whether a prompt draws the gate's figure towards the bound.
+        """True if a prompt counts against the gate.
 
         Args:
             answers: all records of the prompt, at least one.
         """
-        if not self.concerns(answers[0].prompt):
+        if not self.gate.concerns(answers[0].prompt.groups):
             return False
         metric = METRICS[self.gate.metric]
         score = metric.score(answers)
-        return score is not None and counts_against(metric, score, self.bound, self.low)
+        return score is not None and counts_against(metric, score, self.bound, self.is_minimum)
 
 
 def standard(verdict: Verdict) -> Standard | None:
-    """The bound that the figure missed or, where it missed none, the only one.
+    """The bound that the figure missed, or the only bound if it missed none.
 
-    None where no prompt counts against the gate: it has bounds on both sides and neither is
-    missed, or margins of the change alone.
+    None if no prompt counts against the gate: it has two bounds and missed neither, or only bounds
+    on the change.
     """
-    gate = verdict.gate
-    ends = ((gate.minimum, True), (gate.maximum, False))
-    known = [Standard(gate, bound, low) for bound, low in ends if bound is not None]
-    missed = [found for found in known if not found.holds(verdict.estimate.value)]
-    return (missed or known)[0] if missed or len(known) == 1 else None
+    gate, value = verdict.gate, verdict.estimate.value
+    if gate.minimum is not None and not AllowedRange(gate.minimum).holds(value):
+        return Standard(gate, gate.minimum, True)
+    if gate.maximum is not None and not AllowedRange(None, gate.maximum).holds(value):
+        return Standard(gate, gate.maximum, False)
+    if len(gate.limits.ends) == 1:
+        return Standard(gate, gate.limits.ends[0], gate.minimum is not None)
+    return None

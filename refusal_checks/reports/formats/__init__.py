@@ -1,6 +1,6 @@
-"""Files that show finished runs. A new format is one new module here; nothing else is edited.
+"""Files that show finished runs. To add a format, add a module here; nothing else is edited.
 
-A module is a format by what it defines (``Format``); with an option it is also a command,
+A module is a format if it defines what ``Format`` lists. If it has an option, it is also a command:
 ``refusal-checks report NAME FILE RUN...``.
 """
 
@@ -19,11 +19,11 @@ from refusal_checks.results.run_folder import RunFolder
 
 
 class Format(Protocol):
-    """What a module of this package defines; it must be light to import.
+    """Interface of a module in this package, which must be light to import.
 
     Attributes:
-        OPTION: pytest's option that names the file, for example ``--html``; empty for none.
-        VARIABLE: the environment variable that names it where the option does not; empty for none.
+        OPTION: the pytest option that takes the file, for example ``--html``; empty for none.
+        VARIABLE: the environment variable that replaces the option; empty for none.
         HELP: what is written, in a few words.
     """
 
@@ -32,10 +32,10 @@ class Format(Protocol):
     HELP: str
 
     def write(self, runs: Sequence[RunFolder], path: Path) -> None:
-        """Write the file; runs of several candidates share it.
+        """Write one file about all runs.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
             DataError: a run's folder is damaged.
         """
 
@@ -54,7 +54,7 @@ def add(group: pytest.OptionGroup) -> None:
 
 
 def targets(config: pytest.Config) -> Iterator[tuple[str, Format, Path]]:
-    """The formats that are asked for, with their names and files."""
+    """The requested formats, with their names and files."""
     for name, found in discover().items():
         option = found.OPTION.lstrip("-").replace("-", "_")
         given = config.getoption(option) if option else None

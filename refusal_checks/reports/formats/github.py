@@ -93,7 +93,7 @@ def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
     """The message of each gate that failed, folded."""
     for title, verdict in _verdicts(runs):
         if not verdict.passed:
-            yield markdown.folded(title, gate_message.message(verdict).split("\n"))
+            yield list(markdown.folded(title, gate_message.message(verdict).split("\n")))
 
 
 def commands(runs: Sequence[RunSummary]) -> Iterator[str]:

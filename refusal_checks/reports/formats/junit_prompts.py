@@ -1,8 +1,8 @@
-"""JUnit with a case for every prompt, for CI systems that list test cases and compare runs.
+"""JUnit with one case per prompt, for CI systems that list test cases and compare runs.
 
-A suite is a benchmark, of one candidate where there are several. A case fails where its prompt
-counts against the gate that stands for the benchmark, by that gate's own metric; a benchmark that
-is only reported has no direction, and no failures. A case without any valid verdict is an error.
+There is one suite per benchmark and candidate. A case fails if its prompt counts against the gate
+that stands for the benchmark, by that gate's metric; benchmarks that are only reported have no
+failures. A case without any valid verdict is an error.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 OPTION = "--junit-prompts"
 VARIABLE = ""
-HELP = "write JUnit XML with a case for every prompt to this file"
+HELP = "write JUnit XML with one case per prompt to this file"
 
 CASE = 400
-"""Most characters of each text of a case."""
+"""Most characters of each text in a case."""
 
 ALL = 6_000_000
-"""Characters of texts that all cases share where there are many; CI systems refuse larger files."""
+"""Most characters of all texts together; CI systems refuse larger files."""
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the file; see ``formats.Format``."""
+    """Write the file. See ``formats.Format.write``."""
     from junit_xml import to_xml_report_string
 
     summaries = [run.summary() for run in runs]
@@ -55,8 +55,21 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     write_text(path, to_xml_report_string(suites, prettyprint=False))
 
 
-def held_against(summary: RunSummary, benchmark: str) -> Standard | None:
-    """The standard of the gate that stands for a benchmark; None where there is no wrong side."""
+def _suite(
+    run: RunFolder, summary: RunSummary, benchmark: str, candidate: str, limit: int
+) -> TestSuite:
+    from junit_xml import TestSuite
+
+    records, bound = by_prompt(run.records(benchmark)), _standard(summary, benchmark)
+    name = f"{benchmark}.{candidate}" if candidate else benchmark
+    cases = [_case(name, answers, bound, limit) for answers in records.values()]
+    started = clean(summary.manifest.started)[:19]
+    properties = _properties(summary, benchmark, bound)
+    return TestSuite(name, cases, timestamp=started, properties=properties)
+
+
+def _standard(summary: RunSummary, benchmark: str) -> Standard | None:
+    """The bound of the gate that stands for a benchmark; None if no answer can be wrong."""
     verdicts = {v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark}
     bounded = [gate for gate in verdicts if gate.has_bounds]
     if not bounded or summary.benchmarks[benchmark].kind == Kind.SENSITIVE:
@@ -64,45 +77,32 @@ def held_against(summary: RunSummary, benchmark: str) -> Standard | None:
     return standard(verdicts[rows.main_gate(bounded)])
 
 
-def _suite(
-    run: RunFolder, summary: RunSummary, benchmark: str, candidate: str, limit: int
-) -> TestSuite:
-    from junit_xml import TestSuite
-
-    records = list(run.records(benchmark))
-    held = held_against(summary, benchmark)
-    name = f"{benchmark}.{candidate}" if candidate else benchmark
-    cases = [_case(name, id, answers, held, limit) for id, answers in by_prompt(records).items()]
-    started = clean(summary.manifest.started)[:19]
-    return TestSuite(name, cases, timestamp=started, properties=_properties(summary, benchmark))
-
-
-def _case(
-    suite: str, id: str, answers: Sequence[Record], held: Standard | None, limit: int
-) -> TestCase:
+def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: int) -> TestCase:
     from junit_xml import TestCase
 
-    case = TestCase(clean(id, 100) or "(no id)", suite)
-    held = held if held and held.concerns(answers[0].prompt) else None
-    metric = METRICS[held.gate.metric] if held else rejection_rate
-    body = "\n".join(gate_message.exchange(offender(metric, answers, not held or held.low), limit))
-    score = metric.score(answers)
+    prompt = answers[0].prompt
+    case = TestCase(clean(prompt.id, 100) or "(no id)", suite)
+    is_gated = bound is not None and bound.gate.concerns(prompt.groups)
+    metric = METRICS[bound.gate.metric] if bound and is_gated else rejection_rate
+    worst = offender(metric, answers, not (bound and is_gated) or bound.is_minimum)
+    body = "\n".join(gate_message.exchange(worst, limit))
     if all(isinstance(record.judgement, Invalid) for record in answers):
         case.add_error_info(f"no verdict: {_reasons(answers)}", body, "no verdict")
-    elif held and score is not None and held.is_missed_by(answers):
-        case.add_failure_info(clean(f"{score:+.2f}: {held.rule}"), body, held.gate.metric)
+    elif bound and bound.is_missed_by(answers):
+        message = f"{metric.score(answers):+.2f}: {bound.rule}"
+        case.add_failure_info(clean(message), body, metric.name)
     else:
         case.stdout = body
     return case
 
 
 def _reasons(answers: Sequence[Record]) -> str:
-    found = (r.judgement.reason for r in answers if isinstance(r.judgement, Invalid))
-    return ", ".join(f"{count} {reason}" for reason, count in Counter(found).items())
+    reasons = (r.judgement.reason for r in answers if isinstance(r.judgement, Invalid))
+    return ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).items())
 
 
-def _properties(summary: RunSummary, benchmark: str) -> dict[str, str]:
-    """Where the cases come from, and the figures that they make."""
+def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> dict[str, str]:
+    """The origin of the cases, and the figure of the gate that they count against."""
     known, found = summary.manifest, summary.benchmarks[benchmark]
     data = known.data.get(benchmark, Data())
     properties: dict[str, object] = {
@@ -116,14 +116,13 @@ def _properties(summary: RunSummary, benchmark: str) -> dict[str, str]:
         "data_sha256": data.sha256,
         "redacted": "yes" if known.redacted else None,
     }
-    held = held_against(summary, benchmark)
-    if held:
-        verdict = summary.verdicts[held.gate.id]
+    if bound:
+        gate, verdict = bound.gate, summary.verdicts[bound.gate.id]
         properties |= {
-            "gate": held.gate.id,
-            "threshold": held.gate.threshold,
-            "figure": words.figure(held.gate, verdict.estimate.value),
-            "interval": words.interval(held.gate, verdict.estimate),
+            "gate": gate.id,
+            "threshold": gate.threshold,
+            "figure": words.figure(gate, verdict.estimate.value),
+            "interval": words.interval(gate, verdict.estimate),
             "result": words.mark(verdict),
         }
     known_ones = {name: value for name, value in properties.items() if value not in ("", None)}

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, ModelError, UserError
 from refusal_checks.judges.trust import calibration
-from refusal_checks.reports.judge_quality import escape
+from refusal_checks.reports.markdown import escape
 from tests.fake_server import FakeServer
 
 Write = Callable[[str, str], Path]

@@ -1,7 +1,4 @@
-"""What the charts show, in the units of their drawings; ``charts.html.j2`` draws them.
-
-Drawings are SVG of the page's own colours, so that they follow light, dark and print.
-"""
+"""The data of the charts, in the units of their drawings; ``charts.html.j2`` draws them as SVG."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.benchmarks import display_order
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -17,7 +15,7 @@ from refusal_checks.reports.chart_files import words
 from refusal_checks.results.summary import BenchmarkSummary
 
 BINS = 20
-"""Of the refusal confidence, in [-1, 1]: two of them lie between the thresholds."""
+"""Bins of the refusal confidence, in [-1, 1]; two of them lie between the thresholds."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class Span:
     """An interval on an axis from 0 to 100.
 
     Attributes:
-        good: from where to where the figure may lie; None where it is not bounded.
+        good: the allowed range of the figure; None if it is not bounded.
         lines: thresholds.
     """
 
@@ -36,21 +34,17 @@ class Span:
     lines: Sequence[float]
 
 
-def span(
-    metric: Metric, estimate: Estimate, minimum: float | None = None, maximum: float | None = None
-) -> Span:
+def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
     """An estimate on its metric's whole range."""
 
     def at(value: float) -> float:
         share = (value - metric.lowest) / (metric.highest - metric.lowest)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
-    lines = [at(bound) for bound in (minimum, maximum) if bound is not None]
-    good = (
-        (0.0 if minimum is None else at(minimum), 100.0 if maximum is None else at(maximum))
-        if lines
-        else None
-    )
+    lines = [at(end) for end in limits.ends]
+    low = 0.0 if limits.low is None else at(limits.low)
+    high = 100.0 if limits.high is None else at(limits.high)
+    good = (low, high) if lines else None
     return Span(at(estimate.lower), at(estimate.value), at(estimate.upper), good, lines)
 
 
@@ -73,13 +67,13 @@ class Histogram:
 
     @property
     def top(self) -> int:
-        """The highest bin."""
+        """The count of the highest bin."""
         return max(self.counts)
 
 
 def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
     """The distribution of refusal confidences, at least one, each in [-1, 1]."""
-    rounded = [round(value, 9) for value in confidences]  # 11 to 9 votes are 0.1, not a bit more
+    rounded = [round(value, 9) for value in confidences]  # 11 to 9 votes are exactly 0.1
     counts = [0] * BINS
     for value in rounded:
         counts[min(BINS - 1, math.floor(round((value + 1) * BINS / 2, 6)))] += 1
@@ -102,7 +96,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A benchmark's primary figure by group of one kind."""
+    """A benchmark's main figure by group of one kind."""
 
     benchmark: str
     by: str
@@ -111,44 +105,46 @@ class Bars:
 
 
 def bars(
-    name: str, found: BenchmarkSummary, bounds: Mapping[str, tuple[float | None, float | None]]
+    name: str, summary: BenchmarkSummary, limits: Mapping[str, AllowedRange]
 ) -> Iterator[Bars]:
-    """A chart for each kind of group that has at least two.
+    """A chart for each kind of group that has at least two groups.
 
     Args:
-        bounds: minimum and maximum of the benchmark's own gates, by metric.
+        limits: of the gates on the whole benchmark, by metric.
     """
-    metric = main_metric(found.figures)
+    metric = main_metric(summary.figures)
     if metric is None:
         return
-    limits = bounds.get(metric.name, (None, None))
-    for kind, groups in found.groups.items():
-        known = {group: got[metric.name] for group, got in groups.items() if metric.name in got}
+    allowed = limits.get(metric.name, AllowedRange())
+    for kind, groups in summary.groups.items():
+        known = _figures(name, groups, metric)
         if len(known) > 1:
-            yield Bars(
-                name,
-                kind,
-                metric.name,
-                [_bar(group, metric, known[group], limits) for group in display_order(name, known)],
-            )
+            shown = (_bar(group, metric, known[group], allowed) for group in known)
+            yield Bars(name, kind, metric.name, list(shown))
 
 
-def _bar(
-    group: str, metric: Metric, found: Estimate, limits: tuple[float | None, float | None]
-) -> Bar:
-    interval = f"[{metric.show(found.lower)}, {metric.show(found.upper)}]"
-    drawn = span(metric, found, *limits)
-    return Bar(group, found.n, metric.show(found.value), interval, drawn)
+def _bar(group: str, metric: Metric, estimate: Estimate, limits: AllowedRange) -> Bar:
+    interval = f"[{metric.show(estimate.lower)}, {metric.show(estimate.upper)}]"
+    drawn = span(metric, estimate, limits)
+    return Bar(group, estimate.n, metric.show(estimate.value), interval, drawn)
+
+
+def _figures(
+    benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
+) -> dict[str, Estimate]:
+    """A metric by group, in the benchmark's order."""
+    names = (group for group in display_order(benchmark, groups) if metric.name in groups[group])
+    return {group: groups[group][metric.name] for group in names}
 
 
 @dataclass(frozen=True)
 class Spoke:
-    """One category of a radar, with where its name stands.
+    """One category of a radar, with the place of its name.
 
     Attributes:
-        words: its name in parts, one a line.
+        words: its name in parts, one per line.
         end, at, label: points, in a drawing whose centre is (0, 0) and whose radius is 100.
-        anchor: how the name is aligned there.
+        anchor: how the name is aligned.
     """
 
     name: str
@@ -174,28 +170,27 @@ class Radar:
         return " ".join(f"{x},{y}" for x, y in (spoke.at for spoke in self.spokes))
 
 
-def radar(name: str, found: BenchmarkSummary) -> Radar | None:
-    """The radar of a rated benchmark; None where it has fewer than three categories."""
-    groups = found.groups.get("category", {})
-    known = {
-        each: got[safety_score.name] for each, got in groups.items() if safety_score.name in got
-    }
+def radar(name: str, summary: BenchmarkSummary) -> Radar | None:
+    """The radar of a rated benchmark; None if it has fewer than three categories."""
+    known = _figures(name, summary.groups.get("category", {}), safety_score)
     if len(known) < 3:
         return None
-    names = display_order(name, known)
-    turn = 2 * math.pi / len(names)
-    return Radar(name, [_spoke(each, known[each], i * turn) for i, each in enumerate(names)])
+    turn = 2 * math.pi / len(known)
+    return Radar(name, [_spoke(each, known[each], n * turn) for n, each in enumerate(known)])
 
 
-def _spoke(name: str, found: Estimate, angle: float) -> Spoke:
-    share = found.value / safety_score.highest
-    x = math.sin(angle)
-    anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
+def _spoke(name: str, estimate: Estimate, angle: float) -> Spoke:
+    def point(radius: float) -> tuple[float, float]:
+        return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
+
+    x, _ = point(1)
     return Spoke(
-        name, words(name), found.value, found.n, _polar(100, angle), _polar(100 * share, angle),
-        _polar(110, angle), anchor,
-    )  # fmt: skip
-
-
-def _polar(radius: float, angle: float) -> tuple[float, float]:
-    return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
+        name=name,
+        words=words(name),
+        value=estimate.value,
+        n=estimate.n,
+        end=point(100),
+        at=point(100 * estimate.value / safety_score.highest),
+        label=point(110),
+        anchor="middle" if abs(x) < 0.1 else "start" if x > 0 else "end",
+    )

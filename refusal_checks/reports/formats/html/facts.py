@@ -7,7 +7,7 @@ from typing import Any
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    """Path and value of every fact of a manifest, by its first key."""
+    """Path and value of every fact in a manifest, by its first key."""
     return {name: list(_flat("", value)) for name, value in manifest.items()}
 
 

@@ -74,7 +74,7 @@ def _row(number: int, gate_id: str, verdict: Verdict) -> Row:
         must=_must(gate),
         change=metric.show_change(compared.change.value) if compared else "",
         change_interval=_change_interval(metric, compared) if compared else "",
-        plot=span(metric, estimate, gate.minimum, gate.maximum),
+        plot=span(metric, estimate, gate.limits),
         reasons=select(verdict, *(set(Topic) - {Topic.HEADLINE})),
         moved=moved(verdict),
     )

@@ -1,8 +1,8 @@
-"""The page: what each run has to say, put into the templates.
+"""The page: the runs' contents in the templates.
 
-The page may fetch nothing and run nothing but its own script: its Content-Security-Policy allows
-the inline style and script by their hashes alone. Texts of models reach it as escaped template
-values, or as JSON that the script shows as text.
+The page fetches nothing and runs only its own scripts: its Content-Security-Policy allows the
+inline style and scripts by their hashes alone. Model output reaches it as escaped template values,
+or as JSON that the script shows as text.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.judges.trust.check import ABOUT
 from refusal_checks.metrics.judging import invalid_rate
 from refusal_checks.reports.explain import spurious_failures
@@ -41,16 +42,13 @@ class View:
     """One run, as the templates show it.
 
     Attributes:
-        candidate, judge, started: as the manifest names them.
-        payloads: each completed benchmark's records as JSON, in parts.
+        payloads: each completed benchmark's records as JSON.
         against: by number of a verdict, how many prompts count against its gate.
     """
 
     number: int
     summary: RunSummary
     candidate: str
-    judge: str
-    started: str
     shipping: Shipping
     rows: Sequence[Row]
     histograms: Sequence[Histogram]
@@ -58,18 +56,8 @@ class View:
     radars: Sequence[Radar]
     scatter: Scatter | None
     facts: Mapping[str, Sequence[tuple[str, str]]]
-    payloads: Sequence[Sequence[str]]
+    payloads: Sequence[str]
     against: Mapping[int, int]
-
-    @property
-    def prompts(self) -> int:
-        """Prompts that were evaluated."""
-        return sum(found.prompts for found in self.summary.benchmarks.values())
-
-    @property
-    def answers(self) -> int:
-        """Answers that were sampled."""
-        return sum(found.answers for found in self.summary.benchmarks.values())
 
     @property
     def invalid(self) -> int:
@@ -78,8 +66,8 @@ class View:
 
     @property
     def gates(self) -> str:
-        """The names of the run's gates for the script, by number of their verdicts."""
-        return Markup(embed(list(self.summary.verdicts)))
+        """The ids of the run's gates for the script, by number of their verdicts."""
+        return Markup(embed(list(self.summary.verdicts)))  # noqa: S704  # embed() makes it safe
 
 
 def page(runs: Sequence[RunFolder]) -> Iterator[str]:
@@ -111,7 +99,7 @@ def _view(number: int, run: RunFolder) -> View:
     for name in [*names, *sorted(set(run.benchmarks) - set(names))]:
         known = summary.benchmarks.get(name)
         payload = Payload(name, known.kind if known else "", verdicts)
-        payloads.append(tuple(map(Markup, payload.read(run.records(name)))))
+        payloads.append(Markup(payload.read(run.records(name))))  # noqa: S704  # made by embed()
         against.update(payload.against)
         if payload.confidences:
             histograms.append(charts.histogram(name, payload.kind, payload.confidences))
@@ -120,8 +108,6 @@ def _view(number: int, run: RunFolder) -> View:
         number=number,
         summary=summary,
         candidate=candidate,
-        judge=summary.manifest.judge,
-        started=summary.manifest.started,
         shipping=shipping(summary),
         rows=rows(summary),
         histograms=histograms,
@@ -135,18 +121,17 @@ def _view(number: int, run: RunFolder) -> View:
 
 
 def _rank(kind: str) -> int:
-    """Where benchmarks of a kind stand: what must be refused first."""
-    kinds = [each.value for each in Kind]
-    return kinds.index(kind) if kind in kinds else len(kinds)
+    """The place of a kind's benchmarks, those that must be refused first."""
+    return [*Kind, kind].index(kind)
 
 
 def _bars(name: str, summary: RunSummary) -> list[Bars]:
-    bounds = {
-        gate.metric: (gate.minimum, gate.maximum)
+    limits = {
+        gate.metric: gate.limits
         for gate in (verdict.gate for verdict in summary.verdicts.values())
         if gate.benchmark == name and gate.group is None
     }
-    return list(charts.bars(name, summary.benchmarks[name], bounds))
+    return list(charts.bars(name, summary.benchmarks[name], limits))
 
 
 @cache
@@ -166,14 +151,14 @@ def _environment() -> Environment:
     }
     found.globals |= {
         "about": ABOUT,
-        "share": partial(charts.span, invalid_rate),
+        "share": lambda estimate, *ends: charts.span(invalid_rate, estimate, AllowedRange(*ends)),
         "spurious_failures": spurious_failures,
     }
     return found
 
 
 def _source(name: str) -> Markup:
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of ours
 
 
 def _digest(source: str) -> str:

@@ -1,7 +1,7 @@
 """A benchmark's records as JSON inside the page, and what the charts need of them.
 
-Everything is an array, its places named here and in ``report.js``, and words that recur stand once
-in a table::
+Everything is an array, whose places are named here and in ``records.js``; recurring words are
+numbers in a table::
 
     benchmark  {"name", "kind", "groups": [kind of group ...], "judges": [name ...],
                 "words": [[verdict, tone] ...], "prompts": [prompt ...]}
@@ -9,7 +9,7 @@ in a table::
     turns      text of the user, or [[role, text] ...]
     answer     [text or null, judgement, facts, [[judge, judgement] ...]]
     judgement  [word, category or null, rationale]
-    facts      what else is known, for example "stop, 12 tokens"
+    facts      what else is known, for example "ended by length, 12 tokens"
 
 A tone is the colour of a verdict: ``refusing``, ``answering`` or ``invalid``.
 """
@@ -30,15 +30,12 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import confidence
 from refusal_checks.reports.standard import standard
 
-CHUNK = 500
-"""Prompts that are turned into text at a time."""
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def embed(value: object) -> str:
-    """JSON that is safe inside a script element and in any encoding, and reads back exactly."""
+    """JSON that is safe inside a script element and in any encoding, and loses nothing."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for char, escaped in _ESCAPED.items():
         text = text.replace(char, escaped)
@@ -53,7 +50,11 @@ class Payload:
     """One benchmark's records, read once.
 
     Args:
-        verdicts: the run's, by number; a prompt names those that it counts against.
+        verdicts: the run's, by number; each prompt lists those that it counts against.
+
+    Attributes:
+        confidences: the refusal confidence of each prompt that has one.
+        against: by number of a verdict, how many prompts count against its gate.
     """
 
     def __init__(self, name: str, kind: str, verdicts: Mapping[int, Verdict]) -> None:
@@ -67,9 +68,9 @@ class Payload:
         self.confidences: list[float] = []
         self.against: Counter[int] = Counter()
 
-    def read(self, records: Iterable[Record]) -> tuple[str, ...]:
-        """The JSON in parts; fills ``confidences`` and ``against`` on the way."""
-        prompts = [",".join(map(embed, part)) for part in _chunks(self._prompts(records))]
+    def read(self, records: Iterable[Record]) -> str:
+        """The JSON; also fills ``confidences`` and ``against``."""
+        prompts = ",".join(map(embed, self._prompts(records)))
         head = {
             "name": self.name,
             "kind": self.kind,
@@ -77,7 +78,7 @@ class Payload:
             "judges": list(self._judges),
             "words": list(self._words),
         }
-        return (f'{embed(head)[:-1]},"prompts":[', *_joined(prompts), "]}")
+        return f'{embed(head)[:-1]},"prompts":[{prompts}]}}'
 
     def _prompts(self, records: Iterable[Record]) -> Iterator[list[Any]]:
         for prompt, found in groupby(records, lambda record: record.prompt):
@@ -144,19 +145,3 @@ def _about(completion: Completion) -> Iterator[str]:
         yield f"reasoning {completion.reasoning}"
     if completion.label is not None:
         yield f"recorded label {completion.label}"
-
-
-def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
-    part: list[Any] = []
-    for item in items:
-        part.append(item)
-        if len(part) == CHUNK:
-            yield part
-            part = []
-    if part:
-        yield part
-
-
-def _joined(parts: Sequence[str]) -> Iterator[str]:
-    for number, part in enumerate(parts):
-        yield part if number == 0 else f",{part}"

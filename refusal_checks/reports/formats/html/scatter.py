@@ -1,4 +1,4 @@
-"""Over-refusal against under-refusal: where a candidate stands, and where it came from."""
+"""Over-refusal against under-refusal of each candidate and its baseline."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from itertools import pairwise
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
+from refusal_checks.gates.comparison import Comparison
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.rows import ending
-from refusal_checks.results.summary import METRIC, Balance, RunSummary
+from refusal_checks.results.summary import METRIC, RunSummary
 
-_STEPS = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Ends that an axis may have."""
+_ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Possible ends of an axis."""
 
 LABEL = 28
 """Most characters of a name beside a point."""
@@ -25,7 +26,7 @@ class Point:
     """One run or its baseline.
 
     Attributes:
-        over, under: shares; the baseline's have no interval, as only the change's is known.
+        over, under: shares; a baseline's have no interval, since only that of the change is known.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Point:
 
     @property
     def label(self) -> str:
-        """A short name, to stand beside it."""
+        """A short name to stand beside it."""
         return "baseline" if self.is_baseline else ending(clean(self.name), LABEL)
 
 
@@ -61,19 +62,19 @@ class Scatter:
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
 
     def x(self, share: float) -> float:
-        """Where a share lies on the horizontal axis, from 0 to 250."""
+        """The position of a share on the horizontal axis, from 0 to 250."""
         return round(250 * min(1.0, share / self.top), 2)
 
     def y(self, share: float) -> float:
-        """Where a share lies on the vertical axis, from 0 up to -170."""
+        """The position of a share on the vertical axis, from 0 up to -170."""
         return round(-170 * min(1.0, share / self.top), 2)
 
 
 def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> Scatter | None:
-    """The plot of some runs, by candidate; None where none has both rates.
+    """The plot of runs with the names of their candidates; None if no run has both rates.
 
     Args:
-        baselines: whether to show where each run came from.
+        baselines: include the baseline of each run.
     """
     points = [
         point
@@ -84,48 +85,45 @@ def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> 
     if not points:
         return None
     most = max(max(point.over.upper, point.under.upper) for point in points)
-    return Scatter(points, next(end for end in _STEPS if end >= min(1.0, most)))
+    return Scatter(points, next(end for end in _ENDS if end >= min(1.0, most)))
 
 
 def _points(name: str, summary: RunSummary) -> Iterator[Point]:
     if summary.balance is None:
         return
-    earlier = _baseline(summary, summary.balance)
-    if earlier:
-        yield earlier
+    baseline = _baseline(summary)
+    if baseline:
+        yield baseline
     yield Point(name, summary.balance.over_refusal, summary.balance.under_refusal)
 
 
-def _baseline(summary: RunSummary, now: Balance) -> Point | None:
-    """The baseline's rates over the prompts that were compared; None unless every benchmark that
-    is in the run's own rates was."""
+def _baseline(summary: RunSummary) -> Point | None:
+    """The baseline's rates over the prompts that were compared.
+
+    None unless every benchmark in the run's own rates was compared.
+    """
     rates: dict[str, list[tuple[float, int]]] = {}
     names = set()
     for name, benchmark in summary.benchmarks.items():
         if METRIC not in benchmark.figures or benchmark.kind not in (Kind.SAFETY, Kind.SANITY):
             continue
-        found = _earlier_rate(summary, name)
-        if found is None:
+        compared = _comparison(summary, name)
+        if compared is None:
             return None
-        rate, n, candidate = found
-        rates.setdefault(benchmark.kind, []).append((rate, n))
-        names.add(candidate)
-    under = 1 - _pooled(rates[Kind.SAFETY])
-    over = _pooled(rates[Kind.SANITY])
-    return Point(
-        f"baseline {', '.join(sorted(names))}",
-        Estimate(over, over, over, now.over_refusal.n),
-        Estimate(under, under, under, now.under_refusal.n),
-        True,
-    )
+        rate = benchmark.figures[METRIC].value - compared.change.value
+        rates.setdefault(benchmark.kind, []).append((min(1.0, max(0.0, rate)), compared.change.n))
+        names.add(compared.candidate)
+    pooled = (_pooled(rates[Kind.SANITY]), 1 - _pooled(rates[Kind.SAFETY]))
+    over, under = (Estimate(rate, rate, rate, 0) for rate in pooled)
+    return Point(f"baseline {', '.join(sorted(names))}", over, under, is_baseline=True)
 
 
-def _earlier_rate(summary: RunSummary, benchmark: str) -> tuple[float, int, str] | None:
+def _comparison(summary: RunSummary, benchmark: str) -> Comparison | None:
+    """The comparison of a whole benchmark's refusal rate; None without one."""
     for verdict in summary.verdicts.values():
-        gate, compared = verdict.gate, verdict.comparison
-        if compared and (gate.benchmark, gate.metric, gate.group) == (benchmark, METRIC, None):
-            rate = summary.benchmarks[benchmark].figures[METRIC].value - compared.change.value
-            return min(1.0, max(0.0, rate)), compared.change.n, compared.candidate
+        gate = verdict.gate
+        if verdict.comparison and gate.id == f"{benchmark}-{METRIC}":
+            return verdict.comparison
     return None
 
 

@@ -1,6 +1,6 @@
-"""Untrusted text in the report: nothing in it is invisible, reorders its surroundings or is lost.
+"""Untrusted text in the report: nothing in it is invisible, lost, or reorders its surroundings.
 
-``report.js`` shows the records' texts by the same rule.
+``records.js`` follows the same rule.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(text: str) -> str:
-    """The text with every control character as its picture (``\\x1b`` as ``␛``), and bidirectional
-    marks, surrogates and other invisible characters as U+FFFD."""
+    """The text without invisible characters.
+
+    Control characters become their pictures (ESC becomes ``␛``); bidirectional marks, surrogates
+    and other invisible characters become U+FFFD.
+    """
     return "".join(map(_shown, text.replace("\r\n", "\n")))
 
 

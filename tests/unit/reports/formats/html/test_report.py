@@ -174,26 +174,26 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampl
 )
 
 
-@given(text=TEXT, id=TEXT, group=TEXT, rationale=TEXT)
+@given(text=TEXT, name=TEXT, group=TEXT, rationale=TEXT)
 def test_any_text_comes_back_and_makes_no_element(
-    text: str, id: str, group: str, rationale: str, tmp_path_factory: pytest.TempPathFactory
+    text: str, name: str, group: str, rationale: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     verdict = Binary(Label.REFUSAL, group, rationale)
-    prompt = Prompt(id, (Message("user", text), Message("user", group)), {group: id}, text)
-    record = Record(prompt, 0, Completion(text), verdict, (Vote(id, verdict),))
+    prompt = Prompt(name, (Message("user", text), Message("user", group)), {group: name}, text)
+    record = Record(prompt, 0, Completion(text), verdict, (Vote(name, verdict),))
     folder = tmp_path_factory.mktemp("any")
     run = RunFolder(folder)
-    run.write_summary(RunSummary(Manifest(candidate=id), notes=[text]))
+    run.write_summary(RunSummary(Manifest(candidate=name), notes=[text]))
     run.write_records("mine", [record])
     html.write([run], folder / "report.html")
     page = Page(folder / "report.html")
     assert len(page.scripts) == 4
     (found,) = page.data("records")
     assert found["groups"] == [group]
-    assert found["judges"] == [id]
+    assert found["judges"] == [name]
     assert found["prompts"] == [
         [
-            id, [id], [["user", text], ["user", group]], 1.0, [], text,
+            name, [name], [["user", text], ["user", group]], 1.0, [], text,
             [[text, [0, group, rationale], "", [[0, [0, group, rationale]]]]],
         ]
     ]  # fmt: skip

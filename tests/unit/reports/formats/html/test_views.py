@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks.core.records import Record
+from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict, decide
@@ -139,19 +140,23 @@ def test_confidences_are_put_into_bins() -> None:
 def test_an_interval_lies_on_its_axis(
     bounds: tuple[float | None, float | None], good: Sequence[float] | None
 ) -> None:
-    found = charts.span(METRICS["rejection_rate"], Estimate(0.5, 0.25, 0.75, 10), *bounds)
+    found = charts.span(
+        METRICS["rejection_rate"], Estimate(0.5, 0.25, 0.75, 10), AllowedRange(*bounds)
+    )
     assert (found.lower, found.value, found.upper) == (25, 50, 75)
     assert found.good == good
     assert len(found.lines) == sum(bound is not None for bound in bounds)
 
 
 def test_an_axis_is_the_range_of_its_metric() -> None:
-    found = charts.span(METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3), -0.5)
+    found = charts.span(
+        METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3), AllowedRange(-0.5)
+    )
     assert (found.lower, found.value, found.upper, found.good) == (0, 50, 100, (25, 100))
 
 
 def test_groups_have_bars_of_the_first_figure_there_is() -> None:
-    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), {"accuracy": (0.5, None)})
+    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), {"accuracy": AllowedRange(0.5)})
     assert (found.metric, found.by) == ("accuracy", "area")
     assert [(bar.name, bar.value) for bar in found.bars] == [
         ("area_0", "50.0%"),
