@@ -1,4 +1,4 @@
-"""What a benchmark is."""
+"""The form of a benchmark, and reading its prompts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Benchmark:
 
     Attributes:
         load: reads the prompts; its argument is the local mirror's folder, or None.
-        revision: which version of the data it is, for manifests: a commit or a sha256.
+        revision: the version of the data, for manifests: a commit or a sha256.
         judge: how answers are judged: a module of ``judges.kinds``; the type of its verdicts
             decides which metrics the benchmark has.
         resources: what ``load`` reads; none for bundled prompts.
-        sha256: ``digest`` of the prompts, where it is known; empty where not.
+        sha256: ``digest`` of the prompts; empty if it is not known.
         limit: most prompts to evaluate, see ``subset``; None for all.
-        max_answer_chars: see ``config.JudgeSampling``; None leaves the run's setting.
+        max_answer_chars: see ``JudgeSampling``; None leaves the run's setting.
         original: the same benchmark from its authors' own files, for a mirror that holds those.
         category_guide: TOML file with what a judge that rates answers is told about each category.
         key: for multiple choice, the file with the right options (see ``answer_key``).
@@ -48,33 +48,33 @@ class Benchmark:
     group_order: tuple[str, ...] = ()
 
     def is_in(self, mirror: Path) -> bool:
-        """Whether a mirror holds all that it needs."""
+        """True if a mirror holds all resources."""
         return all(resource.is_in(mirror) for resource in self.resources)
 
     def at(self, mirror: Path | None) -> Benchmark:
-        """The benchmark as a mirror serves it: its original where that is all the mirror has."""
+        """The benchmark as a mirror serves it: its original if the mirror holds only that."""
         if mirror is None or self.original is None or self.is_in(mirror):
             return self
         return self.original if self.original.is_in(mirror) else self
 
 
 def digest(prompts: Iterable[Prompt]) -> str:
-    """sha256 of all that prompts say: ids, messages, groups and references, in their order."""
-    found = hashlib.sha256()
+    """sha256 of the prompts' ids, messages, groups and references, in their order."""
+    checksum = hashlib.sha256()
     for prompt in prompts:
         fields = asdict(prompt)
         fields.pop("options")  # the messages hold them
         row = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-        found.update(row.encode() + b"\n")
-    return found.hexdigest()
+        checksum.update(row.encode() + b"\n")
+    return checksum.hexdigest()
 
 
 def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
     """The benchmark's prompts, checked.
 
     Raises:
-        DataError: the data cannot be had, is empty, holds an empty prompt or an id twice, or is
-            not what it is known to be.
+        DataError: the data is missing or empty, holds an empty prompt or an id twice, or does not
+            have its known digest.
     """
     prompts = tuple(benchmark.load(mirror))
     if not prompts:
@@ -86,17 +86,10 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
         if not prompt.messages or not prompt.request.strip():
             raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
         seen.add(prompt.id)
-    _require_digest(benchmark, prompts)
-    return prompts
-
-
-def _require_digest(benchmark: Benchmark, prompts: Sequence[Prompt]) -> None:
-    if not benchmark.sha256:
-        return
-    found = digest(prompts)
-    if found != benchmark.sha256:
+    if benchmark.sha256 and (found := digest(prompts)) != benchmark.sha256:
         raise DataError(
             f"{benchmark.name}: the data has changed: its {len(prompts)} rows have sha256 {found}, "
             f"expected {benchmark.sha256} (revision {benchmark.revision}). Look at what changed; "
             f'to accept it, write sha256 = "{found}" into [{benchmark.name}] of a threshold file'
         )
+    return prompts

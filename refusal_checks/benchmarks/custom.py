@@ -20,13 +20,13 @@ _KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE
 
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
-    """The benchmark that a table with ``file`` or ``dataset`` describes; reads no data yet.
+    """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data.
 
     Raises:
-        DataError: the table names both, or neither says what its prompts ask for.
+        DataError: the table has both, or no ``expect``.
     """
     if table.file and table.dataset:
-        raise DataError(f"[{name}]: file or dataset, not both")
+        raise DataError(f"[{name}]: give file or dataset, not both")
     if table.expect is None:
         raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
     kind = _KINDS[table.expect]
@@ -62,18 +62,13 @@ def _from_hub(
         for column, feature in rows.features.items()
         if hasattr(feature, "names")
     }
-    named = ({**row, **_class_names(row, classes)} for row in rows)
-    return _prompts(name, table, list(named), rows.column_names, f"{split.repository}")
-
-
-def _class_names(
-    row: Mapping[str, Any], classes: Mapping[str, Sequence[str]]
-) -> dict[str, str | None]:
-    """The row's class labels as names: their numbers mean nothing to a reader."""
-    return {
-        column: names[row[column]] if isinstance(row[column], int) else None
-        for column, names in classes.items()
-    }
+    # The numbers of class labels mean nothing to a reader, so labels are read by their names.
+    named = [
+        {k: (classes[k][v] if isinstance(v, int) else None) if k in classes else v
+         for k, v in row.items()}
+        for row in rows
+    ]  # fmt: skip
+    return _prompts(name, table, named, rows.column_names, split.repository)
 
 
 def _prompts(
@@ -92,16 +87,16 @@ def _prompt(
     name: str, table: BenchmarkTable, number: int, row: Mapping[str, Any], where: str
 ) -> Prompt:
     place = f"{where}: row {number}: {table.prompt}"
-    found = {kind: row.get(column) for kind, column in table.columns.items()}
-    groups = {kind: str(value) for kind, value in found.items() if value not in (None, "")}
-    id = row.get(table.id) if table.id else f"{name}-{number}"
-    if id in (None, ""):
+    values = {kind: row.get(column) for kind, column in table.columns.items()}
+    groups = {kind: str(value) for kind, value in values.items() if value not in (None, "")}
+    row_id = row.get(table.id) if table.id else f"{name}-{number}"
+    if row_id in (None, ""):
         raise DataError(f"{where}: row {number} has no {table.id}")
-    return Prompt(str(id), _messages(row.get(table.prompt), place), groups)
+    return Prompt(str(row_id), _messages(row.get(table.prompt), place), groups)
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
-    """A text, or a list of messages, which a CSV cell holds as JSON."""
+    """The messages of a text, or of a list of messages, which a CSV cell holds as JSON."""
     if isinstance(value, str):
         turns = _json_list(value)
         return _turns(turns, place) if turns else (Message("user", value),)
@@ -115,14 +110,14 @@ def _json_list(text: str) -> list[Any] | None:
     if not text.lstrip().startswith("[{"):
         return None
     try:
-        found = json.loads(text)
+        turns: list[Any] = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found[0], dict) and "role" in found[0] else None
+    return turns if isinstance(turns[0], dict) and "role" in turns[0] else None
 
 
 def _turns(value: list[Any], place: str) -> tuple[Message, ...]:
-    """Messages with role and content, or texts of which the user says the first."""
+    """Messages with role and content, or texts by user and assistant in turn."""
     if all(isinstance(turn, str) for turn in value):
         roles: tuple[Role, ...] = ("user", "assistant")
         messages = [Message(roles[number % 2], text) for number, text in enumerate(value)]
@@ -134,7 +129,7 @@ def _turns(value: list[Any], place: str) -> tuple[Message, ...]:
 
 
 def _type(value: Any) -> str:
-    """What a value is, without its texts, which may be private."""
+    """The type of a value, without its texts, which may be private."""
     if isinstance(value, Mapping):
         return f"an object with {', '.join(map(str, value)) or 'nothing'}"
     return "an empty list" if value == [] else type(value).__name__

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, loaded with its own library at a pinned revision."""
+"""Data sets of the Hugging Face hub, loaded with the datasets library at a pinned revision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HubSplit:
 
     Attributes:
         repository: ``ORG/NAME`` on the hub.
-        revision: the commit, or a branch or tag where nobody pinned it.
+        revision: the commit, or a branch or tag if it is not pinned.
         folder: where a mirror holds the split's Parquet files, relative to the mirror's root.
     """
 
@@ -37,10 +37,10 @@ class HubSplit:
         return path
 
     def rows(self, mirror: Path | None) -> Any:
-        """The split as a ``datasets.Dataset``: from the mirror where one is given, else the hub.
+        """The split as a ``datasets.Dataset``, from the mirror if one is given, else from the hub.
 
         Raises:
-            DataError: it cannot be had; the message says what to do.
+            DataError: it is missing or cannot be read; the message says what to do.
         """
         return self._mirrored(mirror) if mirror else self._download()
 
@@ -48,7 +48,7 @@ class HubSplit:
         return sorted(map(str, (mirror / self.folder).glob(f"{self.split}-*.parquet")))
 
     def _mirrored(self, mirror: Path) -> Any:
-        import datasets  # seconds of imports that collection need not wait for
+        import datasets  # takes seconds to import, which collection need not wait for
 
         files = self._files(mirror)
         if not files:
@@ -72,16 +72,16 @@ class HubSplit:
 
     def _explain(self, fault: Exception) -> str:
         where = f"{self.repository}, split {self.split} (revision {self.revision})"
-        said = " ".join(str(fault).split())[:300]
-        if "gated" in said.lower():
+        reason = " ".join(str(fault).split())[:300]
+        if "gated" in reason.lower():
             return (
                 f"{where} is gated: accept its conditions at https://huggingface.co/datasets/"
                 f"{self.repository} with your account, then set HF_TOKEN to a read token of that "
-                f"account (or run `hf auth login`): {said}"
+                f"account (or run `hf auth login`): {reason}"
             )
-        if "Unknown split" in said or "Bad split" in said:
-            return f"{where}: the data set has no such split: {said}"
+        if "Unknown split" in reason or "Bad split" in reason:
+            return f"{where}: the data set has no such split: {reason}"
         return (
-            f"{where} could not be loaded: {said}; without a network, name a mirror with --data "
+            f"{where} could not be loaded: {reason}; without a network, name a mirror with --data "
             f"or {MIRROR_VARIABLE}"
         )

@@ -1,4 +1,4 @@
-"""Local mirrors of public data: what they hold, and whether it is still that."""
+"""Local mirrors of public data, and the index that tells if they have changed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 
 INDEX = "mirror.json"
-"""The file in a mirror that says what was pulled: revision, sha256 and number of prompts."""
+"""The file in a mirror that lists what was pulled: revision, sha256 and number of prompts."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class MirrorEntry:
     """One benchmark of a mirror.
 
     Attributes:
-        revision: the commit that it was pulled at.
+        revision: the commit that was pulled.
         sha256: ``digest`` of its prompts.
     """
 
@@ -30,8 +30,8 @@ class Entry:
     prompts: int
 
 
-def read_index(mirror: Path) -> dict[str, Entry]:
-    """What a mirror says of itself; empty where it was not pulled but filled by hand.
+def read_index(mirror: Path) -> dict[str, MirrorEntry]:
+    """The index of a mirror; empty if the mirror was filled by hand.
 
     Raises:
         DataError: the index cannot be read.
@@ -40,17 +40,17 @@ def read_index(mirror: Path) -> dict[str, Entry]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {name: Entry(**entry) for name, entry in found.items()}
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return {name: MirrorEntry(**entry) for name, entry in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError) as fault:
-        raise DataError(f"{path}: no index of a mirror: {fault}; pull the data again") from None
+        raise DataError(f"{path}: not an index of a mirror: {fault}; pull the data again") from None
 
 
 def load(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
-    """The benchmark's prompts, checked against the mirror's index too where there is one.
+    """The benchmark's prompts, also checked against the mirror's index if there is one.
 
     Raises:
-        DataError: see ``load_prompts``; or the mirror holds another revision, or has changed.
+        DataError: see ``load_prompts``; or the mirror has another revision or has changed.
     """
     entry = read_index(mirror).get(benchmark.name) if mirror else None
     if entry is None:
@@ -58,7 +58,7 @@ def load(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
     where = f"the data mirror {mirror}: {benchmark.name}"
     if entry.revision != benchmark.revision:
         raise DataError(
-            f"{where} is of revision {entry.revision}, this package wants {benchmark.revision}; "
+            f"{where} has revision {entry.revision}, this package needs {benchmark.revision}; "
             f"run `refusal-checks data pull {mirror}` again"
         )
     prompts = load_prompts(benchmark, mirror)
@@ -71,19 +71,19 @@ def load(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
     return prompts
 
 
-def pull(benchmark: Benchmark, mirror: Path) -> Entry:
+def pull(benchmark: Benchmark, mirror: Path) -> MirrorEntry:
     """Fetch a benchmark's data into a mirror.
 
     Raises:
-        DataError: it cannot be had, or is not what it is known to be.
+        DataError: it cannot be fetched, or is not as expected.
     """
     for resource in benchmark.resources:
         resource.pull(mirror)
     prompts = load_prompts(benchmark, mirror)
-    return Entry(benchmark.revision, digest(prompts), len(prompts))
+    return MirrorEntry(benchmark.revision, digest(prompts), len(prompts))
 
 
-def write_index(mirror: Path, entries: Mapping[str, Entry]) -> None:
+def write_index(mirror: Path, entries: Mapping[str, MirrorEntry]) -> None:
     """Add entries to a mirror's index."""
     known: dict[str, Any] = {**read_index(mirror), **entries}
     text = json.dumps({name: vars(known[name]) for name in sorted(known)}, indent=2)
@@ -91,5 +91,5 @@ def write_index(mirror: Path, entries: Mapping[str, Entry]) -> None:
 
 
 def public(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
-    """The benchmarks whose data is fetched, and so belongs into a mirror."""
+    """The benchmarks whose data is fetched, and so belongs in a mirror."""
     return [benchmark for benchmark in benchmarks if benchmark.resources]

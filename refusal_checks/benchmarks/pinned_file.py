@@ -14,20 +14,20 @@ MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
 
 
 class Resource(Protocol):
-    """What a benchmark's data is made of, in a mirror and on the network."""
+    """A part of a benchmark's data, in a mirror and on the network."""
 
     @property
     def revision(self) -> str:
         """The commit that is used."""
 
     def is_in(self, mirror: Path) -> bool:
-        """Whether a mirror holds it."""
+        """True if a mirror holds it."""
 
     def pull(self, mirror: Path) -> Path:
-        """Fetch it from the network into a mirror and return where it lies.
+        """Fetch it from the network into a mirror and return its path there.
 
         Raises:
-            DataError: it cannot be had.
+            DataError: it cannot be fetched.
         """
 
 
@@ -36,8 +36,8 @@ class PinnedFile:
     """One file of a public data set.
 
     Attributes:
-        path: where it lies in a mirror, relative to the mirror's root.
-        url: where it is published at that revision.
+        path: its place in a mirror, relative to the mirror's root.
+        url: its address at that revision.
         revision: the commit.
         sha256: of the file's bytes, in hexadecimal.
     """
@@ -52,7 +52,7 @@ class PinnedFile:
         return (mirror / self.path).is_file()
 
     def pull(self, mirror: Path) -> Path:
-        """See ``Resource.pull``; what is there with the right bytes stays."""
+        """See ``Resource.pull``; a file with the right bytes is kept."""
         return _retrieve(self, mirror / self.path)
 
 
@@ -63,7 +63,7 @@ def mirror_folder(named: str | None = None) -> Path | None:
         named: the value of ``--data``.
 
     Raises:
-        DataError: it is no folder.
+        DataError: it is not a folder.
     """
     value = named or os.environ.get(MIRROR_VARIABLE)
     if not value:
@@ -75,10 +75,10 @@ def mirror_folder(named: str | None = None) -> Path | None:
 
 
 def fetch(file: PinnedFile, mirror: Path | None) -> Path:
-    """The file's path: in the mirror where one is given (no network then), else downloaded once.
+    """The file's path: in the mirror if one is given, else in a cache to which it is downloaded.
 
     Raises:
-        DataError: the file is missing, cannot be downloaded, or has other bytes than the pinned.
+        DataError: the file is missing, cannot be downloaded, or does not have the pinned sha256.
     """
     if mirror:
         return _mirrored(file, mirror)

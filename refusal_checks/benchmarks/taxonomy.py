@@ -1,4 +1,4 @@
-"""A taxonomy of risks: areas and their categories, under the names that data files give them."""
+"""A taxonomy of risks: areas and their categories, with the names that data files use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from refusal_checks.core.settings import Frozen
 
 
 class Named(Frozen):
-    """Something with a name in two languages.
+    """A thing with a name in two languages.
 
     Attributes:
-        slug: the group's name in threshold files and reports.
+        slug: its name in threshold files and reports.
         also: other spellings of the Chinese name in the data.
     """
 
@@ -28,7 +28,7 @@ class Named(Frozen):
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """Every Chinese name that the data use."""
+        """Every Chinese name in the data."""
         return self.chinese, *self.also
 
 
@@ -36,8 +36,8 @@ class Category(Named):
     """A category of risk.
 
     Attributes:
-        questions: the published number of questions by kind of task; a task that does not have
-            the category is absent.
+        questions: published number of questions by kind of task; tasks without the category are
+            absent.
     """
 
     questions: Mapping[str, int] = Field(default_factory=dict)
@@ -60,14 +60,14 @@ class Taxonomy(Frozen):
         return ((area, category) for area in self.areas for category in area.categories)
 
     def find(self, name: str, where: str, task: str) -> tuple[Area, Category]:
-        """The category of that Chinese name, in any of its spellings, and its area.
+        """The category with a Chinese name, in any of its spellings, and its area.
 
         Args:
-            where: the place of the name in the data, for messages.
+            where: the name's place in the data, for messages.
             task: a kind of task that the category must have.
 
         Raises:
-            DataError: there is none; names the nearest.
+            DataError: there is none; names the nearest one.
         """
         known = {
             spelling: (area, category)

@@ -1,8 +1,8 @@
 """CFSafety: 25,000 prompts of ten categories of unsafe use, mostly Chinese and English.
 
 "CFSafety: Comprehensive Fine-grained Safety Assessment for LLMs" (arXiv 2410.21695), data of
-github.com/REH502/CFSafety: one table, a column a category. Answers are rated, see
-``judges.rating``. A prompt's id is its category and row, so it stays where rows are left out.
+github.com/REH502/CFSafety: one table with a column per category. Answers are rated, see
+``judges.kinds.rating``. A prompt's id is its category and row number, so ids survive removed rows.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ ATTACKS = (
 CATEGORIES = SCENARIOS + ATTACKS
 
 LANGUAGES = ("zh", "en", "it", "vi", "ar", "ko", "th", "bn", "sw", "jv")
-"""What the data is written in; detection chooses among these, else short texts stray to relatives
-(Wu for Chinese, Malay for Javanese)."""
+"""Languages of the data. Detection chooses among these only, or short texts are taken for related
+languages (Wu for Chinese, Malay for Javanese)."""
 
 CATEGORY_GUIDE = Path(__file__).parent / "data" / "cfsafety.toml"
 """What the judge is told about each category: concerns, and examples with their ratings."""
 
 _ENOUGH = 100
-"""Characters of a prompt that tell its language; with more, none of the 25,000 changes."""
+"""Characters from which a prompt's language is detected; more change none of the 25,000."""
 
 _BLOCKS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
     "Criminal_Unethical": (
@@ -76,16 +76,16 @@ _BLOCKS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
     "LLMRewriting": ((0, 1242, 1258),),
     "ReverseExposure": ((0, 1250, 1250),),
 }
-"""Rows that translate others, by category: first row, how many, and how far below the translations
-are. SocialBias has none, and MinorityLanguage neither Chinese nor English."""
+"""Rows with translations, by category: first row, number of rows, and distance to the translations.
+SocialBias has no translations; MinorityLanguage has neither Chinese nor English."""
 
 
 @cache
 def translations() -> Mapping[str, str]:
-    """The id of each Chinese-English pair's first prompt, and of its translation.
+    """The ids of each Chinese-English pair: first prompt and translation.
 
-    The released table says nothing of pairs; they were found by its blocks of one language and
-    looked through.
+    The released table does not mark pairs; they were found from its blocks of one language, and
+    reviewed.
     """
     return {
         f"{name}-{row}": f"{name}-{row + distance}"
@@ -95,35 +95,35 @@ def translations() -> Mapping[str, str]:
     }
 
 
-def category(id: str) -> str:
+def category(prompt_id: str) -> str:
     """The category of a prompt, from its id."""
-    return id.rpartition("-")[0]
+    return prompt_id.rpartition("-")[0]
 
 
 def parse(data: bytes, where: str) -> list[Prompt]:
     """The prompts of the released table.
 
-    A byte order mark is no part of the first column's name, bytes that are no UTF-8 become
-    replacement characters, cells may span lines, and an empty cell is no prompt.
+    A byte order mark is dropped, invalid UTF-8 becomes replacement characters, cells may span
+    lines, and empty cells are skipped.
 
     Raises:
         DataError: a column is unknown or missing, a row has more or fewer cells than the header,
-            or it is no CSV; names the place.
+            or the text is not CSV; names the place.
     """
     require_extra("py3langid", "cfsafety", "CFSafety's languages are told by")
-    import py3langid  # reads its model, which collection need not wait for
+    import py3langid  # loads its model, which collection need not wait for
 
     py3langid.set_languages(LANGUAGES)
     text = data.decode("utf-8-sig", errors="replace")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = _header(reader, where)
-    found = []
+    prompts = []
     for line, row in _rows(reader, len(header) + 1, where):
         for name, cell in zip(header, row[1:], strict=True):
             if cell.strip():
                 language = py3langid.classify(cell[:_ENOUGH])[0]
-                found.append(_prompt(f"{name}-{row[0] or line}", name, cell, language))
-    return found
+                prompts.append(_prompt(f"{name}-{row[0] or line}", name, cell, language))
+    return prompts
 
 
 def _header(reader: Iterator[list[str]], where: str) -> Sequence[str]:
@@ -153,24 +153,23 @@ def _rows(
                 )
             yield number, row
     except csv.Error as fault:
-        raise DataError(f"{where}: no CSV after row {number}: {fault}") from None
+        raise DataError(f"{where}: not valid CSV after row {number}: {fault}") from None
 
 
-def _prompt(id: str, category: str, text: str, language: str) -> Prompt:
+def _prompt(prompt_id: str, category: str, text: str, language: str) -> Prompt:
     kind = "scenario" if category in SCENARIOS else "attack"
-    return Prompt.single(id, text, category=category, kind=kind, language=language)
+    return Prompt.single(prompt_id, text, category=category, kind=kind, language=language)
 
 
 @cache
 def published() -> Mapping[str, Mapping[str, float]]:
     """The paper's mean scores by model and category: arXiv 2410.21695, to four decimals.
 
-    For orientation, not for comparison to the second decimal: the authors' judge (gpt-3.5-turbo),
-    its prompts, its view of each answer's first 100 characters and the prompts themselves (the
-    first 500 rows of each category, so one or two languages) are not those of a run here. Nor do
-    the item scores that they released average to this table: GPT4 is 4.018 here and 4.068 there
-    (SocialBias 4.20 and 4.83, MinorityLanguage 3.88 and 3.50), GPT3.5 3.821 and 3.976, Llama2
-    2.883 and 3.054; some of those items lie above 5, the end of the scale.
+    Use it for orientation only: the authors' judge (gpt-3.5-turbo), its instructions, its limit of
+    100 characters per answer and the prompts (the first 500 rows of each category, so one or two
+    languages) differ from a run here. The item scores that they released do not average to this
+    table either: GPT4 is 4.018 here and 4.068 there (SocialBias 4.20 and 4.83, MinorityLanguage
+    3.88 and 3.50), GPT3.5 3.821 and 3.976, Llama2 2.883 and 3.054; some items exceed the scale's 5.
     """
     text = (Path(__file__).parent / "data" / "cfsafety_published.csv").read_text(encoding="utf-8")
     return {

@@ -5,15 +5,16 @@ categories, and risky questions over 17 of these, 462 alone and 101 at the end o
 release has no answers to the multiple-choice questions; ``chisafety_mcq_key.csv`` is this
 project's own key.
 
-Prompts are grouped by ``area``, ``category`` (the taxonomy's slugs), ``language`` and, risky
-questions, by ``history`` (``single`` or ``dialogue``).
+Prompts are grouped by ``area``, ``category`` (the taxonomy's slugs) and ``language``; risky
+questions also by ``history`` (``single`` or ``dialogue``).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,9 @@ _DATA = Path(__file__).parent / "data"
 TAXONOMY = _DATA / "chisafety_taxonomy.toml"
 KEY = _DATA / "chisafety_mcq_key.csv"
 
-Load = Callable[[Path | None], Sequence[Prompt]]
-"""How a benchmark's prompts are read, from a mirror or from the network."""
-
 
 def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:
-    """A file of the release; the revision is one that has the file with these bytes."""
+    """A file of the release, at a revision that has it with these bytes."""
     return PinnedFile(
         path=f"chisafetybench/{name}",
         url="https://raw.githubusercontent.com/UnicomAI/UnicomBenchmark/"
@@ -64,7 +62,7 @@ def _read(file: PinnedFile, mirror: Path | None) -> Any:
 
 
 def _groups(category: str, where: str, task: str, area: str | None = None) -> dict[str, str]:
-    """The groups of a question from the names that its file gives its category and its area."""
+    """The groups of a question, from the names of its category and area in its file."""
     around, found = taxonomy.load(TAXONOMY).find(category, where, task)
     if area is not None and area not in around.spellings:
         raise DataError(f"{where}: the category {category} is not of the area {area}")
@@ -119,8 +117,8 @@ _BARE = r"^[^\S\n]*{}(?=[^\x00-\x7f])"
 def parse_options(question: str, where: str) -> Mapping[str, str]:
     """The options of a multiple-choice question by their letters, A and up without a gap.
 
-    A letter opens an option at a line's start or after white space, where a full stop, a comma or
-    a colon follows; after A, at a line's start without these too (the release has one such).
+    A letter opens an option at the start of a line or after white space, if a full stop, a comma
+    or a colon follows. Letters after A may lack that at a line's start (the release has one such).
 
     Raises:
         DataError: there are fewer than two options, or an empty one.
@@ -137,9 +135,7 @@ def parse_options(question: str, where: str) -> Mapping[str, str]:
     ends = (*(mark.start() for mark in marks[1:]), len(question))
     texts = [question[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)]
     if len(texts) < 2 or not all(texts):
-        raise DataError(
-            f"{where}: the question has no options; write each in a line of its own: A. ..."
-        )
+        raise DataError(f"{where}: the question has no options; write each on its own line: A. ...")
     return dict(zip("ABCDEFGH", texts, strict=False))
 
 
@@ -147,20 +143,15 @@ def _load_mcq(mirror: Path | None) -> list[Prompt]:
     return list(multiple_choice(_read(MCQ, mirror)))
 
 
-def _load_single(mirror: Path | None) -> list[Prompt]:
-    return list(single_turn(_read(SINGLE, mirror)))
+def _load_risky(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
+    return [prompt for file in files for prompt in _RISKY[file](_read(file, mirror))]
 
 
-def _load_dialogue(mirror: Path | None) -> list[Prompt]:
-    return list(with_history(_read(DIALOGUE, mirror)))
+_RISKY = {SINGLE: single_turn, DIALOGUE: with_history}
 
 
-def _load_both(mirror: Path | None) -> list[Prompt]:
-    return _load_single(mirror) + _load_dialogue(mirror)
-
-
-def _risky(name: str, description: str, load: Load, *files: PinnedFile) -> Benchmark:
-    revision = " ".join(dict.fromkeys(file.revision for file in files))
+def _risky(name: str, description: str, *files: PinnedFile) -> Benchmark:
+    load, revision = partial(_load_risky, files), " ".join(file.revision for file in files)
     return Benchmark(name, Kind.SAFETY, description, load, revision, "degree", files)
 
 
@@ -175,12 +166,11 @@ BENCHMARKS = (
         (MCQ,),
         key=KEY,
     ),
-    _risky("chisafety_qa", "CHiSafetyBench: 462 risky questions alone", _load_single, SINGLE),
+    _risky("chisafety_qa", "CHiSafetyBench: 462 risky questions alone", SINGLE),
     _risky(
         "chisafety_dialogue",
         "CHiSafetyBench: 101 risky questions, each at the end of a dialogue",
-        _load_dialogue,
         DIALOGUE,
     ),
-    _risky("chisafety", "CHiSafetyBench: both parts, 563", _load_both, SINGLE, DIALOGUE),
+    _risky("chisafety", "CHiSafetyBench: both parts, 563", SINGLE, DIALOGUE),
 )

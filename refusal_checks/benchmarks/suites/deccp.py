@@ -1,8 +1,7 @@
-"""deccp: prompts on China that Qwen2-7B-Instruct refused (AUGMXNT/deccp, Apache-2.0), as its
-authors publish them.
+"""deccp: prompts on China that Qwen2-7B-Instruct refused (AUGMXNT/deccp, Apache-2.0).
 
-A mirror that holds this file serves the benchmark ``deccp_censored`` where it lacks the Hugging
-Face split of that name.
+A mirror with the authors' own file serves the benchmark ``deccp_censored`` from it if it lacks the
+Hugging Face split of that name.
 """
 
 from __future__ import annotations

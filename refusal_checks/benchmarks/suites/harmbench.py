@@ -1,7 +1,7 @@
 """HarmBench's text behaviours (Mazeika et al. 2024, arXiv 2402.04249), MIT licence.
 
-400 behaviours: 200 standard, 100 on copyrighted text, and 100 that come with a context, which is
-put before the request.
+400 behaviours: 200 standard, 100 on copyrighted text, and 100 with a context, which precedes the
+request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""JailbreakBench's harmful behaviours (Chao et al. 2024, arXiv 2404.01318), as its authors publish
-them; MIT licence.
+"""JailbreakBench's harmful behaviours (Chao et al. 2024, arXiv 2404.01318), MIT licence.
 
-A mirror that holds this file serves the benchmark ``jailbreakbench`` where it lacks the Hugging
-Face split of that name.
+A mirror with the authors' own file serves the benchmark ``jailbreakbench`` from it if it lacks the
+Hugging Face split of that name.
 """
 
 from __future__ import annotations

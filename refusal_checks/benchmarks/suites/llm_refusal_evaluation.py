@@ -1,7 +1,7 @@
 """The splits of LLM-Refusal-Evaluation (arXiv 2512.16602), from its Hugging Face data set.
 
-XSTest's two splits come from their authors' own file, see ``xstest``. A mirror holds the data set's
-Parquet files as they are published, under ``llm-refusal-evaluation/data``.
+XSTest's two splits come from their authors' own file, see ``xstest``. A mirror holds the published
+Parquet files under ``llm-refusal-evaluation/data``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _load(split: HubSplit, mirror: Path | None) -> list[Prompt]:
 
 
 def _prompt(split: str, index: int, row: Mapping[str, Any], names: Sequence[str] | None) -> Prompt:
-    """One row as a prompt; its id is its place in the split, which the pinned revision fixes."""
+    """One row as a prompt; its id is its index in the split, which the pinned revision fixes."""
     if not isinstance(row["prompt"], str):
-        raise DataError(f"{split}: row {index} has no text in its column prompt")
+        raise DataError(f"{split}: row {index} has no text in the column prompt")
     kind = row.get("type")
     category = names[kind] if names and isinstance(kind, int) else kind
     groups = {"category": category, "source": row.get("dataset_source")}

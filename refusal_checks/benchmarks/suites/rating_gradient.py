@@ -1,8 +1,8 @@
 """A check of judges that rate: answers to one request that get worse step by step.
 
-Six requests with six answers each, from a refusal with guidance down to a mild slip, written for
-this project and harmless. Requests and answers are in one file, so the file is also the recording
-that stands in for a candidate: ``--candidate replay:FILE``.
+Six requests with six answers each, from a refusal with guidance down to a mild slip; harmless, and
+written for this project. The file also holds the answers, so it can replace the candidate:
+``--candidate replay:FILE``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from refusal_checks.core.csv_jsonl import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
 ANSWERS = Path(__file__).parent / "data" / "rating_gradient.csv"
-"""One row an answer, the best of each request first."""
+"""One row per answer, the best of each request first."""
 
 
 def _load(mirror: Path | None) -> list[Prompt]:
@@ -23,14 +23,14 @@ def _load(mirror: Path | None) -> list[Prompt]:
     first = {row["id"]: row for row in reversed(rows)}
     return [
         Prompt.single(
-            id,
+            name,
             row["prompt"],
             category=row["category"],
             language=row["language"],
-            request=id,
+            request=name,
             answers="falling",
         )
-        for id, row in reversed(first.items())
+        for name, row in reversed(first.items())
     ]
 
 

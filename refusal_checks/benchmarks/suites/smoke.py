@@ -1,6 +1,6 @@
-"""Bundled prompts, written for this project: harmful in kind only, and everyday requests.
+"""Bundled prompts, written for this project: mildly harmful ones, and everyday requests.
 
-They exercise the whole path anywhere, with the demo models or any other. They are small and public,
+They exercise the whole path anywhere, with the demo models or any other. They are few and public,
 so a good rate on them says little about a real model.
 """
 

@@ -1,4 +1,4 @@
-"""XSTest: safe prompts that look unsafe, and unsafe ones that contrast with them.
+"""XSTest: safe prompts that look unsafe, and unsafe prompts that contrast with them.
 
 Röttger et al., "XSTest: A Test Suite for Identifying Exaggerated Safety Behaviours in Large
 Language Models" (NAACL 2024, arXiv 2308.01263); data under CC-BY-4.0. Prompt ids are those of the

@@ -60,10 +60,10 @@ def test_a_file_that_changed_is_wrong(pulled: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("475f10bf0a3d", "000000000000", "is of revision 000000000000"),
+        ("475f10bf0a3d", "000000000000", "has revision 000000000000"),
         ('"sha256": "', '"sha256": "0', "has changed since it was pulled"),
-        ('"prompts"', '"rows"', "no index of a mirror"),
-        ("{", "", "no index of a mirror"),
+        ('"prompts"', '"rows"', "not an index of a mirror"),
+        ("{", "", "not an index of a mirror"),
     ],
 )
 def test_a_mirror_of_another_revision_or_content_is_refused(

@@ -90,7 +90,7 @@ def test_a_row_of_the_wrong_width_is_named(cells: list[str]) -> None:
 
 
 def test_a_quotation_without_end_is_named() -> None:
-    with pytest.raises(DataError, match=r"t: no CSV after row 0: unexpected end"):
+    with pytest.raises(DataError, match=r"t: not valid CSV after row 0: unexpected end"):
         parse(table(row(0)) + b'1,"open', "t")
 
 
