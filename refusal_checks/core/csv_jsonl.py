@@ -1,4 +1,4 @@
-"""Tables in files: CSV, or JSONL with one object a line."""
+"""Tables in files: CSV, or JSONL with one object per line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         DataError: the file is missing, empty or malformed.
     """
     try:
-        # Only line feeds end a row: texts hold every other kind of line separator.
+        # Only line feeds end a row, because texts hold every other kind of line separator.
         with path.open(encoding="utf-8-sig", newline="") as file:
             if path.suffix in (".jsonl", ".ndjson"):
                 rows = _json_rows(path, file.read())
@@ -36,22 +36,22 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def header(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns of all rows, in order; in JSONL a row may lack some."""
+    """The columns of all rows, in order; a row of JSONL may lack some."""
     return list(dict.fromkeys(column for row in rows for column in row if column))
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that must have these columns, each cell text.
+    """The rows of a CSV file that has these columns, each cell as text.
 
     Raises:
-        DataError: names the column that is missing, or the row that is too short or too long.
+        DataError: a column is missing, or a row is too short or too long; the message names it.
     """
     rows = read_rows(path)
     for column in columns:
         require_known(column, header(rows), str(path), "column", DataError)
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
-            raise DataError(f"{path}: row {number} has not as many cells as the header")
+            raise DataError(f"{path}: row {number} does not have as many cells as the header")
     return rows
 
 
@@ -63,7 +63,7 @@ def _json_rows(path: Path, text: str) -> list[dict[str, Any]]:
         try:
             row = json.loads(line)
         except ValueError as fault:
-            raise DataError(f"{path}: line {number}: not JSON: {fault}") from None
+            raise DataError(f"{path}: line {number}: not valid JSON: {fault}") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}: line {number}: must be a JSON object")
         rows.append(row)

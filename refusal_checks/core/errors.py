@@ -3,18 +3,18 @@
 ::
 
     RefusalChecksError
-    ├── UserError              what the user wrote; names the thing and the remedy (exit 4)
+    ├── UserError              wrong input; names the value and the remedy (exit 4)
     │   ├── ThresholdError     a threshold file
     │   ├── ModelError         a model, an endpoint or one of their options
     │   ├── DataError          a benchmark's data, a mirror, recorded answers
-    │   ├── CalibrationError   a judge's calibration, or human labels, that cannot be used
-    │   └── BaselineError      an earlier run that figures are compared with
-    └── InfrastructureError    nobody's input: shown as ERROR, never as a failed gate
-        ├── EngineStartError   vLLM did not come up (ends the session)
-        ├── EngineDiedError    vLLM ended during the run
-        ├── EndpointError      a server answered with an error that a retry does not cure
-        ├── StoreError         the store could not be read or written
-        └── EvaluationError    figures that cannot be computed, for example no valid verdict at all
+    │   ├── CalibrationError   a judge's calibration or human labels
+    │   └── BaselineError      the earlier run that figures are compared with
+    └── InfrastructureError    the run failed; shown as ERROR, never as a failed gate
+        ├── EngineStartError   an engine did not start (ends the session)
+        ├── EngineDiedError    an engine ended during the run
+        ├── EndpointError      a server failed; see models/client/http_errors.py
+        ├── StoreError         the store cannot be read or written
+        └── EvaluationError    a figure cannot be computed, for example without a valid verdict
 """
 
 from __future__ import annotations
@@ -23,80 +23,82 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
+from refusal_checks.core.text import storable
+
 
 class RefusalChecksError(Exception):
     """Base of all exceptions that this package raises on purpose."""
 
 
 class UserError(RefusalChecksError):
-    """A value that the user gave is wrong; the message names it and says what to do."""
+    """The user's input is wrong; the message names the value and says what to do."""
 
 
 class ThresholdError(UserError):
-    """A threshold file cannot be read, or says something that no gate can mean."""
+    """A threshold file cannot be read, or asks for an impossible gate."""
 
 
 class ModelError(UserError):
-    """A model cannot be found or reached as it was named."""
+    """A model cannot be found or reached under the name given."""
 
 
 class DataError(UserError):
-    """A benchmark's data or a file of recorded answers is not what it must be."""
+    """A benchmark's data or a file of recorded answers cannot be used."""
 
 
 class CalibrationError(UserError):
-    """A calibration or human labels are wrong, or those of something else than this run."""
+    """A calibration or human labels are wrong, or do not belong to this run."""
 
 
 class BaselineError(UserError):
-    """A baseline cannot be read, or comes from a run that this one cannot be compared with."""
+    """A baseline cannot be read, or is not comparable with this run."""
 
 
 class InfrastructureError(RefusalChecksError):
-    """The run could not be carried out; says nothing about the candidate."""
+    """The run failed; this says nothing about the candidate."""
 
 
 class EngineStartError(InfrastructureError):
-    """vLLM ended, or stayed silent too long, before it answered its first health check."""
+    """The engine ended or timed out before its first health check succeeded."""
 
 
 class EngineDiedError(InfrastructureError):
-    """vLLM ended while requests were waiting for it."""
+    """The engine ended while requests were waiting for it."""
 
 
 class EndpointError(InfrastructureError):
-    """A server answered with an error; ``status`` is the HTTP status, 0 where there was none.
+    """A server failed; ``status`` is the HTTP status, 0 if there was none.
 
-    Servers may say what cannot be encoded (lone surrogates); that is replaced.
+    Characters of its message that cannot be encoded (lone surrogates) are replaced.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message.encode("utf-8", "replace").decode("utf-8"))
+        super().__init__(storable(message))
         self.status = status
 
 
 class StoreError(InfrastructureError):
-    """The store of completions and judgements could not be read or written."""
+    """The store of completions and judgements cannot be read or written."""
 
 
 class EvaluationError(InfrastructureError):
-    """A figure could not be computed."""
+    """A figure cannot be computed."""
 
 
 def first_of(fault: BaseException) -> BaseException:
-    """The first of a group of exceptions, or the only one."""
+    """The first exception of a group, or the exception itself."""
     while isinstance(fault, BaseExceptionGroup):
         fault = fault.exceptions[0]
     return fault
 
 
 def reason(fault: BaseException) -> str:
-    """Why something ended, in words."""
+    """An exception as a message for people."""
     fault = first_of(fault)
     if isinstance(fault, RefusalChecksError):
         return str(fault)
     if isinstance(fault, OSError) and fault.filename:
-        return f"{fault.filename}: {fault.strerror}; see to that, then run the same command again"
+        return f"{fault.filename}: {fault.strerror}; fix this and run the same command again"
     if isinstance(fault, CancelledError):
         return "the evaluation was stopped before it was complete"
     return f"{type(fault).__name__}: {fault}"
@@ -109,7 +111,7 @@ def require_known(
     what: str,
     error: Callable[[str], Exception] = ThresholdError,
 ) -> None:
-    """Raise unless ``name`` is known, naming the nearest name and all that are known."""
+    """Raise an error with the nearest and all known names unless ``name`` is one of them."""
     names = sorted(known)
     if name in names:
         return

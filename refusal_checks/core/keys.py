@@ -1,4 +1,4 @@
-"""Content keys: what a stored answer or verdict is found by."""
+"""Content keys, under which answers and verdicts are stored."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"
 
 
 def content_key(*parts: Any) -> str:
-    """A key of 32 hexadecimal digits; equal for equal JSON-like parts, in any process."""
+    """32 hexadecimal digits, equal for equal JSON-like parts in any process."""
     return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]

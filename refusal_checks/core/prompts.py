@@ -1,4 +1,4 @@
-"""What is sent to a candidate: messages and prompts."""
+"""Prompts, and the messages that they consist of."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Prompt:
 
     Attributes:
         id: unique within its benchmark, stable across releases of this package.
-        messages: the turns sent to the candidate, in order, the last one by the user.
-        groups: labels by kind, for example ``{"category": "fraud", "language": "zh"}``; gates and
-            reports can be broken down by each.
-        reference: what a right answer is, for benchmarks that have one; for multiple choice the
-            letter of the right option.
+        messages: the turns sent to the candidate, in order; the last one is the user's.
+        groups: labels by kind, for example ``{"category": "fraud", "language": "zh"}``, by which
+            gates and reports can be broken down.
+        reference: the right answer, if the benchmark has one; for multiple choice the letter of
+            the right option.
         options: the options of a multiple-choice question, text by letter; the messages hold them.
     """
 
@@ -40,12 +40,12 @@ class Prompt:
 
     @classmethod
     def single(cls, id: str, text: str, **groups: str) -> Prompt:  # noqa: A002 (as in the class)
-        """A prompt of one user turn."""
+        """A prompt with a single user turn."""
         return cls(id, (Message("user", text),), groups)
 
     @property
     def request(self) -> str:
-        """The last turn's text: what the answer answers."""
+        """The last turn's text."""
         return self.messages[-1].content
 
     @property
@@ -62,13 +62,13 @@ class Prompt:
 
 
 class Kind(StrEnum):
-    """What a benchmark's prompts ask for; also the marker that its gates carry."""
+    """What a benchmark is for; also the pytest marker of its gates."""
 
     SAFETY = "safety"
-    """Must be refused."""
+    """Prompts that must be refused."""
     SANITY = "sanity"
-    """Must be answered."""
+    """Prompts that must be answered."""
     SENSITIVE = "sensitive"
-    """Reported; its rates are gated only where a threshold file says so."""
+    """Prompts whose rates are reported, and gated only if a threshold file says so."""
     RECOGNITION = "recognition"
-    """Multiple choice: the right option must be chosen."""
+    """Multiple-choice questions."""

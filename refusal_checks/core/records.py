@@ -1,4 +1,4 @@
-"""What a run produces for each answer: completion, judgement, record."""
+"""Answers, and the records of how they were judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 
 State = Literal["", "closed", "unclosed"]
-"""Whether an answer came with reasoning, and whether that came to an end."""
+"""Empty for an answer without reasoning; else whether the reasoning ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,12 @@ class Completion:
 
     Attributes:
         text: the answer, without any reasoning.
-        finish_reason: the server's word for why it ended: ``stop`` or ``length``.
-        tokens: all that were generated, reasoning included; 0 where nobody counted them.
-        mean_logprob: mean natural log-probability of the answer's tokens, at most 0; None where
-            the source does not give it.
+        finish_reason: why it ended, in the server's words: ``stop`` or ``length``.
+        tokens: number generated, reasoning included; 0 if unknown.
+        mean_logprob: mean natural log-probability of the answer's tokens, at most 0; None if
+            unknown.
+        label: a verdict recorded beside the answer (by people or an earlier judge), verbatim.
         reasoning: whether reasoning preceded the answer, and whether it ended.
-        label: a verdict recorded beside the answer (by people, or by an earlier judge), verbatim.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one judge of several said of an answer."""
+    """The judgement of one judge among several."""
 
     judge: str
     judgement: Judgement
@@ -44,12 +44,12 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One sampled answer to one prompt, and what the judge said of it.
+    """One sampled answer to one prompt, and its judgement.
 
     Attributes:
         sample: index of the answer among the K sampled for its prompt, from 0.
-        completion: None where the candidate gave none; the judgement then says why.
-        votes: what each judge said, where several were asked; the judgement is their majority's.
+        completion: None if the candidate gave none; the judgement then says why.
+        votes: each judge's judgement, if there are several; ``judgement`` is their majority's.
     """
 
     prompt: Prompt
@@ -60,7 +60,7 @@ class Record:
 
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
-    """Why an answer cannot be judged, or None where it can."""
+    """The reason why an answer cannot be judged, None if it can."""
     reason = completion.finish_reason
     cut_short = reason == "length" and max_tokens and 0 < completion.tokens < max_tokens
     if reason not in ("stop", "length") or cut_short:

@@ -15,7 +15,7 @@ Settings = TypeVar("Settings", bound="Frozen")
 
 
 class Frozen(BaseModel):
-    """Immutable settings that refuse keys they do not know and values of another type."""
+    """Immutable settings that refuse unknown keys and values of the wrong type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -26,7 +26,7 @@ class Frozen(BaseModel):
         where: str,
         error: type[UserError] = UserError,
     ) -> Settings:
-        """Validate; an error is one line that names ``where``, the key, the value and the rule."""
+        """Validate; the error is one line with ``where``, the key, the value and the rule."""
         try:
             return cls.model_validate(values)
         except ValidationError as fault:
@@ -38,21 +38,21 @@ class Frozen(BaseModel):
 
 
 class BenchmarkTable(Frozen):
-    """What a benchmark's table in a threshold file may hold besides gates.
+    """Keys of a benchmark's table in a threshold file besides its gates.
 
-    A table with ``file`` or ``dataset`` is a benchmark of the user's own.
+    A table with ``file`` or ``dataset`` defines a benchmark of the user's own.
 
     Attributes:
         file: CSV or JSONL, relative to the threshold file.
-        dataset, split, revision: a data set of the Hugging Face hub in place of a file.
-        expect: what its prompts ask for; decides its marker and its default gate.
+        dataset, split, revision: a Hugging Face data set, in place of a file.
+        expect: what should happen to its prompts; decides its marker and its default gate.
         prompt: the column with the prompt: a text, or a conversation as a list of messages.
         category: the column with a prompt's category.
-        groups: column by kind of group, where gates on categories leave no room for ``category``
-            in the table, or there are other kinds.
-        id: the column with a prompt's id; without one ids are row numbers.
-        sha256: what the rows' digest must be, for any benchmark.
-        limit: most prompts that are evaluated, a stratified part (``subset``), for any benchmark.
+        groups: column by kind of group, for kinds other than ``category``, or if gates on
+            categories already use that key of the table.
+        id: the column with a prompt's id; by default ids are row numbers.
+        sha256: the expected digest of the rows, for any benchmark.
+        limit: most prompts to evaluate, a stratified part (``subset``), for any benchmark.
         max_answer_chars: see ``JudgeSampling``, for this benchmark's judge only.
         judge: how answers are judged, a module of ``judges.kinds``, for any benchmark.
     """
@@ -78,16 +78,15 @@ class BenchmarkTable(Frozen):
 
     @property
     def is_own(self) -> bool:
-        """Whether it defines a benchmark."""
+        """True if it defines a benchmark."""
         return self.file is not None or self.dataset is not None
 
 
 class Sampling(Frozen):
     """How the candidate's answers are drawn; every field is sent to the server.
 
-    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602), but for a smaller max_tokens.
-    Like those of the classes below, each field is also a command-line option, with its description
-    as help.
+    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602), with a smaller max_tokens. Here
+    and in the classes below, each field is also a command-line option; its description is the help.
     """
 
     samples: int = Field(5, ge=1, le=128, description="answers per prompt, K")
@@ -106,9 +105,9 @@ class JudgeSampling(Frozen):
     """How a judge model writes its verdict (greedy, one answer), and how much it reads.
 
     Attributes:
-        max_answer_chars: a longer answer is judged on its head and tail of so many characters
-            together, or rated on its beginning alone (CFSafety's authors: 100); None shows all of
-            it, and one that does not fit is invalid.
+        max_answer_chars: a longer answer is judged on its head and tail, together of this length,
+            or rated on its beginning alone (CFSafety's authors: 100). None shows all of it; an
+            answer that does not fit the judge's context is then invalid.
     """
 
     temperature: float = Field(0.0, ge=0, le=2, description="temperature of the judge's verdicts")
@@ -126,7 +125,7 @@ class MultipleChoice(Frozen):
 
     Attributes:
         key: None for the benchmark's own.
-        items: whether accuracy counts the questions that the key's makers agreed on, or all.
+        items: the questions that accuracy counts: those whose key is undisputed, or all.
     """
 
     key: Path | None = Field(
@@ -185,7 +184,7 @@ class Pace:
     """Limits on the requests to one model.
 
     Attributes:
-        per_minute: most requests a minute, evenly spaced, retries included; None for no limit.
+        per_minute: most requests per minute, evenly spaced, retries included; None for no limit.
         at_once: most requests at one time.
     """
 

@@ -1,8 +1,8 @@
 # ruff: noqa: S608 (the names of tables and columns are this module's own)
-"""Completions and judgements by content key, in one SQLite file; a rerun repeats nothing.
+"""Completions and judgements by content key, in one SQLite file, so that a rerun repeats nothing.
 
-What is written is safe from the end of the process once the call returns, however it ends; a
-machine that loses its power loses the last moments at most. Several processes may use one file.
+Once a call that writes returns, a crash of the process loses nothing; a power failure loses the
+last moments at most. Several processes may use one file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 Table = Literal["completions", "judgements"]
 
 FORMAT = 1
-"""Of the tables; raised when their meaning changes."""
+"""Version of the tables; raise it when their meaning changes."""
 
 TABLES: tuple[Table, ...] = ("completions", "judgements")
 _COMPLETION = TypeAdapter(Completion)
@@ -37,10 +37,10 @@ _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 @dataclass(frozen=True)
 class Contents:
-    """How much a store holds, or a part of it.
+    """How much a store, or a part of it, holds.
 
     Attributes:
-        bytes: of the values; keys and SQLite's own pages come on top.
+        bytes: size of the values, without keys and SQLite's own pages.
     """
 
     completions: int
@@ -51,11 +51,10 @@ class Contents:
 class Store:
     """Completions and judgements by content key; closes with its ``with`` block.
 
-    Only what is final is stored: an answer or a verdict, never a failure, so that a rerun tries
-    failures again.
+    Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
 
     Raises:
-        StoreError: the file cannot be opened, read or written, or is no store of this version.
+        StoreError: the file cannot be opened, read or written, or is not a store of this version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +73,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the store cannot be used after."""
+        """Close the file; the store cannot be used afterwards."""
         self._db.close()
 
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
@@ -86,7 +85,7 @@ class Store:
         return self._read("judgements", keys, _JUDGEMENT.validate_json)
 
     def judged(self, keys: Iterable[str]) -> set[str]:
-        """Those of the keys under which there is a judgement."""
+        """The keys among these that have a judgement."""
         with self._db.faults():
             return {key for (key,) in self._select("judgements", "key", keys)}
 
@@ -107,15 +106,15 @@ class Store:
         self._write("judgements", found, _JUDGEMENT.dump_json)
 
     def use(self, keys: Iterable[str]) -> None:
-        """Note that a run needs what is stored under these keys; ``drop`` goes by that."""
+        """Record that a run needs these keys, so that ``drop`` keeps them."""
         now = int(time.time())
         with self._db.faults(), self._db.transaction():
-            # In the table's order, so that each of its pages is written once.
+            # Sorted like the table, so that each of its pages is written once.
             rows = ((now, key) for key in sorted(keys))
             self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
 
     def contents(self) -> Contents:
-        """How much there is."""
+        """How much the store holds."""
         return self._contents("")
 
     def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
@@ -123,16 +122,16 @@ class Store:
 
         Args:
             since: seconds since 1970.
-            keep: keys that are needed whatever the time.
+            keep: keys to count as needed in any case.
         """
         with self._db.faults():
             self._choose(since, keep)
         return self._contents("WHERE key IN unused")
 
     def drop(self, since: float, keep: Collection[str] = ()) -> None:
-        """Drop that part, and give its space back to the disk; see ``unused``."""
+        """Delete what is ``unused``, and give its space back to the disk."""
         with self._db.faults():
-            with self._db.transaction():  # nobody needs meanwhile what was chosen
+            with self._db.transaction():  # no run can start to need the chosen keys
                 self._choose(since, keep)
                 for table in (*TABLES, "uses"):
                     self._db.execute(f"DELETE FROM {table} WHERE key IN unused")
@@ -140,7 +139,7 @@ class Store:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def size(self) -> int:
-        """Bytes that the store takes on the disk."""
+        """Bytes that the store takes on disk."""
         return self._db.size()
 
     def _contents(self, which: str) -> Contents:
@@ -151,7 +150,7 @@ class Store:
         return Contents(completions, judgements, int(texts + verdicts))
 
     def _choose(self, since: float, keep: Collection[str]) -> None:
-        """List the keys that no run has needed since a time."""
+        """Put the keys that no run has needed since a time into a table."""
         self._db.execute("DROP TABLE IF EXISTS temp.unused")
         self._db.execute("CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID")
         self._db.execute("INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since])
@@ -164,7 +163,7 @@ class Store:
             with self._db.faults():
                 return {key: parse(value) for key, value in self._select(table, "key, value", keys)}
         except ValidationError as fault:
-            raise self._db.error(f"one of its {table} cannot be read") from fault
+            raise self._db.error(f"one of its {table} cannot be parsed") from fault
 
     def _select(self, table: Table, columns: str, keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
         wanted = iter(keys)
@@ -187,10 +186,10 @@ class Store:
 
 
 def _create(execute: Execute, old: set[str]) -> None:
-    """Make the tables; what a file of format 0 holds is taken over.
+    """Create the tables, with the content of a file of format 0.
 
-    Rows are of a thousand bytes and more, so the tables keep SQLite's row ids: without them most
-    rows take a page of their own.
+    The tables keep SQLite's row ids: rows have a thousand bytes and more, and without row ids most
+    would take a page of their own.
     """
     execute("CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID")
     for table in TABLES:

@@ -1,4 +1,4 @@
-"""Model output is hostile input: text made fit to be shown in a terminal or a log."""
+"""Makes hostile text, such as model output, fit for a terminal, a log or a file."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 """Terminal control sequences: CSI, OSC (titles, links) and two-character ones."""
 
 _COMMANDS = re.compile(r"##(?=[\w.]*\[)")
-"""Marks of a CI system's command."""
+"""The start of a CI system's command."""
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 """Unicode categories that are invisible or reorder text: controls, bidi marks, surrogates."""
 
 
 _AT_START = re.compile(r"^(\s*):(?=:)")
-"""What a CI system may read as a command at the start of a line, white space before it or not."""
+"""A possible CI command at the start of a line, with or without white space before it."""
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates replaced, so that it can be encoded; models emit them."""
+    """The text with lone surrogates, which models emit, replaced so that it can be encoded."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def clean(text: str, limit: int = 300) -> str:
     """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
 
-    CI systems act on ``##[command]`` and ``##name[command]`` anywhere in a line, and on
-    ``::command`` at the start of one, so these are broken up.
+    ``##[command]`` and ``##name[command]`` anywhere in a line, and ``::command`` at its start, are
+    broken up, because CI systems act on them.
 
     Args:
-        limit: characters that are kept; what is cut is shown by an ellipsis.
+        limit: most characters; an ellipsis marks what is cut.
     """
     text = " ".join(_ESCAPES.sub("", text).split())[: limit + 1]
     shown = "".join("�" if unicodedata.category(char) in _HIDDEN else char for char in text)
@@ -42,10 +42,10 @@ def clean(text: str, limit: int = 300) -> str:
 
 
 def clean_lines(text: str, limit: int = 2000) -> str:
-    """Several harmless lines, for example of a log; their indentation is kept.
+    """Several harmless lines, for example of a log, with their indentation.
 
     Args:
-        limit: characters of a line that are kept, and most of its indentation.
+        limit: most characters of a line, and of its indentation.
     """
     return "\n".join(_indentation(line, limit) + clean(line, limit) for line in text.split("\n"))
 
@@ -55,21 +55,21 @@ def _indentation(line: str, most: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes; East Asian characters take two."""
+    """Columns that a text takes in a terminal; East Asian characters take two."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def cut(text: str, width: int) -> str:
-    """As much of a text as fits so many columns; what is cut is shown by an ellipsis."""
+    """As much of a text as fits this width; an ellipsis marks what is cut."""
     from rich.cells import set_cell_size
 
     return text if columns(text) <= width else set_cell_size(text, width - 1) + "…"
 
 
 def padded(text: str, width: int) -> str:
-    """The text in exactly so many columns, cut where it is too long."""
+    """The text cut or filled up to exactly this width."""
     from rich.cells import set_cell_size
 
     return set_cell_size(cut(text, width), width)
@@ -100,12 +100,12 @@ def table(
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A harmless line as several of limited width; what a break puts at a start is no command.
+    """A harmless line wrapped into several, none of which starts with a CI command.
 
     Args:
-        width: characters, indentation of the second line and those after it included.
+        width: most characters, including the indentation of the second line and later ones.
     """
-    # One column is left for what a broken-up command takes.
+    # Breaking up a command takes one column.
     lines = textwrap.wrap(line, width - 1, subsequent_indent="  ", break_on_hyphens=False)
     return [_no_command(found) for found in lines]
 

@@ -244,7 +244,7 @@ def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
     )
     result = run_gate(*mode)
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["*the disk: Read-only file system; see to that*"])
+    result.stdout.fnmatch_lines(["*the disk: Read-only file system; fix this*"])
 
 
 @pytest.mark.parametrize("lost", ["post", "post_judge"])
@@ -269,4 +269,4 @@ def test_what_cannot_be_published_is_an_error_that_says_why(
         file.write(judge)
     result = run_gate("-k", "smoke_safe", *mode)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the disk: No space left on device; see to that*"])
+    result.stdout.fnmatch_lines(["*the disk: No space left on device; fix this*"])

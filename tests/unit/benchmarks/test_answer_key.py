@@ -89,7 +89,7 @@ def test_disputed_answers_count_on_request_alone(write: Write) -> None:
         ("id,answer,agreed\n1,A,yes\n", ["row 1", "agreed = 'yes'", "write 1 or 0"]),
         ("id,solution\n1,A\n", ['no column "answer"']),
         ("id,answer\n", ["no rows"]),
-        ("id,answer\n1\n", ["row 1 has not as many cells"]),
+        ("id,answer\n1\n", ["row 1 does not have as many cells"]),
     ],
 )
 def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:

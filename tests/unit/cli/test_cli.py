@@ -37,6 +37,5 @@ def test_what_the_system_refuses_is_a_message(
     name = "x" * 300
     assert ended(monkeypatch, "runs", "show", name) == 1
     assert capsys.readouterr().err == (
-        f"refusal-checks: {name}: File name too long; see to that, then run the same command "
-        "again\n"
+        f"refusal-checks: {name}: File name too long; fix this and run the same command again\n"
     )

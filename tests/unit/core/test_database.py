@@ -152,7 +152,7 @@ def test_an_entry_that_means_nothing_is_named(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute('UPDATE judgements SET value = \'{"kind": "guessed"}\'')
     database.close()
-    with Store(path) as store, pytest.raises(StoreError, match="judgements cannot be read"):
+    with Store(path) as store, pytest.raises(StoreError, match="judgements cannot be parsed"):
         store.judgements(["key"])
 
 
