@@ -23,7 +23,7 @@ from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.judge import Trust
-from refusal_checks.run.plan import Judges, Pending, Plan, pending
+from refusal_checks.run.plan import Judges, Pending, Task, pending
 
 
 class Canary:
@@ -35,10 +35,10 @@ class Canary:
 
     def __init__(self, options: Options, judges: Judges, store: Store) -> None:
         self._options = options
-        self._store = store
         panel = judges.get(canary.NAME, ())
-        self._judges: Judges = {canary.NAME: panel}
-        self._plan: Plan = {canary.NAME: canary.plan()}
+        self._task = Task(
+            {canary.NAME: canary.plan()}, canary.candidate(), {canary.NAME: panel}, store
+        )
         self.name = ", ".join(judge.name for judge in panel)
         self.floors: JudgeFloors | None = None
         if any(judge.identity is not None for judge in panel):
@@ -59,7 +59,7 @@ class Canary:
         """The verdicts that the store does not hold yet."""
         if not self.floors:
             return Pending(0, 0)
-        return pending(self._plan, canary.candidate(), self._judges, self._store)
+        return pending(self._task)
 
     async def run(self) -> JudgeCheck:
         """The judge's figures against the floors; its server must be there.
@@ -74,14 +74,8 @@ class Canary:
         def finished(name: str, found: Sequence[Record]) -> None:
             records.extend(found)
 
-        await Evaluation(
-            self._plan,
-            canary.candidate(),
-            self._judges,
-            self._store,
-            in_flight=prompts_at_once(self._options),
-            finished=finished,
-        ).run()
+        in_flight = prompts_at_once(self._options)
+        await Evaluation(self._task, in_flight=in_flight, finished=finished).run()
         found = canary.measure(records, self._options.confidence)
         checks = check.check(self.floors, found)
         return JudgeCheck(self.name, canary.digest(), checks, asked, perf_counter() - start)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
@@ -37,7 +37,9 @@ from refusal_checks.run.options import command_line, models
 
 if TYPE_CHECKING:
     from refusal_checks.engines.batch.report import Report
+    from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress
+    from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run
     from refusal_checks.run.series import Series
 
@@ -164,7 +166,7 @@ class GateSession:
         report.outcome = "skipped"
         report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
 
-    def start(self, nodeids: Iterable[str], say: Callable[[str], None]) -> None:
+    def start(self, nodeids: Iterable[str], say: Say) -> None:
         """Start the run that the selected tests need, once; does nothing where they need none.
 
         Raises:
@@ -179,41 +181,41 @@ class GateSession:
             wanted.setdefault(0, [])
         if not wanted:
             return
-        from refusal_checks.engines.batch.stand_in import BatchModels
-        from refusal_checks.run.batch_round import Round
-        from refusal_checks.run.run import (
-            Run,  # HTTP and templates, which collection need not import
-        )
-        from refusal_checks.run.series import Series
-
         with _usage_errors():
-            settings = command_line.read(self._config, self.thresholds)
-            runs = [(settings[number], gates) for number, gates in sorted(wanted.items())]
+            options = command_line.read(self._config, self.thresholds)
             batch = batch_options.read(self._config)
             if batch:
+                from refusal_checks.run.batch_round import Round
+
+                runs = [(options[number], gates) for number, gates in sorted(wanted.items())]
                 self.batch = Round(runs, batch, say).run()
                 return
-            stored = batch_options.stored_only(self._config)
-            self._series = Series(
-                [
-                    Run(
-                        settings[number],
-                        gates,
-                        self.boards[number],
-                        say,
-                        BatchModels(settings[number].store) if stored else None,
-                    )
-                    for number, gates in sorted(wanted.items())
-                ]
-            )
-            for run in self._series.runs:
-                gates = {"selected": run.gates, "known": len(self.thresholds.gates)}
-                run.summary.manifest = run.summary.manifest.extended(gates=gates)
+            self._series = self._prepare(wanted, options, say)
         try:
             with _usage_errors():
                 self._series.start()
         except EngineStartError as fault:
             pytest.exit(clean_lines(str(fault)), returncode=EXIT_ENGINE)
+
+    def _prepare(
+        self, wanted: Mapping[int, Sequence[Gate]], options: Sequence[Options], say: Say
+    ) -> Series:
+        """Read and check what the runs need; starts nothing."""
+        # HTTP and templates, which collection need not import
+        from refusal_checks.engines.batch.stand_in import BatchModels
+        from refusal_checks.run.prepare import prepare
+        from refusal_checks.run.run import Run
+        from refusal_checks.run.series import Series
+
+        stored_only = batch_options.stored_only(self._config)
+        runs = []
+        for number, gates in sorted(wanted.items()):
+            servers = BatchModels(options[number].store) if stored_only else None
+            run = prepare(options[number], gates, self.boards[number], say, servers)
+            selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
+            run.summary.manifest = run.summary.manifest.extended(gates=selection)
+            runs.append(Run(run))
+        return Series(runs)
 
     def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
         """The gates whose tests are selected, by the number of their candidate."""
