@@ -25,7 +25,7 @@ class Series:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
-        self._thread = threading.Thread(target=self._work, name="runs", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="evaluation", daemon=True)
         self._first_started: Future[None] = Future()
         self._closed = False
         self._turn = 0
