@@ -53,7 +53,7 @@ def benchmark(
     run.summary.benchmarks[name] = figures
     _write(run, name, records, figures, scores)
     if run.options.trust.labels:
-        run.summary.note(run.options.trust.labels.found(name, records))
+        run.summary.note(run.options.trust.labels.coverage(name, records))
     run.summary.balance = balance(
         [(each.kind, each.figures) for each in run.summary.benchmarks.values()], run.rules.level
     )
