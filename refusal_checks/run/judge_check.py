@@ -95,8 +95,8 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
     """The run's calibration and human labels, checked against the run.
 
     Raises:
-        CalibrationError: a gate needs a calibration and there is none; or it is of another judge, of
-            a judge without information, or of another candidate and a gate does not allow that.
+        CalibrationError: a gate needs a calibration and there is none; or it is of another judge,
+            of a judge without information, or of another candidate and a gate forbids that.
     """
     trust, corrected = options.trust, [gate for gate in gates if gate.use == "corrected"]
     known = trust.calibration
@@ -112,7 +112,8 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
     for gate in corrected:
         if not kind_of(options.benchmarks[gate.benchmark]).judges_refusal:
             raise CalibrationError(
-                f'{_where(gate)}: remove use = "corrected": only judges of refusal can be calibrated'
+                f'{_where(gate)}: remove use = "corrected": only judges of refusal can be '
+                "calibrated"
             )
     for name in dict.fromkeys(gate.benchmark for gate in gates):
         if kind_of(options.benchmarks[name]).judges_refusal:
@@ -124,9 +125,9 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
     for gate in corrected:
         if others and not gate.allow_transferred:
             raise CalibrationError(
-                f"{_where(gate)}: calibrate on answers of {candidate}, give --human-labels, or write "
-                f"allow_transferred = true: {trust.calibration_file} is from answers of {others}, on "
-                "which a judge errs differently"
+                f"{_where(gate)}: calibrate on answers of {candidate}, give --human-labels, or "
+                f"write allow_transferred = true: {trust.calibration_file} is from answers of "
+                f"{others}, on which a judge errs differently"
             )
     return HumanRates(known, others, trust.labels, options.confidence)
 

@@ -48,8 +48,8 @@ def add(group: pytest.OptionGroup) -> None:
     add(
         "--calibration",
         metavar="FILE",
-        help="the judge's errors, written by `refusal-checks calibrate --out`: show corrected rates "
-        "beside the raw ones",
+        help="the judge's errors, written by `refusal-checks calibrate --out`: show corrected "
+        "rates beside the raw ones",
     )
     add(
         "--human-labels",

@@ -81,7 +81,7 @@ def test_equal_answers_to_a_prompt_are_labelled_once(records: Records) -> None:
 
 
 def test_too_few_for_a_benchmark(run: Path) -> None:
-    with pytest.raises(DataError, match="--n 2: ask for more, .* small would have"):
+    with pytest.raises(DataError, match=r"--n 2: ask for more, .* small would have"):
         human_labels.sample(read_answers(run), 2, 0)
 
 
