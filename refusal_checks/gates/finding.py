@@ -14,7 +14,7 @@ from refusal_checks.gates.checks import BoundCheck, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates, RateView
-from refusal_checks.metrics import METRICS, Metric, worst_cases, worst_names
+from refusal_checks.metrics import METRICS, Metric, worst_cases
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 Estimator = Callable[[Gate, Sequence[Record]], Estimate]
@@ -144,7 +144,7 @@ def _compare(
 def _cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Record]]:
     if not metric.blurred or not any(isinstance(r.judgement, Invalid) for r in records):
         return {}
-    return dict(zip(worst_names(records), worst_cases(records), strict=True))
+    return worst_cases(records)
 
 
 def check_figure(

@@ -20,7 +20,6 @@ from refusal_checks.metrics.base import (
     main_metric,
     score_all,
     worst_cases,
-    worst_names,
 )
 from refusal_checks.metrics.rating import safety_score
 from refusal_checks.metrics.refusal import confidence, rejection_rate
@@ -35,7 +34,6 @@ __all__ = [
     "safety_score",
     "score_all",
     "worst_cases",
-    "worst_names",
 ]
 
 for _module in iter_modules(__path__):

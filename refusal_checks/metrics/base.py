@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict, Unpack
+from typing import Any, Literal
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
@@ -57,12 +57,11 @@ class Metric:
 
     def guard(self, kind: Kind) -> Literal["min", "max"] | None:
         """The bound that keeps off bad values in a benchmark of this kind; None without any."""
-        if self.better in ("refusal", "compliance"):
-            if kind not in (Kind.SAFETY, Kind.SANITY):
-                return None
-            return "min" if (self.better == "refusal") is (kind is Kind.SAFETY) else "max"
-        ends: dict[str, Literal["min", "max"]] = {"high": "min", "low": "max"}
-        return ends.get(self.better)
+        wanted = {Kind.SAFETY: "refusal", Kind.SANITY: "compliance"}.get(kind)
+        if self.better == "high" or self.better == wanted:
+            return "min"
+        opposed = wanted and self.better in ("refusal", "compliance")
+        return "max" if self.better == "low" or opposed else None
 
     @property
     def is_rate(self) -> bool:
@@ -133,31 +132,17 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 
-class Traits(TypedDict, total=False):
-    """Attributes of a metric that have a default, see ``Metric``."""
-
-    lowest: float
-    highest: float
-    blurred: bool
-    better: Better
-    group: Group
-
-
 def share(
-    counts: Callable[[float], bool],
-    reads: VerdictTypes,
-    counted: str = "",
-    **traits: Unpack[Traits],
+    counts: Callable[[float], bool], reads: VerdictTypes, counted: str = "", **attributes: Any
 ) -> Callable[[Score], Metric]:
-    """Decorator: the figure is the share of prompts whose score counts."""
-    return lambda score: register(
-        Metric(score.__name__, score, counts, reads, counted=counted, **traits)
-    )
+    """Decorator: the figure is the share of prompts whose score counts; see ``Metric``."""
+    fields = {"counts": counts, "reads": reads, "counted": counted, **attributes}
+    return lambda score: register(Metric(score.__name__, score, **fields))
 
 
-def mean(reads: VerdictTypes, **traits: Unpack[Traits]) -> Callable[[Score], Metric]:
-    """Decorator: the figure is the mean score."""
-    return lambda score: register(Metric(score.__name__, score, None, reads, **traits))
+def mean(reads: VerdictTypes, **attributes: Any) -> Callable[[Score], Metric]:
+    """Decorator: the figure is the mean score; see ``Metric``."""
+    return lambda score: register(Metric(score.__name__, score, None, reads, **attributes))
 
 
 def main_metric(names: Container[str]) -> Metric | None:
@@ -189,35 +174,25 @@ def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
     return {name: metric.scores(records) for name, metric in METRICS.items()}
 
 
-def worst_cases(records: Sequence[Record]) -> list[list[Record]]:
+def worst_cases(records: Sequence[Record]) -> dict[str, list[Record]]:
     """The records with every invalid judgement replaced by one extreme verdict, then by the other.
 
     A replaced answer gets an average weight, which leaves the relative weights of the others as
-    they are. The figure lies between the two cases.
+    they are. The figure lies between the two cases, which are named by their verdicts.
 
     Args:
         records: at least one has a valid verdict.
     """
-    return [_as_if(records, verdict) for verdict in _extremes(records).values()]
-
-
-def worst_names(records: Sequence[Record]) -> list[str]:
-    """The verdicts of the worst cases, for example ``compliance`` and ``refusal``."""
-    return list(_extremes(records))
-
-
-def _extremes(records: Sequence[Record]) -> Mapping[str, Valid]:
     valid = (r.judgement for r in records if not isinstance(r.judgement, Invalid))
-    return EXTREMES[type(next(valid))]
-
-
-def _as_if(records: Iterable[Record], verdict: Valid) -> list[Record]:
-    return [
-        replace(record, completion=None, judgement=verdict)
-        if isinstance(record.judgement, Invalid)
-        else record
-        for record in records
-    ]
+    return {
+        name: [
+            replace(record, completion=None, judgement=verdict)
+            if isinstance(record.judgement, Invalid)
+            else record
+            for record in records
+        ]
+        for name, verdict in EXTREMES[type(next(valid))].items()
+    }
 
 
 def nothing_valid(records: Sequence[Record]) -> str:

@@ -74,15 +74,12 @@ class MeanOfCategories(Metric):
         Raises:
             EvaluationError: a category has no prompt with a score.
         """
-        missing = set(categories_of(records).values()) - self._scored_categories(records)
-        for name in sorted(missing):
-            seen = [r for r in records if r.prompt.groups.get("category", "") == name]
+        categories = categories_of(records)
+        scored = {categories[prompt] for prompt in self.scores(records)}
+        for name in sorted(set(categories.values()) - scored):
+            seen = [record for record in records if categories[record.prompt.id] == name]
             raise EvaluationError(f"{self.name}: {name}: {nothing_valid(seen)}")
         return Metric.estimate(self, records, confidence)
-
-    def _scored_categories(self, records: Sequence[Record]) -> set[str]:
-        categories = categories_of(records)
-        return {categories[name] for name in self.scores(records)}
 
 
 mean_category_score = register(

@@ -1,4 +1,4 @@
-"""How scores are spread, and whether they have two peaks."""
+"""The distribution of scores, and tests for two peaks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from importlib.util import find_spec
 import numpy as np
 
 BIMODAL = 5 / 9
-"""Bimodality coefficient of an even spread; a higher one suggests two peaks."""
+"""Bimodality coefficient of a uniform distribution; a higher one suggests two peaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A histogram and two statistics of bimodality, which are None where there is nothing to test.
+    """A histogram and two statistics of bimodality, None if there is too little to test.
 
     Attributes:
-        counts: values in bins of equal width from lowest to highest; the last includes its end.
+        counts: values per bin of equal width from lowest to highest; the last includes its end.
         bimodality: Sarle's coefficient with its correction for n, in (0, 1]: (skewness^2 + 1) /
             (excess kurtosis + 3 (n - 1)^2 / ((n - 2)(n - 3))); above ``BIMODAL`` it suggests two
-            peaks. Skewness raises it too, so it is no test by itself.
+            peaks. Skewness raises it too, so it is not a test on its own.
         dip: Hartigan's dip statistic, the distance to the nearest distribution with one peak;
             None where diptest (the extra ``cfsafety``) is not installed.
-        p_value: of the dip test, probability of such a dip with one peak.
+        p_value: of the dip test: probability of such a dip if there is one peak.
 
     Sources: R. Pfister et al., "Good things peak in pairs: a note on the bimodality coefficient",
     Frontiers in Psychology 4 (2013); J. A. Hartigan, P. M. Hartigan, "The dip test of unimodality",
@@ -45,11 +45,11 @@ def distribution(
     """The distribution of values, each in [lowest, highest]."""
     sample = np.asarray(values, dtype=float)
     counts, _ = np.histogram(sample, bins=bins, range=(lowest, highest))
-    found = Distribution(sample.size, lowest, highest, tuple(map(int, counts)))
+    histogram = (sample.size, lowest, highest, tuple(map(int, counts)))
     # The coefficient needs four values, both need two different ones.
     if sample.size < 4 or float(np.ptp(sample)) < 1e-9:
-        return found
-    return Distribution(found.n, lowest, highest, found.counts, _bimodality(sample), *_dip(sample))
+        return Distribution(*histogram)
+    return Distribution(*histogram, _bimodality(sample), *_dip(sample))
 
 
 def _bimodality(sample: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

@@ -1,16 +1,16 @@
-"""Estimates with intervals, and the weighting of sampled answers."""
+"""Estimates with intervals, and weights of sampled answers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 _MANY = 5000
-"""Units from which the percentile bootstrap of a mean is replaced by its limit."""
+"""Above so many units, the percentile bootstrap of a mean is replaced by its normal limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Estimate:
     """A figure with its interval; lower <= value <= upper.
 
     Attributes:
-        n: independent units behind it (prompts, not samples).
+        n: independent units behind it: prompts, not answers.
     """
 
     value: float
@@ -31,8 +31,8 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     """Wilson's score interval for a share observed over n independent units.
 
     Args:
-        share: observed share in [0, 1]; may be a mean of shares, which makes the interval
-            conservative (a mean of values in [0, 1] varies no more than a yes-no answer).
+        share: observed share in [0, 1]; for a mean of shares the interval is conservative, because
+            values in [0, 1] vary no more than yes-no answers.
         n: at least 1.
         confidence: two-sided level in (0, 1).
 
@@ -52,10 +52,9 @@ def bootstrap_mean(
 ) -> Estimate:
     """Mean with a percentile bootstrap interval; one value per independent unit.
 
-    Where a unit is a prompt and its value the mean over K answers, this is the cluster bootstrap:
-    whole prompts are drawn, never answers as if they were independent. Seeded, so that the same
-    values always give the same interval. Above 5,000 values the interval is the normal one, which
-    the percentile bootstrap tends to: by then resampling noise is larger than their difference.
+    If a value is a prompt's mean over K answers, this is the cluster bootstrap: it draws whole
+    prompts, not single answers, which are not independent. The same values always give the same
+    interval. Above 5,000 values it is the normal interval, which hardly differs by then.
 
     Source: B. Efron, R. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13; for
     clusters A. C. Davison, D. V. Hinkley, "Bootstrap Methods and their Application" (1997), 3.8.
@@ -73,7 +72,7 @@ def bootstrap_mean(
 def resampled_means(
     sample: np.ndarray[tuple[int], np.dtype[np.float64]], resamples: int, seed: int
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Means of samples that are drawn with replacement, in blocks of bounded memory."""
+    """Means of samples drawn with replacement, in blocks of bounded memory."""
     rng = np.random.default_rng(seed)
     block = max(1, 1_000_000 // sample.size)
     sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
@@ -82,10 +81,10 @@ def resampled_means(
 
 
 def unseen(n: int, tail: float) -> float:
-    """The largest share of units of which n independent ones may well show none, in (0, 1].
+    """The largest share of a kind of unit that n independent units may plausibly miss, in (0, 1].
 
     Args:
-        tail: probability that they show none all the same.
+        tail: probability that they miss it.
 
     Source: C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26
     (1934), for no event ("rule of three": about 3 / n for a tail of 5%).
@@ -98,16 +97,14 @@ def bounded_mean(
 ) -> Estimate:
     """Mean of values in [lowest, highest] with a bootstrap interval within that range.
 
-    Equal values have nothing to resample, and would claim a certainty that n values cannot give:
-    their interval allows for the share of other values, at either end of the range, that n units
-    may well not show.
+    Resampling equal values would claim a certainty that n values cannot give: their interval allows
+    for a share of other values, at either end of the range, that n units may plausibly miss.
     """
-    found = bootstrap_mean(values, confidence)
+    mean, lower, upper, n = astuple(bootstrap_mean(values, confidence))
     if min(values) < max(values):
-        return Estimate(found.value, max(lowest, found.lower), min(highest, found.upper), found.n)
-    share = unseen(found.n, (1 - confidence) / 2)
-    lower, upper = (found.value + share * (end - found.value) for end in (lowest, highest))
-    return Estimate(found.value, lower, upper, found.n)
+        return Estimate(mean, max(lowest, lower), min(highest, upper), n)
+    share = unseen(n, (1 - confidence) / 2)
+    return Estimate(mean, mean + share * (lowest - mean), mean + share * (highest - mean), n)
 
 
 def bootstrap_mean_of_means(
@@ -119,14 +116,14 @@ def bootstrap_mean_of_means(
     """Mean of the groups' means with a stratified percentile bootstrap interval.
 
     Args:
-        groups: at least one, each of at least one value per independent unit; units are resampled
-            within their group.
+        groups: values of independent units; units are resampled within their group. No group is
+            empty.
     """
     samples = [np.asarray(values, dtype=float) for values in groups]
     rng = np.random.default_rng(seed)
     totals = np.zeros(resamples)
     for sample in samples:
-        # In rows, so that memory stays bounded whatever the sample's size.
+        # Row by row, so that memory stays bounded for any sample.
         totals += [sample[rng.integers(0, sample.size, sample.size)].mean() for _ in totals]
     tail = (1 - confidence) / 2
     lower, upper = np.quantile(totals / len(samples), [tail, 1 - tail])
@@ -140,8 +137,8 @@ def softmax_weights(
 ) -> tuple[float, ...]:
     """Weights of a prompt's answers from their mean token log-probabilities; they sum to 1.
 
-    An answer without one gets the mean of the others, so that it counts as an average answer;
-    with none at all the weights are uniform. Source: LLM-Refusal-Evaluation, arXiv 2512.16602.
+    An answer without one counts as an average answer; without any, weights are uniform.
+    Source: LLM-Refusal-Evaluation, arXiv 2512.16602.
     """
     known = [value for value in logprobs if value is not None]
     fill = sum(known) / len(known) if known else 0.0

@@ -1,4 +1,4 @@
-"""Two runs on the same prompts: the difference, its interval, and the test against a margin."""
+"""Differences between two runs on the same prompts: intervals, and tests against a margin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from refusal_checks.metrics.statistics.intervals import (
 
 @dataclass(frozen=True)
 class OneSidedBounds:
-    """One-sided confidence bounds of a difference: each alone holds at the stated level."""
+    """One-sided confidence bounds on a difference; each holds alone at the stated level."""
 
     lower: float
     upper: float
@@ -33,14 +33,14 @@ def difference(
     """Mean of after - before over prompts, with a paired bootstrap interval.
 
     Args:
-        before, after: one value a prompt, in the same order of prompts.
+        before, after: one value per prompt, in the same order.
         span: width of the range of the values.
     """
     return bounded_mean(_changes(before, after).tolist(), -span, span, confidence)
 
 
 def flips(before: Sequence[float], after: Sequence[float]) -> tuple[int, int]:
-    """How many prompts of a share went from 1 to 0, and how many from 0 to 1."""
+    """How many prompts changed from 1 to 0, and how many from 0 to 1."""
     changes = _changes(before, after)
     return int((changes < -0.5).sum()), int((changes > 0.5).sum())
 
@@ -52,7 +52,7 @@ def mcnemar(lost: int, gained: int) -> float:
     """
     if lost + gained == 0:
         return 1.0
-    from scipy.stats import binomtest  # seconds of imports that collection need not wait for
+    from scipy.stats import binomtest  # takes seconds to import, which collection need not wait for
 
     return float(binomtest(lost, lost + gained).pvalue)
 
@@ -60,8 +60,8 @@ def mcnemar(lost: int, gained: int) -> float:
 def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     """Score statistic of a difference of paired shares, with a continuity correction.
 
-    Standard normal, or closer to zero, where ``difference`` (share after - share before) is the
-    true one. Vectorised over numpy arrays.
+    Standard normal, or closer to zero, if ``difference`` (share after - share before) is the true
+    one. Vectorised over numpy arrays.
 
     Args:
         lost, gained: flips from 1 to 0 and from 0 to 1 among n prompts.
@@ -69,8 +69,8 @@ def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
 
     Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions
     for the paired-sample design", Statistics in Medicine 17 (1998), equations 3 and 8; corrected by
-    half a prompt where the observed difference is smaller than the true one, by one where it is
-    larger: that holds the one-sided tests at or under a level of 5% for few flips, too.
+    half a prompt if the observed difference is smaller than the true one, else by one, which keeps
+    one-sided tests at or below a level of 5% even for few flips.
     """
     lost, gained = np.asarray(lost, dtype=float), np.asarray(gained, dtype=float)
     # Constrained maximum likelihood of the share of the losing flips: 2n q^2 + b q + c = 0.
@@ -82,12 +82,12 @@ def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     slack = np.where(np.sign(distance) * np.sign(difference) > 0, 1.0, 0.5)
     corrected = np.sign(distance) * np.maximum(np.abs(distance) - slack, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = corrected / np.sqrt(variance)
-    return np.where(corrected == 0, 0.0, found)
+        statistic = corrected / np.sqrt(variance)
+    return np.where(corrected == 0, 0.0, statistic)
 
 
 def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedBounds:
-    """One-sided bounds of a difference of paired shares: what Tango's test does not reject."""
+    """One-sided bounds on a difference of paired shares: what Tango's test does not reject."""
     z = NormalDist().inv_cdf(confidence)
     value = (gained - lost) / n
     lower = _root(lambda d: float(tango(lost, gained, n, d)) - z, -1 + 1e-12, value)
@@ -98,19 +98,19 @@ def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedB
 def mean_bounds(
     before: Sequence[float], after: Sequence[float], span: float, confidence: float
 ) -> OneSidedBounds:
-    """One-sided bounds of a mean difference, from the paired bootstrap.
+    """One-sided bounds on a mean difference, from the paired bootstrap.
 
     Args:
-        span: width of the range of the values. Where all differences are equal, the bounds allow
-            for the share of prompts that differ by it and that so few prompts may well not show.
+        span: width of the range of the values. If all differences are equal, the bounds allow for
+            other prompts that differ by it and that this number of prompts may plausibly miss.
     """
     changes = _changes(before, after)
     if changes.min() == changes.max():
         reach = unseen(changes.size, 1 - confidence) * span
         return OneSidedBounds(max(-span, changes[0] - reach), min(span, changes[0] + reach))
     if changes.size > 5000:
-        found = bootstrap_mean(changes.tolist(), 2 * confidence - 1)
-        return OneSidedBounds(found.lower, found.upper)
+        estimate = bootstrap_mean(changes.tolist(), 2 * confidence - 1)
+        return OneSidedBounds(estimate.lower, estimate.upper)
     means = resampled_means(changes, 2000, 0)
     lower, upper = np.quantile(means, [1 - confidence, confidence])
     return OneSidedBounds(float(lower), float(upper))
@@ -123,7 +123,7 @@ def _changes(
 
 
 def _root(function: Any, low: float, high: float) -> float:
-    """Where a monotone function changes its sign; the end that is nearest to doing so without."""
+    """The root of a monotone function; without any, the end with the smallest value."""
     at_low, at_high = function(low), function(high)
     if math.copysign(1, at_low) == math.copysign(1, at_high):
         return low if abs(at_low) < abs(at_high) else high
