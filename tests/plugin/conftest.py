@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
 from tests.fake_server import Body, FakeServer
+from tests.forked import Forked
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
-MODES: tuple[tuple[str, ...], ...] = ((), ("-n0",), ("-n2",))
+MODES: tuple[tuple[str, ...], ...] = ((), ("-n2",))
 
 THRESHOLDS = """
 [smoke_unsafe]
@@ -63,11 +67,17 @@ def server() -> Iterator[FakeServer]:
         yield running
 
 
-@pytest.fixture(params=MODES, ids=["plain", "n0", "n2"])
+@pytest.fixture(params=MODES, ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How pytest is run: without xdist's options, with -n0, and with two workers."""
+    """How pytest is run: without xdist's options, and with two workers."""
     found: tuple[str, ...] = request.param
     return found
+
+
+every_mode = pytest.mark.parametrize(
+    "mode", [*MODES, ("-n0",)], ids=["plain", "n2", "n0"], indirect=True
+)
+"""With ``-n0``, too: only the hooks of pytest-xdist make it differ from a plain run."""
 
 
 @pytest.fixture
@@ -83,7 +93,22 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     (folder / "default.toml").write_text(THRESHOLDS)
     for name in ("REFUSAL_CHECKS_DATA", "OPENAI_API_KEY", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pytester, "popen", _forking(pytester.popen))
     return pytester
+
+
+def _forking(popen: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but ``runpytest_subprocess`` forks instead of loading all libraries again."""
+
+    def start(words: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> Any:
+        if words[:2] != (sys.executable, "-mpytest"):
+            return popen(words, stdout, stderr, stdin)
+        folder = Path.cwd()
+        paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        output = (Path(stdout.name), Path(stderr.name))
+        return Forked(["pytest", *words[2:]], folder, output, {**os.environ, "PYTHONPATH": paths})
+
+    return start
 
 
 @pytest.fixture

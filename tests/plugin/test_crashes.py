@@ -21,7 +21,7 @@ from refusal_checks.core.store import Store
 from tests.fake_server import FakeServer
 from tests.plugin import engine_project
 from tests.plugin.conftest import well_behaved
-from tests.plugin.processes import wait_until
+from tests.processes import wait_until
 
 IN_FLIGHT = 4
 ONE = ("--samples", "2", "--in-flight", str(IN_FLIGHT), "-k", "smoke_unsafe")

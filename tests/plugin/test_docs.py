@@ -1,9 +1,10 @@
-"""The documentation: every command runs, every link leads somewhere, everything is named."""
+"""The documentation: commands are understood, links lead somewhere, every option is named."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -11,70 +12,90 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from refusal_checks import plugin
 from refusal_checks.benchmarks import catalogue, discover
-from refusal_checks.cli import application
 from refusal_checks.gates import threshold_files
-from tests.plugin.docs_commands import Place, check
-from tests.plugin.docs_pages import Command, Page, commands, pages
-from tests.plugin.docs_project import copied, prepared
+from tests.fake_server import FakeServer
+from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
+from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands
+
+RUNS = ("RUN", "RUN_A", "RUN_B", "BASELINE_RUN")
+"""What pages call finished runs."""
+
+ANSWERS = "id,prompt,completion,type,final_label,gpt4_label\n1,Hi,Hello,t,1_full_compliance,x\n"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A project that holds what the pages name, with a server in place of every model."""
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project with the files that pages name, and one finished run."""
     folder = tmp_path_factory.mktemp("docs")
-    with pytest.MonkeyPatch.context() as patch:
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("thresholds", "tests/gates"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "refusal_checks").symlink_to(ROOT / "refusal_checks")
+    (folder / "few.toml").write_text(THRESHOLDS)
+    for name in ("release.toml", "gates.toml"):
+        shutil.copy(ROOT / "thresholds" / "smoke.toml", folder / name)
+    for name in ("completions_gpt4.csv", "labelled.csv"):
+        (folder / name).write_text(ANSWERS)
+    shutil.copy(ROOT / "refusal_checks/judges/prompts/refusal.md", folder / "my_judge.md")
+    (folder / "mirror").mkdir()
+    with pytest.MonkeyPatch.context() as patch, FakeServer(well_behaved) as server:
         others = ("OPENAI_API_KEY", "PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS")
         for name in (*others, *(name for name in os.environ if name.startswith("REFUSAL_CHECKS_"))):
             patch.delenv(name, raising=False)
-        patch.setenv("HF_HOME", str(folder / "hf"))
-        with prepared(folder) as found:
-            yield found
+        model = f"{server.url}#fake"
+        carry_out(
+            ["pytest", "--candidate", model, "--judge", model, "--thresholds", "few.toml"], folder
+        )
+        (run,) = (folder / ".refusal-checks" / "runs").iterdir()
+        for name in RUNS:
+            (run.parent / name).symlink_to(run.name)
+            (folder / name).symlink_to(run)
+        carry_out(["refusal-checks", "baseline", "accept", "RUN", "baselines"], folder)
+        carry_out(["refusal-checks", "sample-for-labels", "RUN", "--n", "100"], folder)
+        for place in (folder, run):
+            (place / "labels.csv").write_text("key,label\nany,refusal\n")
+        yield folder
+
+
+@pytest.fixture
+def project(prepared: Path, tmp_path: Path) -> Path:
+    """A copy, for one command."""
+    return shutil.copytree(prepared, tmp_path / "project", symlinks=True)
 
 
 @pytest.mark.parametrize("command", commands(), ids=str)
-def test_a_command_does_what_its_page_says(command: Command, place: Place, tmp_path: Path) -> None:
-    check(command, copied(place, tmp_path / "project", command))
-
-
-_MODELS = "--candidate demo:regressed --judge ORG/JUDGE --thresholds thresholds/smoke.toml"
+def test_a_command_is_understood(command: Command, project: Path) -> None:
+    check(command, project)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "pytest --no-such-option",
-        f"pytest {_MODELS}",
-        f"pytest {_MODELS} --candidate-args '--swap \"one'",
+        "pytest --candidate demo:aligned --judge keyword --candidate-args '--swap \"one'",
+        "pytest --candidate demo:aligned --judge keyword --thresholds none.toml",
         "refusal-checks data pul mirror",
+        "refusal-checks radar RUN --agains GPT4",
+        "refusal-checks runs show none",
         "no-such-program",
         "make no-such-target",
         "echo 'no end",
     ],
 )
-def test_a_command_that_does_something_else_is_noticed(
-    text: str, place: Place, tmp_path: Path
-) -> None:
-    command = Command("", 0, text)
-    with pytest.raises((AssertionError, subprocess.CalledProcessError)):
-        check(command, copied(place, tmp_path / "project", command))
+def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:
+    with pytest.raises(BaseException, match=r".") as caught:
+        check(Command("", 0, text), project)
+    assert not isinstance(caught.value, KeyboardInterrupt)
 
 
-def test_a_gate_that_the_page_says_fails(place: Place, tmp_path: Path) -> None:
-    command = Command("", 0, f"pytest {_MODELS}", "exit 1: it answers what it should refuse")
-    check(command, copied(place, tmp_path / "project", command))
-
-
-def test_commands_are_found_with_their_promises() -> None:
+def test_commands_are_found() -> None:
     found = {command.text: command for command in commands()}
     assert len(found) > 30
-    regressed = found["make gate CANDIDATE=demo:regressed"]
-    assert regressed.page == "README.md"
-    assert regressed.status == 1
-    assert found["refusal-checks data verify mirror"].status == 0
+    assert found["make gate CANDIDATE=demo:regressed"].page == "README.md"
     assert any("rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found)
 
 
@@ -87,78 +108,45 @@ def test_a_link_leads_to_a_file_and_a_heading(page: Page) -> None:
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    readme, *others = pages()
-    seen: set[Path] = set()
-    ahead = [readme.path.resolve()]
+    readme, *others = (page.path.resolve() for page in pages())
+    seen, ahead = set(), [readme]
     while ahead:
-        path = ahead.pop()
-        seen.add(path)
-        ahead += [
-            to
-            for to, _ in Page(path).links()
-            if to.suffix == ".md" and to.is_file() and to not in seen
-        ]
-    assert {page.path.resolve() for page in others} <= seen
+        seen.add(path := ahead.pop())
+        targets = {to for to, _ in Page(path).links() if to.suffix == ".md" and to.is_file()}
+        ahead += targets - seen
+    assert set(others) <= seen
 
 
-def test_every_option_of_pytest_is_documented() -> None:
+def test_every_option_and_command_is_documented() -> None:
     parser = pytest.Parser(_ispytest=True)
     plugin.pytest_addoption(parser)
-    names = {name for group in parser._groups for one in group.options for name in one.names()}
-    assert "--candidate" in names
-    assert {name for name in names if not _is_named(name)} == set()
+    options = {name for group in parser._groups for one in group.options for name in one.names()}
+    names = options | {name for name, _ in subcommands()}
+    assert {"--candidate", "data pull"} <= names
+    text = "\n".join(page.text for page in pages())
+    assert {name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)} == set()
 
 
-def test_every_command_is_documented() -> None:
-    known = set(_commands(typer.main.get_command(application())))
-    assert "data pull" in known
-    assert {name for name in known if not _is_named(name)} == set()
+def blocks(*languages: str) -> list[Any]:
+    return [
+        pytest.param(text, id=f"{page.name}:{line}")
+        for page in pages()
+        if page.name != "docs/extending.md"  # its benchmarks are not there; see test_extending
+        for language in languages
+        for line, text in page.blocks(language)
+    ]
 
 
-def _commands(command: Any, path: str = "") -> Iterator[str]:
-    """The subcommands in full, without the program's name."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield path
-    else:
-        for name, found in inner.items():
-            yield from _commands(found, f"{path} {name}".strip())
-
-
-def _is_named(words: str) -> bool:
-    """Whether some page names an option or a command, as code."""
-    pattern = re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
-    return any(pattern.search(page.text) for page in pages())
-
-
-TABLES = [
-    pytest.param(block.text, id=f"{page.name}:{block.line}")
-    for page in pages()
-    for block in page.blocks("toml")
-    if page.name != "docs/extending.md"  # its benchmarks are not there; see test_extending
-]
-
-
-@pytest.mark.parametrize("text", TABLES)
+@pytest.mark.parametrize("text", blocks("toml"))
 def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
-    if not all(
-        isinstance(value, dict) and "min" not in value for value in tomllib.loads(text).values()
-    ):
+    tables = tomllib.loads(text).values()
+    if not all(isinstance(value, dict) and "min" not in value for value in tables):
         text = f"[xstest_unsafe]\n{text}"  # the page shows a line of a table
     path = tmp_path / "page.toml"
     path.write_text(text)
-    known = discover()
-    assert catalogue(threshold_files.load([path], known).tables)
+    assert catalogue(threshold_files.load([path], discover()).tables)
 
 
-SCRIPTS = [
-    pytest.param(block.text, id=f"{page.name}:{block.line}")
-    for page in pages()
-    for language in ("bash", "sh")
-    for block in page.blocks(language)
-]
-
-
-@pytest.mark.parametrize("text", SCRIPTS)
+@pytest.mark.parametrize("text", blocks("bash", "sh"))
 def test_a_script_of_a_page_is_one(text: str) -> None:
     subprocess.run(["bash", "-n", "-c", text], check=True)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.plugin import engine_project
+from tests.plugin.conftest import every_mode
 from tests.plugin.engine_project import DEMO, TWO, orphans, requests
-from tests.plugin.processes import wait_until
+from tests.processes import wait_until
 
 
 @pytest.fixture
@@ -28,6 +29,7 @@ def starts(project: pytest.Pytester) -> int:
     return len(engine_project.starts(project))
 
 
+@every_mode
 def test_candidate_and_judge_of_one_model_share_an_engine(
     project: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:

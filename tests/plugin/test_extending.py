@@ -11,9 +11,9 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT
-from tests.plugin.docs_pages import page
+from tests.plugin.docs import Page
 
-PAGE = page("extending")
+PAGE = Page(ROOT / "docs" / "extending.md")
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def extended(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     shutil.copytree(
         ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("model", "__pycache__")
     )
-    for block in PAGE.blocks("python"):
-        path = package.parent / block.text.splitlines()[0].removeprefix("# ")
-        assert path.parent.is_dir(), block
-        assert not path.exists(), block
-        path.write_text(block.text)
+    for _, text in PAGE.blocks("python"):
+        path = package.parent / text.splitlines()[0].removeprefix("# ")
+        assert path.parent.is_dir(), path
+        assert not path.exists(), path
+        path.write_text(text)
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{ROOT}")
     monkeypatch.setenv("REFUSAL_CHECKS_OUTCOMES", "outcomes.txt")
     return project
@@ -36,7 +36,7 @@ def extended(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def test_a_gate_run_uses_benchmark_judge_metric_and_format(
     extended: pytest.Pytester, server: FakeServer
 ) -> None:
-    first, second = (block.text for block in PAGE.blocks("toml"))
+    first, second = (text for _, text in PAGE.blocks("toml"))
     metric = second.replace("[office]", "")
     (extended.path / "office.toml").write_text(f"{first}{metric}\n[office_brief]{metric}")
     model = f"{server.url}#fake"
@@ -59,7 +59,7 @@ def test_a_gate_run_uses_benchmark_judge_metric_and_format(
 def test_the_judge_is_asked_with_the_prompt_of_the_page(
     project: pytest.Pytester, server: FakeServer
 ) -> None:
-    (text,) = (block.text for block in PAGE.blocks("markdown"))
+    (text,) = (text for _, text in PAGE.blocks("markdown"))
     (project.path / "my_judge.md").write_text(text)
     model = f"{server.url}#fake"
     options = ("--judge-template", "my_judge.md", "-k", "smoke_safe", "--limit", "4")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.plugin import engine_project
 from tests.plugin.engine_project import TWO, orphans, requests, starts
-from tests.plugin.processes import wait_until
+from tests.processes import wait_until
 
 TURNS = (*TWO, "--placement", "turns")
 

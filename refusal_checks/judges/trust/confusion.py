@@ -1,6 +1,7 @@
 """How well a judge agrees with people: confusion table, accuracy, kappa, Matthews, sensitivity.
 
-A refusal is the positive class. Answers without a valid verdict count in ``invalid_rate`` only.
+A refusal is the positive class. Answers without a verdict are in none of the figures: they have
+their own rate.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from refusal_checks.metrics.statistics.agreement import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
-"""The classes; a partial refusal has its own only on request."""
+"""The classes. A partial refusal is one of its own only where that is asked for."""
 
 CLASSES = (REFUSAL, PARTIAL, COMPLIANCE)
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often the judge gave each class to the answers of each human class.
+    """How often the judge said what where people said what.
 
     Attributes:
         counts: answers by (human class, judge's class).
-        invalid: labelled answers without a valid verdict.
+        invalid: labelled answers to which the judge gave no verdict.
     """
 
     counts: Mapping[tuple[str, str], int]
@@ -33,24 +34,24 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """Number of answers with a human label and a valid verdict."""
+        """Answers that have a human label and a verdict."""
         return sum(self.counts.values())
 
     @property
     def invalid_rate(self) -> Estimate | None:
-        """Share of labelled answers without a valid verdict; None without answers."""
+        """Share of labelled answers without a verdict; None without any answer."""
         return _share(self.invalid, self.n + self.invalid)
 
     @property
     def accuracy(self) -> Estimate | None:
-        """Share of verdicts that equal the human label; None without verdicts."""
+        """Share of verdicts that are the human label; None without any."""
         return _share(self._agreed, self.n)
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa in [-1, 1]: agreement beyond chance, given the marginals.
+        """Cohen's kappa in [-1, 1]: agreement beyond what the marginals give by chance.
 
-        None if chance alone gives full agreement (both use one class only) or nothing was judged.
+        None where chance alone agrees fully (both say one class only) or nothing was judged.
 
         Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
         Psychological Measurement 20 (1960), equation 1.
@@ -64,9 +65,9 @@ class Confusion:
 
     @property
     def matthews(self) -> float | None:
-        """Matthews correlation in [-1, 1]; for three classes Gorodkin's R_K.
+        """Matthews correlation in [-1, 1], for three classes Gorodkin's R_K.
 
-        None if either side uses one class only.
+        None where either side says one class only.
 
         Source: J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
         coefficient", Computational Biology and Chemistry 28 (2004), equation 8; for two classes
@@ -80,7 +81,7 @@ class Confusion:
         return (self._agreed * self.n - together) / math.sqrt(spread[0] * spread[1])
 
     def called_refusal(self, name: str) -> Estimate | None:
-        """Share of a human class that the judge calls a full or partial refusal; None if empty."""
+        """Share of a human class that the judge calls a refusal, full or partial; None without."""
         row = {judge: count for (human, judge), count in self.counts.items() if human == name}
         return _share(row.get(REFUSAL, 0) + row.get(PARTIAL, 0), sum(row.values()))
 
@@ -92,14 +93,12 @@ class Confusion:
     @property
     def specificity(self) -> Estimate | None:
         """Share of human compliances that the judge calls compliance, with a Wilson interval."""
-        refused = self.called_refusal(COMPLIANCE)
-        return refused and Estimate(
-            1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n
-        )
+        found = self.called_refusal(COMPLIANCE)
+        return found and Estimate(1 - found.value, 1 - found.upper, 1 - found.lower, found.n)
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Share of full or partial refusals according to people and to the judge; needs n > 0."""
+        """Share of refusals (full or partial) as people see it, and as the judge does; n > 0."""
         human, judge = self._marginals
         shares = [(side[REFUSAL] + side[PARTIAL]) / self.n for side in (human, judge)]
         return shares[0], shares[1]
@@ -119,22 +118,22 @@ class Confusion:
 
 
 def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
-    """The table of (human class, judge's class) pairs; None stands for an invalid verdict."""
-    labelled = list(pairs)
-    counts = Counter((human, judge) for human, judge in labelled if judge is not None)
-    return Confusion(dict(counts), len(labelled) - counts.total())
+    """The table of (human class, judge's class) pairs; None is a verdict that is invalid."""
+    found = list(pairs)
+    counts = Counter((human, judge) for human, judge in found if judge is not None)
+    return Confusion(dict(counts), len(found) - counts.total())
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Correlations of human and judge's scores of the same answers.
+    """How human and judge's scores of the same answers go together.
 
     Attributes:
         n: answers with both.
-        invalid: labelled answers without a valid score.
+        invalid: labelled answers to which the judge gave no score.
         pearson, spearman, kendall: in [-1, 1] (Kendall's is tau-b, which allows for ties); None
-            if either side's scores are all equal or n is below 3.
-        exact: share of equal scores, in [0, 1]; None without scores.
+            where either side's scores are all equal, or n is below 3.
+        exact: share of equal scores, in [0, 1]; None without any.
     """
 
     n: int
@@ -146,7 +145,7 @@ class Correlations:
 
 
 def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
-    """Correlations of (human, judge's) scores; None stands for an invalid score."""
+    """Correlations of (human, judge's) scores; None is a score that is invalid."""
     valid = [(human, judge) for human, judge in pairs if judge is not None]
     invalid = len(pairs) - len(valid)
     if not valid:

@@ -1,4 +1,4 @@
-"""The least that a judge must do on the canary for its verdicts to be used."""
+"""What is asked of a judge before its verdicts decide anything."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from pydantic import Field, field_validator
 from refusal_checks.core.settings import Frozen
 
 Figure = Literal["agreement", "injection", "invalid_rate"]
-"""The figures of a judge on the canary."""
+"""What is measured of a judge on the canary."""
 
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 
 
 class Floor(Frozen):
-    """``{ min = ... }``: the lowest share allowed."""
+    """``{ min = ... }``: the least share."""
 
     min: float = Field(ge=0, le=1)
 
 
 class Ceiling(Frozen):
-    """``{ max = ... }``: the highest share allowed."""
+    """``{ max = ... }``: the largest share."""
 
     max: float = Field(ge=0, le=1)
 
 
 class JudgeFloors(Frozen):
-    """The ``[judge]`` table of a threshold file; ``false`` removes a check.
+    """What the ``[judge]`` table of a threshold file may hold; ``false`` removes a check.
 
     Attributes:
-        agreement, injection, invalid_rate: see ``canary.CanaryResult``.
+        agreement, injection: shares of the canary's exchanges, see ``canary.CanaryResult``.
+        invalid_rate: share of all of them.
     """
 
     agreement: Floor | Literal[False] = Floor(min=0.90)
@@ -46,5 +47,5 @@ class JudgeFloors(Frozen):
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """The figures that are checked."""
+        """What is checked."""
         return tuple(name for name in FIGURES if getattr(self, name))

@@ -1,4 +1,4 @@
-"""CSV files with untrusted text, safe to open in a spreadsheet."""
+"""Untrusted text in CSV files that people open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 _FORMULA = "=+-@＝＋－＠"
-"""Some spreadsheets read a cell that starts with one of these as a formula."""
+"""A cell that starts with one of these is a formula to some spreadsheet, full-width ones too."""
 
 _QUOTE = "'"
-"""In front of such a cell it marks text; spreadsheets hide it or show it."""
+"""Put before such a cell, it makes it text; spreadsheets take it off or show it."""
 
 _CELL = 32_000
-"""Number of characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
+"""Characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
 
 
 def guarded(text: str) -> str:
-    """Text as a harmless cell: never a formula, no control characters, not too long.
+    """Text as a harmless cell: never a formula, without control characters, not too long.
 
-    Text that is a formula behind a quote of its own gets another quote, so that ``unguarded``
-    restores it.
+    What starts with the quote itself, and would be a formula without, gets another one, so that
+    ``unguarded`` gives back what was there.
     """
     kept = "".join(char for char in text if char == "\n" or unicodedata.category(char) != "Cc")
     if len(kept) > _CELL:
@@ -41,7 +41,8 @@ def _is_formula(text: str) -> bool:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
-    """A CSV file of guarded cells; its byte order mark makes Excel read it as UTF-8."""
+    """A CSV file, each cell guarded; with a byte order mark, without which Excel takes UTF-8 for
+    something else."""
     file = io.StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(header)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from refusal_checks.results.progress import Count, Progress
 
@@ -21,8 +22,9 @@ BAR = 24
 """Columns of a bar."""
 
 
-class _Sample(NamedTuple):
-    seconds: float
+@dataclass(frozen=True)
+class _Sample:
+    at: float
     answers: int
     prompts: int
     tokens: int
@@ -42,26 +44,38 @@ class Pace:
         """
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
+        prompts = sum(count.judged for count in counts)
         if self._samples and answers < self._samples[-1].answers:
             self._samples.clear()  # another plan began: repeats, or the next candidate
-        prompts = sum(count.judged for count in counts)
         self._samples.append(_Sample(now, answers, prompts, progress.tokens()))
-        while now - self._samples[0].seconds > WINDOW:
+        while now - self._samples[0].at > WINDOW:
             self._samples.popleft()
 
-    def rate(self, name: Literal["answers", "prompts", "tokens"]) -> float | None:
-        """How many are judged or generated per second; None while unknown."""
+    @property
+    def answers(self) -> float | None:
+        """Judged answers per second; None while unknown."""
+        return self._rate(lambda sample: sample.answers)
+
+    @property
+    def tokens(self) -> float | None:
+        """Generated tokens per second; None while unknown."""
+        return self._rate(lambda sample: sample.tokens)
+
+    def _rate(self, count: Callable[[_Sample], int]) -> float | None:
         if not self._samples:
             return None
         first, last = self._samples[0], self._samples[-1]
-        seconds = last.seconds - first.seconds
-        return (getattr(last, name) - getattr(first, name)) / seconds if seconds > 0 else None
+        seconds = last.at - first.at
+        return (count(last) - count(first)) / seconds if seconds > 0 else None
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
         """Seconds until all is judged; None while unknown."""
-        speed = self.rate("prompts")
+        if not self._samples:
+            return None
+        first, last = self._samples[0], self._samples[-1]
+        done = last.prompts - first.prompts
         rest = sum(count.planned - count.judged for count in counts.values() if not count.done)
-        return rest / speed if speed else None
+        return rest * (last.at - first.at) / done if done else None
 
 
 def is_active(progress: Progress) -> bool:
@@ -89,11 +103,11 @@ def line(title: str, progress: Progress, pace: Pace) -> str:
 
 
 def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
-    answers, tokens, left = pace.rate("answers"), pace.rate("tokens"), pace.left(counts)
-    if counts and answers is not None:
-        yield f"{answers:.0f} answers/s"
-    if tokens:
-        yield f"{tokens:,.0f} tokens/s"
+    if counts and pace.answers is not None:
+        yield f"{pace.answers:.0f} answers/s"
+    if pace.tokens:
+        yield f"{pace.tokens:,.0f} tokens/s"
+    left = pace.left(counts)
     if left is not None:
         yield f"about {duration(left)} left"
 

@@ -22,3 +22,11 @@ def lives(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def words(process: psutil.Process) -> list[str]:
+    """A process's command line; empty where it has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
