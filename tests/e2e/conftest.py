@@ -1,13 +1,17 @@
-"""Real vLLM with the demo models. One engine serves most tests; it is attached to by URL."""
+"""Real vLLM with the demo models. One engine serves most tests; it is attached to by URL.
+
+With pytest-xdist one worker has that engine and all tests that use it; the others run the tests
+that start engines of their own (``--dist loadgroup``).
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ import pytest
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
+from tests.forked import Forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +68,23 @@ def gate_command(*args: str | Path) -> list[str]:
     ]
 
 
+def run_gate(command: Sequence[str], environment: Mapping[str, str] | None = None) -> GateRun:
+    """Run a command of ``gate_command`` to its end."""
+    with tempfile.NamedTemporaryFile() as file:
+        path = Path(file.name)
+        status = Forked(["pytest", *command[3:]], ROOT, (path, path), environment).wait()
+        return GateRun(status, path.read_text(errors="replace"))
+
+
 RunPersona = Callable[..., GateRun]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all tests that use the shared engine to one worker."""
+    for item in items:
+        if "engine" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("shared engine"))
 
 
 @pytest.fixture(scope="session")
@@ -95,19 +116,6 @@ def persona_command(
     )
 
 
-def run_command(engine: EngineProcess, command: Sequence[str]) -> GateRun:
-    """Run a command of ``persona_command`` to its end."""
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment(engine),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return GateRun(done.returncode, done.stdout + done.stderr)
-
-
 def environment(engine: EngineProcess) -> dict[str, str]:
     """With the key of the shared engine."""
     return {**os.environ, "OPENAI_API_KEY": engine.api_key}
@@ -119,6 +127,6 @@ def run_persona(engine: EngineProcess, tmp_path: Path) -> RunPersona:
 
     def run(persona: str, *args: str | Path) -> GateRun:
         command = persona_command(engine, tmp_path / "store.sqlite", persona, *args)
-        return run_command(engine, command)
+        return run_gate(command, environment(engine))
 
     return run

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.results.run_folder import RunFolder
-from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
+from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command, run_gate
 
 pytestmark = pytest.mark.engine
 
@@ -27,8 +27,7 @@ def call(*args: str | Path) -> GateRun:
     models = ("--candidate", "demo:aligned", "--judge", "demo:judge")
     thresholds = ("--thresholds", ROOT / "thresholds" / "smoke.toml")
     command = gate_command(*models, *GREEDY, *thresholds, *args)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return GateRun(done.returncode, done.stdout + done.stderr)
+    return run_gate(command)
 
 
 def run_batch(output: str) -> Path:

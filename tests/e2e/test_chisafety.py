@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import ROOT, GateRun, gate_command
+from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
@@ -38,10 +37,7 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
         *args,
     )
     environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    return GateRun(done.returncode, done.stdout + done.stderr)
+    return run_gate(command, environment)
 
 
 def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path) -> None:

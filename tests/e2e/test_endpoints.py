@@ -21,7 +21,7 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
+from tests.e2e.conftest import GateRun, RunPersona, gate_command, run_gate
 
 pytestmark = pytest.mark.engine
 
@@ -125,8 +125,7 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
             *("--candidate-concurrency", "2", "--judge-concurrency", "2"),
             *("--store", str(tmp_path / "store.sqlite"), *args),
         )
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        return GateRun(done.returncode, done.stdout + done.stderr)
+        return run_gate(command)
 
     aligned = run("aligned")
     assert aligned.status == 0, aligned.output

@@ -13,19 +13,12 @@ import pytest
 
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 from tests.e2e.test_lifecycle import SMOKE
+from tests.processes import lives, words
 
 pytestmark = pytest.mark.engine
 
 LEAST = 60
 """Requests that must have been answered before an engine is killed."""
-
-
-def words(process: psutil.Process) -> list[str]:
-    """A process's command line; empty where it has ended."""
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
 
 
 def is_server(process: psutil.Process) -> bool:
@@ -46,13 +39,6 @@ def family(run: subprocess.Popen[bytes]) -> set[psutil.Process]:
         return set(psutil.Process(run.pid).children(recursive=True))
     except psutil.NoSuchProcess:
         return set()
-
-
-def lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def answered(output: Path) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import ROOT, GateRun, gate_command
+from tests.e2e.conftest import GateRun, gate_command, run_gate
 from tests.fake_server import Body, FakeServer
 
 pytestmark = pytest.mark.engine
@@ -38,10 +37,7 @@ def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRu
         *("--samples", "1", "--max-tokens", "96", "--judge-max-tokens", "128", *args),
     )
     environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    return GateRun(done.returncode, done.stdout + done.stderr)
+    return run_gate(command, environment)
 
 
 def found(run: GateRun) -> dict[str, Any]:

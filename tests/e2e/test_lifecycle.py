@@ -14,67 +14,57 @@ import psutil
 import pytest
 
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import ROOT, gate_command
+from tests.e2e.conftest import ROOT, gate_command, run_gate
+from tests.processes import lives, wait_until, words
 
 pytestmark = pytest.mark.engine
 
 SMOKE = ("--thresholds", str(ROOT / "thresholds" / "smoke.toml"))
 
 
-def vllm_processes() -> set[int]:
-    """Ids of the live processes of vLLM, engine cores and guards included."""
-    found = set()
-    for process in psutil.process_iter(["cmdline", "name", "status"]):
-        words = " ".join([process.info["name"] or "", *(process.info["cmdline"] or [])])
-        ours = "vllm.entrypoints" in words or "VLLM::" in words
-        if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.add(process.pid)
-    return found
+def two_models(folder: Path) -> list[str]:
+    """Gates of two demo models that need an engine each."""
+    copy = shutil.copytree(MODEL_DIR, folder / "candidate")
+    return gate_command(
+        *("--candidate", copy, "--candidate-template-kwargs", json.dumps({"persona": "aligned"})),
+        *("--judge", "demo:judge", *SMOKE, "-m", "sanity", "--samples", "2"),
+        *("--store", folder / "store.sqlite"),
+    )
 
 
 @pytest.mark.parametrize(
-    ("number", "until"),
-    [(signal.SIGKILL, b"vLLM is ready"), (signal.SIGINT, b"starting vLLM")],
+    ("number", "until", "engines"),
+    [(signal.SIGKILL, b"vLLM is ready", 2), (signal.SIGINT, b"starting vLLM", 1)],
     ids=["killed while it generates", "interrupted while it loads"],
 )
-def test_no_engine_outlives_the_session(tmp_path: Path, number: int, until: bytes) -> None:
-    before = vllm_processes()
-    command = gate_command(
-        *("--candidate", "demo:aligned", "--judge", "demo:judge", *SMOKE),
-        *("--store", tmp_path / "store.sqlite"),
-    )
+def test_no_engine_outlives_the_session(
+    tmp_path: Path, number: int, until: bytes, engines: int
+) -> None:
+    command = two_models(tmp_path)
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as session:
         assert session.stdout is not None
-        for line in session.stdout:
-            if until in line:
-                break
+        said = b""
+        while said.count(until) < engines:
+            said += session.stdout.readline()
+            assert session.poll() is None, said.decode()
         time.sleep(2)
-        assert vllm_processes() - before
+        started = psutil.Process(session.pid).children(recursive=True)
+        assert any("vllm.entrypoints" in " ".join(words(process)) for process in started)
         session.send_signal(number)
-        session.stdout.read()
-    deadline = time.monotonic() + 20
-    while vllm_processes() - before and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert vllm_processes() - before == set()
+        said += session.stdout.read()
+    assert b"placement together: " in said
+    assert wait_until(lambda: not any(map(lives, started)))
 
 
-@pytest.mark.parametrize("placement", ["auto", "turns"])
-def test_two_models_run_on_two_engines(tmp_path: Path, placement: str) -> None:
-    copy = shutil.copytree(MODEL_DIR, tmp_path / "candidate")
-    command = gate_command(
-        *("--candidate", copy, "--candidate-template-kwargs", json.dumps({"persona": "aligned"})),
-        *("--judge", "demo:judge", *SMOKE, "-m", "sanity", "--samples", "2"),
-        *("--store", tmp_path / "store.sqlite", "--placement", placement),
-    )
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    chosen = {"auto": "together"}.get(placement, placement)
-    assert f"placement {chosen}: " in done.stdout
-    assert done.stdout.count("vLLM is ready after") == 2
-    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "vLLM" not in again.stdout
+def test_two_models_take_turns(tmp_path: Path) -> None:
+    command = [*two_models(tmp_path), "--placement", "turns"]
+    run = run_gate(command)
+    assert run.status == 0, run.output
+    assert "placement turns: " in run.output
+    assert run.output.count("vLLM is ready after") == 2
+    assert "vLLM" not in run_gate(command).output
 
 
 def test_a_model_that_vllm_cannot_load_ends_the_session(tmp_path: Path) -> None:
@@ -83,10 +73,8 @@ def test_a_model_that_vllm_cannot_load_ends_the_session(tmp_path: Path) -> None:
     (folder / "config.json").write_text('{"architectures": ["NoSuchModel"], "model_type": "no"}')
     command = gate_command("--candidate", folder, "--judge", "keyword", *SMOKE)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 16
-    assert done.stdout.count("vLLM ended before it was ready") == 1
-    assert "exit status: 1" in done.stdout
-    assert str(folder) in done.stdout
+    run = run_gate(command, environment)
+    assert run.status == 16
+    assert run.output.count("vLLM ended before it was ready") == 1
+    assert "exit status: 1" in run.output
+    assert str(folder) in run.output

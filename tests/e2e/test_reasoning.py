@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,7 @@ from safetensors.torch import save_file
 
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
+from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
 
 pytestmark = pytest.mark.engine
 
@@ -89,10 +88,7 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
         *("--store", tmp_path / "store.sqlite"),
     )
     environment = {**os.environ, "REFUSAL_CHECKS_JUDGE_API_KEY": engine.api_key}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    run = GateRun(done.returncode, done.stdout + done.stderr)
+    run = run_gate(command, environment)
     assert run.status == 0, run.output
     found = list(answers(tmp_path / "store.sqlite"))
     assert sum(answer["reasoning"] == "closed" for answer in found) >= 0.98 * len(found)

@@ -14,7 +14,7 @@ import pytest
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import ROOT, GateRun, gate_command
+from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
 
 pytestmark = pytest.mark.engine
 
@@ -50,10 +50,7 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
     environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
 
     def run() -> GateRun:
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        return GateRun(done.returncode, done.stdout + done.stderr)
+        return run_gate(command, environment)
 
     begun = generated(engine)
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as session:
