@@ -119,7 +119,7 @@ def test_the_labels_judge_needs_recorded_answers(project: pytest.Pytester) -> No
     [
         (("--temperature", "3"), ["temperature = 3.0"]),
         (("--samples", "0"), ["samples = 0"]),
-        (("--candidate-template-kwargs", "{"), ["--candidate-template-kwargs", "no JSON"]),
+        (("--candidate-template-kwargs", "{"), ["--candidate-template-kwargs", "not valid JSON"]),
         (("--candidate-args", "'"), ["--candidate-args"]),
         (("--judge-template", "no"), ["--judge-template no", "refusal"]),
         (("--replay-columns", "prompt"), ["--replay-columns prompt"]),

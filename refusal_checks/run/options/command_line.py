@@ -39,21 +39,19 @@ COMMANDS = """\
 
 @dataclass(frozen=True)
 class Options:
-    """What a run needs to know.
+    """All settings of one run.
 
     Attributes:
         replay_columns: column by field, for recorded answers.
-        benchmarks: all that can be evaluated, by name, as the mirror serves them.
-        mirror: folder with local copies of public data; nothing is fetched then.
-        store: file of completions and judgements.
-        fresh: ignore what is stored.
-        offenders: most offenders that a breached gate names.
+        benchmarks: all benchmarks by name, read from the mirror if there is one.
+        mirror: folder with local copies of public data; with it nothing is downloaded.
+        store: file of answers and verdicts; fresh: ignore it.
+        offenders: most prompts that a failed gate lists.
         multiple_testing: correction over the gates of a benchmark.
-        baseline: where the scores of an earlier run are; allow_incomparable: compare with it
-            whatever is different.
+        baseline: the earlier run to compare with; allow_incomparable: whatever differs.
         stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
         number: which of the candidates it is, from 1.
-        notes: what the user should know of the threshold files, for the run's notes.
+        notes: remarks on the threshold files, for the user.
     """
 
     candidate: spec.Candidate
@@ -82,7 +80,7 @@ class Options:
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Candidate and judges as the user named them."""
+        """The candidate's and the judges' names."""
         return (self.candidate.name, *(judge.name for judge in self.judges))
 
 
@@ -94,7 +92,7 @@ def add(group: pytest.OptionGroup) -> None:
         "--thresholds",
         metavar="FILE",
         action="append",
-        help="threshold file (repeatable, later wins); default: thresholds/default.toml",
+        help="threshold file (repeatable, later ones win); default: thresholds/default.toml",
     )
     fields.add(group, Sampling)
     add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
@@ -120,14 +118,20 @@ def add(group: pytest.OptionGroup) -> None:
     add(
         "--allow-incomparable",
         action="store_true",
-        help="compare with the baseline though judge, data or sampling are others",
+        help="compare with the baseline even if judge, data or sampling differ",
     )
     add("--stop-early", action="store_true", help="end a benchmark once its gates are decided")
     judge_options.add(group)
     batch_options.add(group)
     placement_options.add(group)
     redact.add(group)
-    add("--offenders", metavar="INT", type=int, default=5, help="offenders a failure names (5)")
+    add(
+        "--offenders",
+        metavar="N",
+        type=int,
+        default=5,
+        help="prompts that a failed gate lists (default: 5)",
+    )
 
 
 def threshold_files(config: pytest.Config) -> tuple[Path, ...]:
@@ -139,22 +143,22 @@ def threshold_files(config: pytest.Config) -> tuple[Path, ...]:
 
 
 def names_thresholds(config: pytest.Config) -> bool:
-    """Whether threshold files are named, or lie where they are looked for."""
+    """True if threshold files are named, or the default one exists."""
     return bool(config.getoption("thresholds")) or threshold_files(config)[0].is_file()
 
 
 def own_folder(config: pytest.Config) -> Path:
-    """Where stores and runs go unless the user says otherwise."""
+    """The default folder of the store and of runs."""
     return config.rootpath / ".refusal-checks"
 
 
 def _path(config: pytest.Config, name: str) -> Path:
-    """A path as the user meant it: relative to where pytest was called."""
+    """A path relative to the folder in which pytest was called."""
     return config.invocation_params.dir / name
 
 
 def load_thresholds(config: pytest.Config) -> Thresholds:
-    """The run's gates; reads no data.
+    """Read the threshold files, but no data.
 
     Raises:
         ThresholdError: a threshold file is wrong.
@@ -162,56 +166,47 @@ def load_thresholds(config: pytest.Config) -> Thresholds:
     return load(threshold_files(config), benchmarks.discover())
 
 
-def read(config: pytest.Config, found: Thresholds) -> tuple[Options, ...]:
-    """Everything else, checked: the settings of one run for each candidate.
+def read(config: pytest.Config, thresholds: Thresholds) -> tuple[Options, ...]:
+    """Read and check all other options: the settings of one run per candidate.
 
     Raises:
-        UserError: a missing or a wrong option; the message names it.
+        UserError: an option is missing or wrong; the message names it.
     """
-    candidate, judge = config.getoption("candidate"), config.getoption("judge")
-    if not candidate or not judge:
-        missing = " and ".join(
-            name for name, value in (("--candidate", candidate), ("--judge", judge)) if not value
-        )
-        raise UserError(f"{missing} missing: name the model under test and its judge:\n{COMMANDS}")
-    store = config.getoption("store")
-    if (limit := config.getoption("limit")) is not None and limit < 1:
-        raise UserError(f"--limit {limit}: must be at least 1")
-    baseline = config.getoption("baseline")
-    offenders = config.getoption("offenders")
-    if offenders < 0:
-        raise UserError(f"--offenders {offenders}: must not be negative")
-    data = config.getoption("data")
+    missing = [f"--{role}" for role in ("candidate", "judge") if not config.getoption(role)]
+    if missing:
+        names = " and ".join(missing)
+        raise UserError(f"{names} missing: name the model under test and its judge:\n{COMMANDS}")
+    for option, least in (("limit", 1), ("offenders", 0)):
+        if (value := config.getoption(option)) is not None and value < least:
+            raise UserError(f"--{option} {value}: must be at least {least}")
+    store, baseline, data = (config.getoption(name) for name in ("store", "baseline", "data"))
     mirror = mirror_folder(str(_path(config, data)) if data else None)
-    known = benchmarks.catalogue(found.tables)
     candidates = model_options.read_candidates(config)
     judges = model_options.read_judges(config)
     placement_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
     first = Options(
         candidate=candidates[0],
         judges=judges,
-        sampling=fields.read(config, Sampling, {**found.sampling, **_system_prompt(config)}),
+        sampling=fields.read(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
         judge_sampling=fields.read(config, JudgeSampling, {}, "judge_"),
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
         limits=fields.read(config, Limits, {}),
-        confidence=found.settings.confidence,
+        confidence=thresholds.settings.confidence,
         replay_columns=replay_columns(config.getoption("replay_columns")),
         threshold_files=threshold_files(config),
-        benchmarks={
-            name: _tuned(known[name].at(mirror), found.tables.get(name), limit) for name in known
-        },
+        benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
         mirror=mirror,
         store=_path(config, store) if store else own_folder(config) / "store.sqlite",
         fresh=config.getoption("fresh"),
-        offenders=offenders,
-        multiple_testing=found.settings.multiple_testing,
+        offenders=config.getoption("offenders"),
+        multiple_testing=thresholds.settings.multiple_testing,
         baseline=_path(config, baseline) if baseline else None,
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
         redact=redact.is_wanted(config.getoption("redact")),
-        trust=judge_options.read(config, found.judge),
+        trust=judge_options.read(config, thresholds.judge),
         placement=placement_options.read(config),
-        notes=found.notes,
+        notes=thresholds.notes,
     )
     return tuple(replace(first, candidate=one, number=n) for n, one in enumerate(candidates, 1))
 
@@ -224,7 +219,7 @@ def for_recorded(
     store: Path,
     fresh: bool,
 ) -> Options:
-    """What judging recorded answers needs to know, outside of a gate run."""
+    """The settings to judge recorded answers outside of a gate run."""
     return Options(
         candidate=recorded,
         judges=judges,
@@ -243,14 +238,22 @@ def for_recorded(
     )
 
 
-def _tuned(benchmark: Benchmark, table: BenchmarkTable | None, limit: int | None) -> Benchmark:
-    """The benchmark as this run evaluates it; the command line wins over threshold files."""
-    table = table or BenchmarkTable()
-    return replace(benchmark, limit=limit or table.limit, max_answer_chars=table.max_answer_chars)
+def _benchmarks(
+    thresholds: Thresholds, mirror: Path | None, limit: int | None
+) -> dict[str, Benchmark]:
+    """All benchmarks as this run evaluates them; the command line wins over threshold files."""
+    tuned = {}
+    for name, benchmark in benchmarks.catalogue(thresholds.tables).items():
+        table = thresholds.tables.get(name) or BenchmarkTable()
+        most = limit or table.limit
+        tuned[name] = replace(
+            benchmark.at(mirror), limit=most, max_answer_chars=table.max_answer_chars
+        )
+    return tuned
 
 
 def _system_prompt(config: pytest.Config) -> dict[str, str]:
-    """The system prompt that a file holds, if one is named."""
+    """The system prompt from a file, if one is named."""
     name = config.getoption("system_prompt_file")
     if not name:
         return {}

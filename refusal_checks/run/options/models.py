@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -17,10 +16,10 @@ from refusal_checks.run.options import placement
 
 
 class Given(Protocol):
-    """The values of options, as pytest's configuration gives them."""
+    """Gives options' values by name, as pytest's configuration does."""
 
     def getoption(self, name: str) -> Any:
-        """An option's value by its name, its default where it was not given."""
+        """An option's value, or its default."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class NamedJudge:
     """One judge of a run.
 
     Attributes:
-        name: the model as the user named it; with a number, where others are named so too.
-        template: what ``--judge-template`` names for it; None for the judge's own.
+        name: the model as the user named it; repeated names get a number.
+        template: its ``--judge-template``; None for the judge's own prompt.
     """
 
     name: str
@@ -58,8 +57,8 @@ def add(group: pytest.OptionGroup) -> None:
     for role in ("candidate", "judge"):
         each = f"; once for all {role}s, or once for each"
         for option, (metavar, text) in _EXTRAS.items():
-            help = text.format(role=role) + each
-            add(f"--{role}-{option}", metavar=metavar, action="append", help=help)
+            text = text.format(role=role) + each
+            add(f"--{role}-{option}", metavar=metavar, action="append", help=text)
     add(
         "--judge-template",
         metavar="NAME",
@@ -74,57 +73,60 @@ _EXTRAS = {
     "template-kwargs": ("JSON", "variables for the {role}'s chat template, a JSON object"),
     "reasoning-end": (
         "TEXT",
-        "text that ends the {role}'s reasoning, where no parser of vLLM's finds it "
+        "text that ends the {role}'s reasoning, if none of vLLM's parsers finds it "
         '(--{role}-args "--reasoning-parser NAME")',
     ),
 }
-"""What can be said of a model besides its name: option, placeholder and help."""
+"""Settings of a model besides its name: option, placeholder and help."""
 
 
 def candidate_names(config: Given) -> tuple[str, ...]:
-    """What each ``--candidate`` names, as written; those that come twice with a number."""
+    """Each ``--candidate`` as written; repeated names get a number."""
     return tuple(_distinct(config.getoption("candidate") or ()))
 
 
 def read_candidates(config: Given) -> tuple[spec.Candidate, ...]:
-    """The models that each ``--candidate`` names, in their order.
+    """The models that ``--candidate`` names, in order.
 
     Raises:
         ModelError: one is wrong, or named twice; or an option is given neither once nor for each.
     """
     named: list[str] = config.getoption("candidate")
-    found = [
-        replace(spec.parse_candidate(name, extras), name=shown)
-        for name, shown, extras in zip(
-            named, candidate_names(config), _all_extras(config, "candidate", named), strict=True
-        )
-    ]
-    for number, one in enumerate(found):
-        if replace(one, name="") in [replace(other, name="") for other in found[:number]]:
-            raise ModelError(f"--candidate {named[number]}: named twice with the same settings")
-    return tuple(found)
+    models = list(map(spec.parse_candidate, named, _all_extras(config, "candidate", named)))
+    _require_different("candidate", named, [replace(model, name="") for model in models])
+    names = candidate_names(config)
+    return tuple(replace(model, name=name) for name, model in zip(names, models, strict=True))
 
 
 def read_judges(config: Given) -> tuple[NamedJudge, ...]:
-    """What each ``--judge`` names, in their order.
+    """The judges that ``--judge`` names, in order.
 
     Raises:
         ModelError: one is wrong, or named twice; or an option is given neither once nor for each.
     """
     named: list[str] = config.getoption("judge")
     templates = _spread(config, "--judge-template", named, "")
-    extras = _all_extras(config, "judge", named)
-    found = [spec.parse_judge(*each) for each in zip(named, extras, strict=True)]
+    models = list(map(spec.parse_judge, named, _all_extras(config, "judge", named)))
     judges = [
         NamedJudge(name, model, None if isinstance(model, spec.Rule) else template or None)
-        for name, model, template in zip(_distinct(named), found, templates, strict=True)
+        for name, model, template in zip(_distinct(named), models, templates, strict=True)
     ]
-    _require_different(named, judges)
+    _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
     return tuple(judges)
 
 
+def _require_different(role: str, named: Sequence[str], settings: Sequence[object]) -> None:
+    """Refuse a model that is named twice: a judge's vote would count double."""
+    for number, one in enumerate(settings):
+        if one in settings[:number]:
+            raise ModelError(
+                f"--{role} {named[number]}: named twice with the same settings; name it once, or "
+                f"give each its own --{role}-template-kwargs"
+            )
+
+
 def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Extras]:
-    """What the options say of each model of a role besides its name."""
+    """The settings of each model of a role besides its name."""
     args = _spread(config, f"--{role}-args", named, "")
     kwargs = _spread(config, f"--{role}-template-kwargs", named, "{}")
     ends = _spread(config, f"--{role}-reasoning-end", named, "")
@@ -136,7 +138,7 @@ def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Ext
 
 
 def _spread(config: Given, option: str, named: Sequence[str], default: str) -> list[str]:
-    """An option's values, one for each model of its role."""
+    """An option's values, one per model of its role."""
     values: list[str] = config.getoption(option) or [default]
     count, role = len(named), option.split("-")[2]
     if len(values) not in (1, count):
@@ -148,24 +150,11 @@ def _spread(config: Given, option: str, named: Sequence[str], default: str) -> l
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that come more than once."""
-    count: Counter[str] = Counter()
-    found = []
-    for name in names:
-        count[name] += 1
-        found.append(f"{name} ({count[name]})" if names.count(name) > 1 else name)
-    return found
-
-
-def _require_different(named: Sequence[str], judges: Sequence[NamedJudge]) -> None:
-    seen: list[tuple[spec.JudgeModel, str | None]] = []
-    for name, judge in zip(named, judges, strict=True):
-        if (judge.model, judge.template) in seen:
-            raise ModelError(
-                f"--judge {name}: named twice with the same settings, so its vote would count "
-                "double; give each its own --judge-template-kwargs or --judge-template"
-            )
-        seen.append((judge.model, judge.template))
+    """The names; those that occur more than once get a number."""
+    return [
+        f"{name} ({names[:index].count(name) + 1})" if names.count(name) > 1 else name
+        for index, name in enumerate(names)
+    ]
 
 
 def _extras(role: str, args: str, template_kwargs: str, reasoning_end: str) -> spec.Extras:
@@ -177,7 +166,7 @@ def _extras(role: str, args: str, template_kwargs: str, reasoning_end: str) -> s
     try:
         kwargs = json.loads(template_kwargs)
     except ValueError as fault:
-        raise ModelError(f"{option}: no JSON: {fault}") from None
+        raise ModelError(f"{option}: not valid JSON: {fault}") from None
     if not isinstance(kwargs, dict):
         raise ModelError(f"{option}: must be a JSON object")
     return spec.Extras(words, kwargs, reasoning_end)
