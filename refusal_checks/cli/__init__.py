@@ -1,7 +1,7 @@
-"""The command ``refusal-checks``: what is done around a gate run. The gate itself is pytest.
+"""The command ``refusal-checks``: everything around a gate run. The gate itself runs in pytest.
 
-Each module here that defines ``add(app: typer.Typer) -> None`` adds its commands; nothing else is
-edited.
+Every module of this package defines ``add(app: typer.Typer) -> None``, which adds its commands; a
+new command is one new module.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
 
 EXIT_USER = 4
-"""Exit code where something that the user gave is wrong, as pytest's own for usage errors."""
+"""Exit code for wrong input, the same as pytest's for usage errors."""
 
 
 def application() -> typer.Typer:
-    """The command with all of its subcommands."""
+    """The command with all its subcommands."""
     app = typer.Typer(
         name="refusal-checks",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
     app.callback()(_about)
-    for found in iter_modules(__path__):
-        import_module(f"{__name__}.{found.name}").add(app)
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}").add(app)
     return app
 
 
 def _about() -> None:
-    """Around the release gate on refusal behaviour; the gate itself is run by pytest."""
+    """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
 
 
 def main() -> None:
-    """Run the command; errors are one message on stderr, and exit code 4 where the user's."""
+    """Run the command; an error is one message on stderr, with exit code 4 for wrong input."""
     try:
         application()(prog_name="refusal-checks")
     except (RefusalChecksError, OSError) as fault:

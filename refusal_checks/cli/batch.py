@@ -1,4 +1,4 @@
-"""``refusal-checks batch``: very large runs through batch files, on an engine of one's own."""
+"""``refusal-checks batch``: very large runs through batch files, on an engine of your own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
 def add(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(
-        no_args_is_help=True, help="Very large runs through OpenAI batch files, for any engine."
+        no_args_is_help=True, help="Run very large evaluations through OpenAI batch files."
     )
     group.command(context_settings=_LIKE_A_RUN)(export)
     group.command("import", context_settings=_LIKE_A_RUN)(import_)
@@ -22,29 +22,29 @@ def add(app: typer.Typer) -> None:
 
 def export(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Takes the requests, as JSONL.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL.")],
 ) -> None:
-    """Write all pending requests of a gate run to FILE: answers first, verdicts the next time.
+    """Write all pending requests of a gate run to FILE: first for answers, later for verdicts.
 
-    What follows FILE are the options of the run, as pytest takes them: --candidate, --judge, -k ...
+    After FILE come the options of the run, as pytest takes them: --candidate, --judge, -k ...
     """
     _pytest("--batch-export", file, context)
 
 
 def import_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The results, as JSONL.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with the results, as JSONL.")],
 ) -> None:
-    """Store the results of a batch; the gates can be decided once nothing is pending.
+    """Store the results of a batch; once nothing is pending, a gate run can decide.
 
-    What follows FILE are the options of the run. With --batch-export NEXT the requests that these
-    results lead to are written at once; --batch-import MORE takes a further file.
+    After FILE come the options of the run. --batch-export NEXT also writes the requests that follow
+    from these results; --batch-import MORE reads one more file.
     """
     _pytest("--batch-import", file, context)
 
 
 def _pytest(option: str, file: Path, context: typer.Context) -> None:
-    """The gate itself, told to do this instead."""
+    """Run the gate's pytest with an option that makes it handle batch files instead."""
     import pytest
 
     raise typer.Exit(pytest.main([option, str(file), *context.args]))

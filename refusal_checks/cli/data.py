@@ -1,4 +1,4 @@
-"""``refusal-checks data``: mirrors of public data for machines without a network."""
+"""``refusal-checks data``: local mirrors of public data."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.gates import threshold_files
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The mirror's folder.")]
-Names = Annotated[list[str] | None, typer.Option("--benchmark", help="Only this one (repeatable).")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
+Names = Annotated[list[str] | None, typer.Option("--benchmark", help="Only this benchmark (repeatable).")]
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--thresholds", help="Only the benchmarks of this threshold file (repeatable)."),
+    typer.Option("--thresholds", help="Only benchmarks of this threshold file (repeatable)."),
 ]
 
 
 def add(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Public data for machines without a network.")
+    group = typer.Typer(no_args_is_help=True, help="Mirror public data for machines without a network.")
     group.command()(pull)
     group.command()(verify)
     app.add_typer(group, name="data")
 
 
 def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
-    """Fetch the benchmarks' data into a mirror, for --data DIR or REFUSAL_CHECKS_DATA=DIR."""
+    """Download the benchmarks' data into DIR, for --data DIR or REFUSAL_CHECKS_DATA=DIR."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
-    for found in _selected(benchmark, thresholds):
+    for wanted in _selected(benchmark, thresholds):
         try:
-            entry = mirror.pull(found, folder)
+            entry = mirror.pull(wanted, folder)
         except DataError as fault:
-            failed.append(found.name)
-            typer.echo(clean(f"FAILED   {found.name}: {fault}", 1000), err=True)
+            failed.append(wanted.name)
+            typer.echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)
             continue
-        mirror.write_index(folder, {found.name: entry})
-        typer.echo(f"pulled   {found.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
+        mirror.write_index(folder, {wanted.name: entry})
+        typer.echo(f"pulled   {wanted.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     _end(failed, "could not be pulled")
 
 
 def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
-    """Check a mirror: every benchmark it should hold is there, pinned and unchanged."""
+    """Check that DIR holds every benchmark, in the pinned revision and unchanged."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     failed = []

@@ -1,4 +1,4 @@
-"""``refusal-checks doctor``: is everything there that a gate run needs?"""
+"""``refusal-checks doctor``: check that a gate run can work on this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def doctor(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="A threshold file (repeatable), as in a gate run; its data must be there.",
+            help="Check the data of this threshold file's benchmarks (repeatable).",
         ),
     ] = None,
     data: Annotated[
@@ -43,9 +43,9 @@ def doctor(
     engine: Annotated[str, typer.Option(help="As in a gate run.")] = kinds.AUTO,
     engine_command: Annotated[str, typer.Option(help="As in a gate run.")] = "",
 ) -> None:
-    """Look at this machine, its data and the named models before a gate run; starts no engine.
+    """Check this machine, its data and the named models before a gate run; starts no engine.
 
-    Each line is OK, WARN or FAIL, with what to do. Ends with 1 where something is FAIL.
+    Each line begins with OK, WARN or FAIL and says what to do. Exits with 1 if any line is FAIL.
     """
     usual = [THRESHOLDS] if THRESHOLDS.is_file() else []
     program = tuple(shlex.split(engine_command))

@@ -28,7 +28,7 @@ def _about() -> None:
 
 def suggest(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Runs' folders, or accepted baselines.")
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or accepted baselines.")
     ],
 ) -> None:
     """Print gates that reference runs pass: the loosest bound of their intervals.

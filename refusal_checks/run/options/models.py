@@ -116,12 +116,12 @@ def read_judges(config: Given) -> tuple[NamedJudge, ...]:
 
 
 def _require_different(role: str, named: Sequence[str], settings: Sequence[object]) -> None:
-    """Refuse a model that is named twice: a judge's vote would count double."""
+    """Refuse a model that is named twice."""
     for number, one in enumerate(settings):
         if one in settings[:number]:
             raise ModelError(
-                f"--{role} {named[number]}: named twice with the same settings; name it once, or "
-                f"give each its own --{role}-template-kwargs"
+                f"--{role} {named[number]}: named twice with the same settings; name it once, so "
+                f"that it does not count double, or give each its own --{role}-template-kwargs"
             )
 
 

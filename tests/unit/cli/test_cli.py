@@ -1,4 +1,4 @@
-"""How the command ends: with one harmless message where something is wrong."""
+"""How the command ends: with one harmless message if something is wrong."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def test_what_is_wrong_is_shown_without_its_escapes(
     folder = tmp_path / "a\x1b[31m\u202e##[error]"
     folder.mkdir()
     assert ended(monkeypatch, "runs", "show", folder) == 4
-    said = capsys.readouterr().err
-    assert said.startswith("refusal-checks: ")
-    assert "summary.json: cannot be read" in said
-    assert not {"\x1b", "\u202e"} & set(said)
-    assert "##[" not in said
+    message = capsys.readouterr().err
+    assert message.startswith("refusal-checks: ")
+    assert "summary.json: cannot be read" in message
+    assert not {"\x1b", "\u202e"} & set(message)
+    assert "##[" not in message
 
 
 def test_what_the_system_refuses_is_a_message(

@@ -18,7 +18,7 @@ Write = Callable[[str, str], Path]
 
 
 def data(*args: str | Path) -> str:
-    """What the command printed; raises what it raised."""
+    """The command's output; its exceptions pass through."""
     done = CliRunner().invoke(application(), ["data", *map(str, args)], catch_exceptions=False)
     return done.output
 
@@ -29,8 +29,7 @@ def pulled(tmp_path: Path, mirror: Path) -> Path:
     folder = tmp_path / "pulled"
     for name in ("xstest", "harmbench"):
         shutil.copytree(mirror / name, folder / name)
-    said = data("pull", folder, *ONLY)
-    assert said.count("pulled   ") == 3
+    assert data("pull", folder, *ONLY).count("pulled   ") == 3
     return folder
 
 
