@@ -22,7 +22,9 @@ def add(app: typer.Typer) -> None:
 
 def export(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL.")
+    ],
 ) -> None:
     """Write all pending requests of a gate run to FILE: first for answers, later for verdicts.
 

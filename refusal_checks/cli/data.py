@@ -14,7 +14,9 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates import threshold_files
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
-Names = Annotated[list[str] | None, typer.Option("--benchmark", help="Only this benchmark (repeatable).")]
+Names = Annotated[
+    list[str] | None, typer.Option("--benchmark", help="Only this benchmark (repeatable).")
+]
 Files = Annotated[
     list[Path] | None,
     typer.Option("--thresholds", help="Only benchmarks of this threshold file (repeatable)."),
@@ -23,7 +25,9 @@ Files = Annotated[
 
 def add(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Mirror public data for machines without a network.")
+    group = typer.Typer(
+        no_args_is_help=True, help="Mirror public data for machines without a network."
+    )
     group.command()(pull)
     group.command()(verify)
     app.add_typer(group, name="data")
