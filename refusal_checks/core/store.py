@@ -89,17 +89,9 @@ class Store:
         with self._db.faults():
             return {key for (key,) in self._select("judgements", "key", keys)}
 
-    def add_completion(self, key: str, completion: Completion) -> None:
-        """Store one completion; the first one stored under a key stays."""
-        self.add_completions({key: completion})
-
     def add_completions(self, found: Mapping[str, Completion]) -> None:
         """Store completions, all or none; the first one stored under a key stays."""
         self._write("completions", found, _COMPLETION.dump_json)
-
-    def add_judgement(self, key: str, judgement: Valid) -> None:
-        """Store one judgement; the first one stored under a key stays."""
-        self.add_judgements({key: judgement})
 
     def add_judgements(self, found: Mapping[str, Valid]) -> None:
         """Store judgements, all or none; the first one stored under a key stays."""

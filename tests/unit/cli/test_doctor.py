@@ -134,7 +134,7 @@ def test_the_gates_of_a_plain_run_are_looked_at(
 def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     with Store(path) as store:
-        store.add_completion("a", Completion("yes"))
+        store.add_completions({"a": Completion("yes")})
     assert "1 answers, 0 verdicts" in look(tmp_path)["store"].said
     path.write_text("no database " * 100)
     assert look(tmp_path)["store"].level is Level.FAIL

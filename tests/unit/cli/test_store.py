@@ -35,8 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for key, days in AGES.items():
             at = (NOW - timedelta(days=days)).timestamp()
             monkeypatch.setattr(time, "time", lambda at=at: at)
-            store.add_completion(key, Completion(f"answer {key} " * 100))
-            store.add_judgement(f"verdict {key}", Binary(Label.REFUSAL))
+            store.add_completions({key: Completion(f"answer {key} " * 100)})
+            store.add_judgements({f"verdict {key}": Binary(Label.REFUSAL)})
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     for days in (21, 10, 0):

@@ -148,7 +148,7 @@ def test_damage_while_it_is_open_is_named(path: Path) -> None:
 
 def test_an_entry_that_means_nothing_is_named(path: Path) -> None:
     with Store(path) as store:
-        store.add_judgement("key", VERDICT)
+        store.add_judgements({"key": VERDICT})
     with sqlite3.connect(path) as database:
         database.execute('UPDATE judgements SET value = \'{"kind": "guessed"}\'')
     database.close()
@@ -164,7 +164,7 @@ from refusal_checks.core.store import Store
 with Store(Path(sys.argv[1])) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
     for number in range(1000):
-        store.add_completion(f"key{number}", Completion("word " * 200))
+        store.add_completions({f"key{number}": Completion("word " * 200)})
         print(number, flush=True)
 """
 
@@ -181,7 +181,7 @@ def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
     assert "continues where this one stopped" in last
     with Store(path) as store:
         assert len(store.completions(f"key{number}" for number in range(1000))) == stored
-        store.add_completion("further", FULL)
+        store.add_completions({"further": FULL})
 
 
 def test_a_full_disk_is_named(path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_full_disk_is_named(path: Path) -> None:
             store.add_completions({f"key{i}": Completion("word " * 500) for i in range(50)})
         assert_names_the_remedy(caught.value, path)
         assert store.contents().completions == 0
-        store.add_completion("key", FULL)
+        store.add_completions({"key": FULL})
     with Store(path) as again:
         assert again.completions(["key"]) == {"key": FULL}
 

@@ -39,8 +39,8 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 with Store(Path(sys.argv[1])) as store:
     for number in range(100):
-        store.add_completion(f"own-{sys.argv[2]}-{number}", Completion(sys.argv[2]))
-        store.add_completion(f"shared-{number}", Completion(sys.argv[2]))
+        store.add_completions({f"own-{sys.argv[2]}-{number}": Completion(sys.argv[2])})
+        store.add_completions({f"shared-{number}": Completion(sys.argv[2])})
 """
 
 
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("completion", [FULL, Completion(""), Completion("a", mean_logprob=0.0)])
 def test_a_completion_comes_back_as_it_was(path: Path, completion: Completion) -> None:
     with Store(path) as store:
-        store.add_completion("key", completion)
+        store.add_completions({"key": completion})
         assert store.completions(["key", "other"]) == {"key": completion}
     with Store(path) as again:
         assert again.completions(["key"]) == {"key": completion}
@@ -71,7 +71,7 @@ def test_a_completion_comes_back_as_it_was(path: Path, completion: Completion) -
 @pytest.mark.parametrize("judgement", [VERDICT, Binary(Label.COMPLIANCE)])
 def test_a_judgement_comes_back_as_it_was(path: Path, judgement: Binary) -> None:
     with Store(path) as store:
-        store.add_judgement("key", judgement)
+        store.add_judgements({"key": judgement})
     with Store(path) as reopened:
         found = reopened.judgements(["key"])
     assert found == {"key": judgement}
@@ -82,15 +82,15 @@ def test_a_judgement_comes_back_as_it_was(path: Path, judgement: Binary) -> None
 
 def test_completions_and_judgements_do_not_meet(path: Path) -> None:
     with Store(path) as store:
-        store.add_completion("key", FULL)
+        store.add_completions({"key": FULL})
         assert store.judgements(["key"]) == {}
 
 
 def test_the_first_write_stays(path: Path) -> None:
     with Store(path) as store:
         for text in ("first", "second"):
-            store.add_completion("key", Completion(text))
-            store.add_judgement("key", Binary(Label.REFUSAL, None, text))
+            store.add_completions({"key": Completion(text)})
+            store.add_judgements({"key": Binary(Label.REFUSAL, None, text)})
         assert store.completions(["key"])["key"].text == "first"
         assert store.judgements(["key"])["key"].rationale == "first"
 
@@ -99,7 +99,7 @@ def test_many_keys_are_found_at_once(path: Path) -> None:
     keys = [f"key{number}" for number in range(1201)]
     with Store(path) as store:
         for key in keys:
-            store.add_completion(key, Completion(key))
+            store.add_completions({key: Completion(key)})
         found = store.completions(iter(keys))
         assert store.completions([]) == {}
     assert {key: answer.text for key, answer in found.items()} == {key: key for key in keys}
@@ -178,7 +178,7 @@ def test_what_no_run_needed_since_a_time_is_dropped(
         store.add_completions(dict.fromkeys(("old", "old, read", "kept"), FULL))
         store.add_judgements(dict.fromkeys(("old verdict", "verdict, read"), VERDICT))
         monkeypatch.setattr(time, "time", lambda: now)
-        store.add_completion("new", FULL)
+        store.add_completions({"new": FULL})
         store.use(["old, read", "verdict, read", "never stored"])
         found = store.unused(now - 500, ["kept"])
         assert (found.completions, found.judgements) == (1, 1)
@@ -215,7 +215,7 @@ def test_nobody_can_need_again_what_is_being_dropped(
         refused.append(str(caught.value))
 
     with Store(path) as store, Store(path) as other:
-        store.add_completion("key", FULL)
+        store.add_completions({"key": FULL})
         monkeypatch.setattr(Store, "_choose", need_meanwhile)
         store.drop(time.time() + 10)
     assert "locked" in refused[0]

@@ -103,7 +103,7 @@ def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None
     assert scorer(client).keys(RISKY) == in_words.keys(RISKY)
     with Store(tmp_path / "store.sqlite") as store:
         (key,) = scorer(client).keys(QUESTION)
-        store.add_completion(key, Completion("A"))
+        store.add_completions({key: Completion("A")})
         assert scorer(client).known([QUESTION], store) == {key: Completion("A")}
 
 
