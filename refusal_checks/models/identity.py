@@ -1,4 +1,4 @@
-"""What a model's answers depend on: for manifests and content keys."""
+"""Identifies models, for manifests and content keys."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from refusal_checks.models.spec import Attached, Replay, Rule, Served
 Model = Served | Attached | Replay | Rule
 
 _SMALL = 64 * 2**20
-"""Bytes; files up to this are fingerprinted by content, others by size and time of change."""
+"""Most bytes of a file that is fingerprinted by content; larger ones by size and mtime."""
 
 
 def describe(model: Model, served_name: str = "") -> dict[str, Any]:
-    """What a model is, for manifests; JSON-like.
+    """A JSON-like description of a model, for manifests.
 
-    A folder is known by the fingerprint of its files, a Hugging Face id by the commit that the
-    local cache holds, where it does, and a server's model by URL and name, which is as much as a
-    server tells.
+    The version of a folder is the fingerprint of its files; of a Hugging Face id, the commit in the
+    local cache, if any; of a server's model, its URL and name, because a server tells no more.
 
     Args:
-        served_name: the model's name on its server, where the user left it to the server.
+        served_name: the model's name on its server, if the user did not name it.
     """
     match model:
         case Served(path=path, args=args):
@@ -50,7 +49,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
 
 
 def model_identity(model: Model, served_name: str = "") -> str:
-    """A string that changes when the model's answers may: its part of a content key."""
+    """The model's part of a content key, which changes when its answers may."""
     return content_key(type(model).__name__, describe(model, served_name))
 
 
@@ -61,7 +60,7 @@ def _engine(model: Served) -> dict[str, Any]:
 
 
 def _adapter(model: Served) -> str:
-    """The adapter and, where it is a folder, the fingerprint of its files; empty without one."""
+    """The adapter, with the fingerprint of its files if it is a folder; empty without one."""
     if not model.adapter:
         return ""
     start = f"{model.adapter}="

@@ -1,4 +1,4 @@
-"""One string names a model: a folder or Hugging Face id, a server, recorded answers, or a rule."""
+"""Parses the name of a model: a folder, Hugging Face id, server, recording, or rule."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ RULE_JUDGES = ("keyword", "labels")
 
 @dataclass(frozen=True)
 class Served:
-    """A model that vLLM is started for.
+    """A model that an engine is started for.
 
     Attributes:
         name: as the user wrote it.
-        path: what vLLM loads: a local folder or a Hugging Face id.
-        args: further vLLM arguments, verbatim.
+        path: what the engine loads: a local folder or a Hugging Face id.
+        args: further arguments of the engine, verbatim.
         template_kwargs: variables for the model's own chat template.
-        reasoning_end: the text that ends the model's reasoning, see ``reasoning.spoken``.
+        reasoning_end: the text that ends the model's reasoning, see ``answers.spoken``.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
-        engine: the name of the engine; program: started in place of the engine's own; empty for
-            that.
+        engine: the name of the engine.
+        program: the command to start in place of the engine's own; empty for the engine's own.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Served:
 
     @property
     def served_name(self) -> str:
-        """What the server calls it."""
+        """The model's name on the server."""
         return self.adapter or self.path
 
 
 @dataclass(frozen=True)
 class Attached:
-    """A model behind an OpenAI-compatible server that others run.
+    """A model on an OpenAI-compatible server that somebody else runs.
 
     Attributes:
         url: base URL, ending in ``/v1``.
-        model: the model's name there; empty for the only one that the server has.
+        model: the model's name there; empty for the server's only model.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class Replay:
-    """Recorded answers in a file; nothing is generated."""
+    """Recorded answers in a file."""
 
     name: str
     path: Path
@@ -84,7 +84,7 @@ JudgeModel = Served | Attached | Rule
 
 @dataclass(frozen=True)
 class Extras:
-    """What the command line says of a model besides its name; see ``Served``."""
+    """Command-line options of a model besides its name; see ``Served``."""
 
     args: tuple[str, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -94,10 +94,10 @@ class Extras:
 
 
 def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
-    """What ``--candidate`` names.
+    """Parse the value of ``--candidate``.
 
     Raises:
-        ModelError: a missing folder or file, or a string that names nothing.
+        ModelError: the folder or file does not exist, or the value is not a model's name.
     """
     if name.startswith("replay:"):
         path = _expanded(name.removeprefix("replay:"))
@@ -105,20 +105,22 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
             raise ModelError(f"--candidate {name}: no such file: {path}")
         return Replay(name, path)
     if name in RULE_JUDGES:
-        raise ModelError(f"--candidate {name}: this is a judge; name it with --judge")
+        raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
     return _model(name, extras, "--candidate")
 
 
 def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
-    """What ``--judge`` names.
+    """Parse the value of ``--judge``.
 
     Raises:
-        ModelError: a missing folder, or a string that names nothing.
+        ModelError: the folder does not exist, or the value is not a judge's name.
     """
     if name in RULE_JUDGES:
         return Rule(name)
     if name.startswith("replay:"):
-        raise ModelError(f"--judge {name}: recorded answers are no judge; use labels or keyword")
+        raise ModelError(
+            f"--judge {name}: recorded answers cannot act as a judge; use labels or keyword"
+        )
     return _model(name, extras, "--judge")
 
 
@@ -132,23 +134,23 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     found = _path(base, option) if base else None
     if found is None or not adapter:
         raise ModelError(
-            f"{option} {name}: no such folder, and no Hugging Face id (ORG/MODEL), URL "
+            f"{option} {name}: no such folder; name a folder, a Hugging Face id (ORG/MODEL), a URL "
             "(http://HOST/v1#MODEL), demo:NAME"
             + (" or replay:FILE" if option == "--candidate" else ", keyword or labels")
         )
     if "--lora-modules" not in extras.args:
         raise ModelError(
-            f"{option} {name}: say where the adapter is: "
+            f"{option} {name}: name the adapter's folder with "
             f'{option}-args "--enable-lora --lora-modules {adapter}=FOLDER"'
         )
     return _served(name, found, adapter, extras)
 
 
 def _path(name: str, option: str) -> str | None:
-    """What vLLM loads for a name; None where it is no model that vLLM could be started for.
+    """What an engine loads for a name; None if an engine cannot load it.
 
     Raises:
-        ModelError: it is nearly one.
+        ModelError: it looks like a model for an engine, but is not one.
     """
     if name.startswith("demo:"):
         persona = name.removeprefix("demo:")
@@ -158,10 +160,12 @@ def _path(name: str, option: str) -> str | None:
     folder = _expanded(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ModelError(f"{option} {name}: the folder holds no config.json, so no model")
+            raise ModelError(f"{option} {name}: not a model: the folder has no config.json")
         return str(folder.resolve())
     if folder.is_file():
-        raise ModelError(f"{option} {name}: a file is no model; recorded answers are replay:{name}")
+        raise ModelError(
+            f"{option} {name}: a file is not a model; for recorded answers, write replay:{name}"
+        )
     is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith(".")
     return name if is_id else None
 
@@ -185,24 +189,24 @@ def _served(name: str, path: str, adapter: str, extras: Extras) -> Served:
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:
     if extras.args:
-        raise ModelError(f"{option}-args are for an engine that is started here, not for {name}")
+        raise ModelError(f"remove {option}-args: they are for engines started here, not for {name}")
     url, _, model = name.partition("#")
     if not _hostname(url):
-        raise ModelError(f"{option} {name}: no host in this URL; write http://HOST:PORT/v1#MODEL")
+        raise ModelError(f"{option} {name}: write a URL with a host: http://HOST:PORT/v1#MODEL")
     if "@" in urlsplit(url).netloc:
         raise ModelError(
-            f"{option}: a URL is written into reports, so it must hold no user and password (@); "
-            "the key of a server comes from the environment"
+            f"{option}: remove the user and password (@) from the URL, because reports show it; "
+            "set the server's key in the environment"
         )
     if "?" in url:
         raise ModelError(
-            f"{option} {name}: paths are added to this URL, so it can have no query (?)"
+            f"{option} {name}: remove the query (?) from the URL, because paths are added to it"
         )
     return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
 
 
 def _expanded(name: str) -> Path:
-    """The path, with ~ expanded where such a home exists."""
+    """The path, with ~ expanded if such a home exists."""
     try:
         return Path(name).expanduser()
     except RuntimeError:

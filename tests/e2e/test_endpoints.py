@@ -131,9 +131,9 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
     assert aligned.status == 0, aligned.output
     shown = " ".join(aligned.output.split())
     for words in (
-        f"note: candidate {model}: one answer a request",
+        f"note: candidate {model}: one answer per request",
         f"note: candidate {model}: no log",
-        f"note: candidate {model}: top_k is refused and left out",
+        f"note: candidate {model}: top_k is refused and not sent",
         f"note: judge {model}: no structured outputs",
     ):
         assert shown.count(words) == 1, aligned.output

@@ -129,7 +129,7 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
         models = ("--candidate", model, "--judge", model, "--samples", "3")
         result = project.runpytest_subprocess(*models, *SAFE, *mode)
         result.assert_outcomes(passed=1)
-        for words in ("one answer a request", "no log-", "top_k is refused"):
+        for words in ("one answer per request", "no log-", "top_k is refused"):
             assert shown(result).count(f"note: candidate {model}: {words}") == 1
         assert shown(result).count("no structured outputs") == 1
         assert len(server.requests) == 80 * 3 + 80 * 3

@@ -12,9 +12,10 @@ from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.batch.inbox import Results
 from refusal_checks.engines.batch.jsonl import RequestFile, custom_id
-from refusal_checks.models.client.answers import MALFORMED, Choice, read_choices
+from refusal_checks.models.client.answers import Choice, read_choices
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.label_probabilities import read_labels
+from refusal_checks.models.client.usage import MALFORMED
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Takes the ids of the results that are read while it holds a list."""

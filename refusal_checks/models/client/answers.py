@@ -1,4 +1,4 @@
-"""Answers as a server of chat completions gives them."""
+"""Reads the answers of a chat-completions server, and separates them from their reasoning."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from refusal_checks.models.client import usage
 from refusal_checks.models.client.http_errors import TransientError
 
 _STOPPED = ("eos_token", "stop_sequence")
-"""What TGI says in place of ``stop``."""
+"""TGI's words for ``stop``."""
 
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
-"""What reading an answer of an unexpected form raises."""
+_OPEN, _CLOSE = "<think>", "</think>"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer as the server gave it.
+    """One answer of a server.
 
     Attributes:
         text: the answer, without any reasoning.
-        tokens: all that were generated, 0 where the server does not say.
-        mean_logprob: mean natural log-probability of the answer's own tokens, None without
-            log-probabilities.
+        tokens: number generated, reasoning included; 0 if unknown.
+        mean_logprob: mean natural log-probability of the tokens of ``text``; None if unknown.
         reasoning: whether there was reasoning before the answer, and whether it ended.
     """
 
@@ -38,13 +36,13 @@ class Choice:
 
 
 def read_choices(found: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
-    """The answers in what a server says, in the order of their index.
+    """Read the answers from a server's response, in the order of their index.
 
     Args:
-        n: how many were asked for.
+        n: number of answers asked for.
 
     Raises:
-        TransientError: there are more, or fewer.
+        TransientError: there are more or fewer.
         LookupError, TypeError, ValueError, AttributeError, OverflowError: it is malformed.
     """
     listed = sorted(found["choices"], key=lambda choice: int(choice.get("index") or 0))
@@ -55,27 +53,24 @@ def read_choices(found: Any, n: int, reasoning_end: str = "") -> tuple[Choice, .
 
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
-    """Read a choice; ``total`` is how many tokens it has where the server counts them for it."""
-    said = spoken(choice["message"], reasoning_end)
+    """Read a choice; ``total`` is its number of tokens by the server's count, 0 without one."""
+    message = spoken(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
-    values = answer_logprobs(listed, said)
+    values = answer_logprobs(listed, message)
     mean = sum(values) / len(values) if values else None
     if mean is not None and not math.isfinite(mean):
         raise ValueError(f"the mean log-probability is {mean}")
     given = str(choice.get("finish_reason"))
     reason = "stop" if given in _STOPPED else given
-    return Choice(said.text, reason, total or len(listed), mean, said.reasoning)
-
-
-_OPEN, _CLOSE = "<think>", "</think>"
+    return Choice(message.text, reason, total or len(listed), mean, message.reasoning)
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What a model said, without its reasoning.
+    """A model's message without its reasoning.
 
     Attributes:
-        text: the answer; empty where the reasoning did not end.
+        text: the answer; empty if the reasoning did not end.
     """
 
     text: str
@@ -83,12 +78,11 @@ class Spoken:
 
 
 def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
-    """The answer in one message of a server.
+    """Separate the answer in a server's message from the reasoning.
 
-    A server with a reasoning parser says what was reasoning in a field of its own. Without one, the
-    reasoning ends at the first ``end`` in the text, which may be any number of tokens; a text that
-    begins with ``<think>`` ends it at ``</think>`` even where nobody said so, since it can be no
-    answer.
+    A server with a reasoning parser has a field of its own for the reasoning. Without one, the
+    reasoning ends at the first ``end`` in the text, which may be any number of tokens; in a text
+    that begins with ``<think>`` it ends at ``</think>`` by default.
 
     Args:
         end: the text that ends the reasoning; empty for models that do not reason in their text.
@@ -108,34 +102,34 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
 
 
 def written(message: Mapping[str, Any]) -> str:
-    """The text of a message, which some servers give in parts; a refusal may have its own field.
+    """The text of a message, which some servers give in parts or, for refusals, in another field.
 
     Raises:
-        LookupError, TypeError, AttributeError: there is something else in its place.
+        LookupError, TypeError, AttributeError: the message is malformed.
     """
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if part.get("type") == "text")
     if not isinstance(content, str):
-        raise TypeError(f"the answer is no text: {type(content).__name__}")
+        raise TypeError(f"the answer is not text: {type(content).__name__}")
     return content
 
 
-def answer_logprobs(tokens: Sequence[Mapping[str, Any]], said: Spoken) -> list[float]:
+def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: Spoken) -> list[float]:
     """Log-probabilities of the tokens that belong to the answer.
 
     Args:
-        tokens: all that were generated, as an OpenAI-compatible server lists them.
+        tokens: all generated tokens, as an OpenAI-compatible server lists them.
 
     Returns:
-        One value per token, in order; those of all tokens where there was no reasoning, and none
-        where the answer cannot be found among the tokens.
+        One value per token, in order: of all tokens if there was no reasoning, of none if the
+        answer cannot be found among the tokens.
     """
     values = [float(token["logprob"]) for token in tokens]
-    if not said.reasoning:
+    if not message.reasoning:
         return values
     pieces = [_bytes(token) for token in tokens]
-    answer = said.text.strip().encode(errors="replace")
+    answer = message.text.strip().encode(errors="replace")
     start = b"".join(pieces).rfind(answer) if answer else -1
     if start < 0:
         return []
@@ -148,6 +142,6 @@ def answer_logprobs(tokens: Sequence[Mapping[str, Any]], said: Spoken) -> list[f
 
 
 def _bytes(token: Mapping[str, Any]) -> bytes:
-    """A token's bytes; a character may be divided between two tokens."""
+    """A token's bytes; a character may span two tokens."""
     found = token.get("bytes")
     return bytes(found) if found else str(token.get("token", "")).encode(errors="replace")

@@ -1,4 +1,4 @@
-"""What a server can do of what is asked of it, and what its lack means for a run."""
+"""What a server can do, and what a missing capability means for a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Support(StrEnum):
-    """How a server takes a field of a request."""
+    """What a server does with a field of a request."""
 
     YES = "yes"
     IGNORED = "ignored"
@@ -17,14 +17,14 @@ class Support(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """A server's, those of vLLM unless a probe found otherwise.
+    """The capabilities of a server; by default it has all, like vLLM.
 
     Attributes:
         n: several answers to one request.
         logprobs: log-probabilities of an answer's tokens.
-        structured_outputs: a JSON schema that an answer follows.
-        seed: a seed that brings an answer back.
-        top_k: sampling from the most probable tokens; whether it is heeded cannot be seen.
+        structured_outputs: answers that follow a JSON schema.
+        seed: a seed that reproduces an answer.
+        top_k: sampling from the most probable tokens; that a server ignores it cannot be seen.
     """
 
     n: Support = Support.YES
@@ -37,8 +37,8 @@ class Capabilities:
     def left_out(self) -> frozenset[str]:
         """Fields of a request that are not sent.
 
-        A seed that is ignored, or does not bring an answer back, is sent all the same: it tells
-        requests for several answers apart, so that no cache on the way takes them for one.
+        A seed that does not reproduce an answer is still sent: it makes several requests for the
+        same prompt different, so that no cache answers them alike.
         """
         useless = {
             "n": self.n is not Support.YES,
@@ -50,22 +50,22 @@ class Capabilities:
         return frozenset(name for name, is_useless in useless.items() if is_useless)
 
     def missing(self, *names: str) -> Mapping[str, str]:
-        """What those of these that are not there mean for a run, by name."""
+        """The consequence of each capability among these that is missing."""
         return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
 
     def as_words(self) -> dict[str, str]:
-        """For manifests."""
+        """The capabilities as words, for manifests."""
         return {field.name: str(getattr(self, field.name)) for field in fields(self)}
 
 
 ALL = Capabilities()
 
 CONSEQUENCES: Mapping[str, str] = {
-    "n": "one answer a request, so a prompt's K answers are K requests, with seeds that count up",
-    "logprobs": "no log-probabilities, so a prompt's answers weigh the same in its refusal "
+    "n": "one answer per request, so K answers to a prompt take K requests, with consecutive seeds",
+    "logprobs": "no log-probabilities, so all answers to a prompt weigh the same in its refusal "
     "confidence",
-    "structured_outputs": "no structured outputs, so verdicts are asked for without, and read by "
-    "the strict parser",
-    "seed": "seeds do not bring answers back, so another run may draw others",
-    "top_k": "top_k is refused and left out, so the server's own setting holds",
+    "structured_outputs": "no structured outputs, so the strict parser reads verdicts from plain "
+    "answers",
+    "seed": "seeds do not reproduce answers, so another run may draw different ones",
+    "top_k": "top_k is refused and not sent, so the server's own setting applies",
 }

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Sampling
-from refusal_checks.models.client.answers import MALFORMED, Choice, read_choices
+from refusal_checks.models.client.answers import Choice, read_choices
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.http_errors import TransientError, error_words, retrying
 from refusal_checks.models.client.label_probabilities import (
@@ -23,7 +23,7 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
-from refusal_checks.models.client.usage import Meter
+from refusal_checks.models.client.usage import MALFORMED, Meter
 from refusal_checks.models.spec import Extras
 
 CHAT = "/chat/completions"

@@ -1,7 +1,7 @@
-"""Probabilities of labels as an answer's first token: what a server is asked for, and what it says.
+"""Probabilities of labels as an answer's first token: how to ask for them and read them.
 
-A judge that answers with one of a few labels says more by their probabilities than by the label
-itself. They are read from the log-probabilities of one generated token, whatever token is drawn.
+If a judge answers with one of a few labels, their probabilities say more than the label itself.
+They are read from the log-probabilities of one generated token, whichever token is drawn.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from refusal_checks.core.errors import EndpointError
 
 TOP = 20
-"""Most probable tokens to ask for where labels cannot be asked for: what servers allow."""
+"""Most probable tokens to ask for, the most that servers allow, if labels cannot be named."""
 
 
 class LabelError(EndpointError):
-    """The server cannot say how probable these labels are, in no conversation."""
+    """The server cannot give these labels' probabilities, whatever the conversation."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class LabelProbabilities:
     """How probable each label is as the first token of an answer.
 
     Attributes:
-        probabilities: by label, renormalised over the labels, so that they sum to 1; uniform where
-            the server showed none of them.
+        probabilities: by label, renormalised so that they sum to 1; uniform if the server showed
+            none of the labels.
         outside: probability of everything else, in [0, 1].
-        unseen: how much of ``outside`` may yet be the labels', in [0, outside]: 0 where the server
-            was asked for the labels; where it only gives its ``TOP`` most probable tokens, a label
-            that is not among them counts as 0, and is at most as probable as the last of them.
+        unseen: how much of ``outside`` may belong to the labels, in [0, outside]. It is 0 if the
+            server was asked for the labels. If it only gives its ``TOP`` most probable tokens, a
+            label that is not among them counts as 0; it can be as probable as the last of them.
     """
 
     probabilities: Mapping[str, float]
@@ -43,9 +43,9 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
     """The fields of a request for labels' probabilities.
 
     Args:
-        ids: each label's token, for a server that takes them; None for any other.
+        ids: each label's token, for a server that accepts them; else None.
     """
-    # Some servers give probabilities after sampling settings: these change nothing.
+    # Some servers apply sampling settings to the probabilities; these settings change nothing.
     fields: dict[str, Any] = {"n": 1, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1}
     fields |= {"logprobs": True, "top_logprobs": TOP}
     if ids is not None:
@@ -57,10 +57,10 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
 def read_labels(
     choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
 ) -> LabelProbabilities:
-    """The labels' probabilities from a server's choice.
+    """Read the labels' probabilities from a server's choice.
 
     Raises:
-        LabelError: it carries no log-probabilities.
+        LabelError: it has no log-probabilities.
         LookupError, TypeError, ValueError, AttributeError: it is malformed.
     """
     tokens = (choice.get("logprobs") or {}).get("content") or []
@@ -77,7 +77,7 @@ def read_labels(
 def _logprob(value: Any) -> float:
     number = min(float(value), 0.0)
     if math.isnan(number):
-        raise ValueError("a log-probability is no number")
+        raise ValueError("a log-probability is not a number")
     return number
 
 
@@ -88,7 +88,7 @@ def _renormalised(
     if not seen:
         probabilities = {label: 1 / len(found) for label in found}
     else:
-        # Relative to the largest, so that labels of any smallness keep their proportions.
+        # Relative to the largest, so that tiny probabilities keep their proportions.
         weights = {
             label: math.fsum(math.exp(value - max(seen)) for value in values)
             for label, values in found.items()

@@ -1,4 +1,4 @@
-"""Finds out what a server can do, by a few small requests at the same time."""
+"""Finds out what a server can do, with a few small requests at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import TransientError
 
 QUESTION = "Name a colour, an animal and a number, as JSON."
-"""What a server is asked: something with many answers, so that a seed makes a difference."""
+"""A question with many possible answers, so that a seed makes a difference."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -24,25 +24,25 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 TOKENS = 12
-"""Most tokens of an answer, enough for it to differ from others; of the rest one is enough."""
+"""Most tokens of an answer that must differ from others; elsewhere one is enough."""
 
 _BROKEN = 500
-"""The server error by which some refuse what they do not know."""
+"""The status with which some servers refuse fields that they do not know."""
 
 Choices = Sequence[Mapping[str, Any]]
 
 
 async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """What the client's server can do; seven requests of a few tokens, all at once.
+    """Find out what the client's server can do, with seven requests of a few tokens, all at once.
 
-    What cannot be found out, since the server is too busy for example, counts as there.
+    A capability that cannot be tested, for example because the server is busy, counts as there.
 
     Args:
         client: open, and with all capabilities.
-        options: as the run will ask; of them temperature, top_p and top_k are used.
+        options: those of the run; only temperature, top_p and top_k are used.
 
     Raises:
-        EndpointError: it answers no chat completion at all.
+        EndpointError: the server does not answer chat completions at all.
     """
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
@@ -71,7 +71,7 @@ async def _fault(client: Client, fields: Mapping[str, Any]) -> EndpointError | N
 async def _support(
     client: Client, fields: Mapping[str, Any], shows: Callable[..., bool], times: int = 1
 ) -> Support:
-    """How a server takes the fields of a request; ``shows`` sees its answers, so many."""
+    """What a server does with the fields of a request; ``shows`` gets the answers to each."""
     try:
         found = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
     except TransientError as fault:
@@ -98,7 +98,7 @@ def _has_logprobs(choices: Choices) -> bool:
 
 
 def _begins_an_object(choices: Choices) -> bool:
-    """Whether an answer follows the schema as far as it goes; one that only reasons yet may."""
+    """True if the (possibly truncated) answer is consistent with the schema."""
     text = choices[0]["text"].lstrip()
     return not text or text.startswith("{")
 

@@ -1,4 +1,4 @@
-"""One server's JSON over HTTP: the way of every request for an answer or a verdict."""
+"""Sends JSON requests to one server over HTTP."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from refusal_checks.models.client.http_errors import StalledError, TransientErro
 
 
 class Transport(Protocol):
-    """Takes requests to a server, or to what stands for one."""
+    """Interface to a server, or to a stand-in for one."""
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The parsed JSON that answers a request; one try.
+        """Send one request, once, and parse the JSON of the answer.
 
         Args:
-            path: below the server's base URL, ``/chat/completions`` for example.
+            path: below the server's base URL, for example ``/chat/completions``.
 
         Raises:
-            EndpointError: there is no answer; a TransientError where another try may bring one.
+            EndpointError: there is no answer; a TransientError if another attempt may bring one.
         """
 
 
@@ -100,27 +100,27 @@ class HttpTransport:
                     raise error_for(where, response.status, text, after)
                 return self._parsed(text, response.content_type)
         except TimeoutError as fault:
-            raise StalledError(self._said(fault)) from fault
+            raise StalledError(self._explained(fault)) from fault
         except aiohttp.ClientSSLError as fault:
-            raise EndpointError(self._said(fault)) from fault
+            raise EndpointError(self._explained(fault)) from fault
         except (aiohttp.ClientError, ValueError) as fault:
-            raise TransientError(self._said(fault)) from fault
+            raise TransientError(self._explained(fault)) from fault
 
     def _parsed(self, text: str, kind: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise TransientError(f"{self.url}: no JSON but {kind}: {text[:200]}") from None
+            raise TransientError(f"{self.url}: not valid JSON but {kind}: {text[:200]}") from None
 
-    def _said(self, fault: Exception) -> str:
+    def _explained(self, fault: Exception) -> str:
         return f"{self.url}: {type(fault).__name__}: {fault}"
 
 
 def session(url: str, timeout: float) -> aiohttp.ClientSession:
-    """A session for one server's requests, to be made within an event loop.
+    """A session for one server's requests; create it within an event loop.
 
-    Certificates are checked against the system's, or SSL_CERT_FILE's. A proxy is the one that
-    HTTP_PROXY or HTTPS_PROXY name, unless NO_PROXY names the server or it is on this machine.
+    Certificates are checked against those of the system or of SSL_CERT_FILE. HTTP_PROXY and
+    HTTPS_PROXY are used, unless NO_PROXY names the server or the server is on this machine.
 
     Args:
         timeout: seconds for one request.
@@ -128,26 +128,26 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
     trusted = ssl.create_default_context() if url.startswith("https:") else True
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout),
-        # Requests wait elsewhere, since the time in here would count as the server's. Idle
-        # connections are dropped before the server does (uvicorn: after 5 s).
+        # No limit here: waiting for a connection would count towards the time-out. Idle
+        # connections are closed before the server closes them (uvicorn: after 5 s).
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
         proxy=proxy(url),
     )
 
 
-def authorization(api_key: str | None) -> dict[str, str]:
-    """The headers with which a server is asked.
+def authorization(api_key: str) -> dict[str, str]:
+    """The header with the API key.
 
-    To be given with each request: aiohttp shows a session's own headers to proxies as well.
+    Pass it with each request: aiohttp sends a session's own headers to proxies as well.
     """
     return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
 def proxy(url: str) -> str | None:
-    """The proxy on the way to a server, with the credentials that its URL may hold.
+    """The proxy for a server, with the credentials in the proxy's URL, if any.
 
-    Not left to aiohttp's ``trust_env``, which looks for a .netrc file in a thread at each request,
-    refuses an API key where it finds one, and asks proxies for this machine's own servers.
+    This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
+    API key if it finds one, and sends requests to this machine's own servers through proxies.
     """
     parts = urlsplit(url)
     named = getproxies().get(parts.scheme)

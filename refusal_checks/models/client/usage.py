@@ -1,24 +1,25 @@
-"""What requests cost: tokens and tries, counted as servers report them."""
+"""Counts what requests cost: attempts, and tokens as servers report them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading an answer of an unexpected form raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A cost; costs add up.
+    """The cost of some requests; costs can be added.
 
     Attributes:
-        requests: answered requests.
-        retries: tries beyond a request's first.
-        prompt: tokens of prompts, those in a prefix cache included.
-        cached: those that a prefix cache held; 0 where the server does not say.
+        requests: requests that were answered.
+        retries: attempts after the first one.
+        prompt: tokens of prompts, including those in a prefix cache.
+        cached: tokens of prompts in a prefix cache; 0 if the server does not say.
         output: generated tokens.
-        verdicts: verdicts that were asked for, 0 of a candidate.
+        verdicts: verdicts asked for; 0 for a candidate.
     """
 
     requests: int = 0
@@ -34,24 +35,24 @@ class Usage:
 
     @property
     def computed(self) -> int:
-        """Tokens of prompts that no cache held."""
+        """Tokens of prompts that were not in a cache."""
         return self.prompt - self.cached
 
 
 def tokens(found: Any) -> tuple[int, int, int]:
-    """Prompt, cached and output tokens of a server's answer; 0 for what it does not say."""
+    """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
     try:
-        said = found["usage"]
-        details = said.get("prompt_tokens_details") or {}
-        prompt, output = int(said["prompt_tokens"]), int(said.get("completion_tokens") or 0)
+        usage = found["usage"]
+        details = usage.get("prompt_tokens_details") or {}
+        prompt, output = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
         cached = int(details.get("cached_tokens") or 0)
-    except _MALFORMED:
+    except MALFORMED:
         return 0, 0, 0
     return max(prompt, 0), min(max(cached, 0), max(prompt, 0)), max(output, 0)
 
 
 class Meter:
-    """Counts one client's usage, in the thread of its event loop."""
+    """Counts one client's usage; use it in the thread of the client's event loop."""
 
     def __init__(self) -> None:
         self.asked = self.tries = self.verdicts = 0
@@ -67,7 +68,7 @@ class Meter:
 
     @property
     def usage(self) -> Usage:
-        """All that was counted so far."""
+        """The usage so far."""
         return Usage(
             self._requests,
             self.tries - self.asked,

@@ -114,8 +114,8 @@ def test_passing_faults_are_tried_again(fault: int | str) -> None:
     ("answer", "words"),
     [
         ('{"error": {"message": "no credit", "code": 402}}', "malformed answer .*: no credit"),
-        ("data: {}\n\ndata: [DONE]", "no JSON but text/plain: data: {}"),
-        ("<html>Sign in</html>", "no JSON but text/plain: <html>Sign in"),
+        ("data: {}\n\ndata: [DONE]", "not valid JSON but text/plain: data: {}"),
+        ("<html>Sign in</html>", "not valid JSON but text/plain: <html>Sign in"),
     ],
 )
 def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: str) -> None:

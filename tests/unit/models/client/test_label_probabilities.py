@@ -158,7 +158,7 @@ def test_labels_keep_their_proportion_below_the_smallest_float() -> None:
 
 
 def test_a_log_probability_that_is_no_number_is_malformed() -> None:
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         read_labels(choice(t1=math.nan), YES_NO, IDS)
 
 
