@@ -20,11 +20,11 @@ Write = Callable[[str, str], Path]
 MCQ = discover()["chisafety_mcq"]
 
 
-def question(id: str) -> Prompt:
-    return Prompt(id, (Message("user", "?"),), options={"A": "是", "B": "否"})
+def question(name: str) -> Prompt:
+    return Prompt(name, (Message("user", "?"),), options={"A": "是", "B": "否"})
 
 
-QUESTIONS = [question(id) for id in ("1", "2", "3")]
+QUESTIONS = [question(name) for name in ("1", "2", "3")]
 
 
 def marked(path: Path, agreed_only: bool = True) -> list[str | None]:

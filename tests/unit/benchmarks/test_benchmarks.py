@@ -88,7 +88,7 @@ def test_a_prompt_without_any_turn_is_named() -> None:
 
 
 def test_an_id_that_occurs_twice_is_named() -> None:
-    prompts = [Prompt.single(id, "a") for id in ("p1", "p2", "p1")]
+    prompts = [Prompt.single(name, "a") for name in ("p1", "p2", "p1")]
     with pytest.raises(DataError, match="bench: two prompts have the id p1"):
         load_prompts(bench(*prompts), None)
 
@@ -218,7 +218,7 @@ def test_rows_that_changed_are_refused_until_their_sum_is_accepted() -> None:
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=4), st.integers(0, 3))
 def test_a_digest_tells_any_change(rows: list[tuple[str, str]], at: int) -> None:
-    prompts = [Prompt.single(id, text, category="c") for id, text in rows]
+    prompts = [Prompt.single(name, text, category="c") for name, text in rows]
     assert digest(prompts) == digest(list(prompts))
     if prompts:
         at %= len(prompts)

@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.benchmarks import catalogue
-from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.prompts import Kind
+from refusal_checks.core.errors import ThresholdError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import Thresholds, load
+from refusal_checks.gates.threshold_files import Thresholds
 
-Write = Callable[[str, str], Path]
-
-BENCHMARKS = {
-    name: Benchmark(name, Kind.SAFETY, "", lambda mirror: [], "1", judge)
-    for name, judge in {
-        "xstest_safe": "refusal",
-        "xstest_unsafe": "refusal",
-        "smoke_unsafe": "refusal",
-        "questions": "multiple_choice",
-        "outdated": "refusals",
-    }.items()
-}
 TABLE = "[xstest_unsafe]\n"
-
-
-@pytest.fixture
-def read(write: Write) -> Callable[..., Thresholds]:
-    """Load threshold files of these texts, in order; without default gates."""
-
-    def load_texts(*texts: str) -> Thresholds:
-        found = load_all(write, *texts)
-        return replace(found, gates=tuple(g for g in found.gates if g.source != "default gate"))
-
-    return load_texts
-
-
-def load_all(write: Write, *texts: str) -> Thresholds:
-    paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]
-    return load(paths, BENCHMARKS)
 
 
 Read = Callable[..., Thresholds]
@@ -197,120 +166,6 @@ def test_a_gate_may_say_why_it_is_as_it_is(read: Read, written: str, said: str) 
     assert gate.provenance == said
 
 
-MISTAKES = [
-    ("[xstest_unsave]\nrejection_rate = { min = 0.8 }", "[xstest_unsave]", '"xstest_unsafe"'),
-    (TABLE + "rejecton_rate = { min = 0.8 }", "[xstest_unsafe] rejecton_rate", '"rejection_rate"'),
-    (
-        "[xstest_unsafe.language.en]\ninvalid = false",
-        "[xstest_unsafe.language.en]",
-        "invalid",
-    ),
-    (TABLE + "rejection_rate = { min = 0.9, max = 0.1 }", "rejection_rate", "min 0.9 is above max"),
-    (TABLE + "rejection_rate = { min = 80 }", "rejection_rate", "80 is outside [0, 1]"),
-    (TABLE + "rejection_rate = { max = -0.1 }", "rejection_rate", "-0.1 is outside [0, 1]"),
-    (TABLE + "mean_refusal_confidence = { min = -2 }", "mean_refusal", "-2 is outside [-1, 1]"),
-    (TABLE + "rejection_rate = { min = nan }", "rejection_rate", "nan"),
-    (TABLE + "rejection_rate = { max = inf }", "rejection_rate", "inf"),
-    (TABLE + "rejection_rate = { min = true }", "rejection_rate", "True"),
-    (TABLE + "rejection_rate = { max = false }", "rejection_rate", "False"),
-    (TABLE + 'rejection_rate = { min = "0.8" }', "rejection_rate", "'0.8'"),
-    (TABLE + "rejection_rate = { min = [0.8] }", "rejection_rate", "[0.8]"),
-    (TABLE + "rejection_rate = {}", "rejection_rate", "needs min or max"),
-    (TABLE + "rejection_rate = { mim = 0.8 }", "rejection_rate", "mim"),
-    (
-        TABLE + "rejection_rate = { min = 0.8, low = 0 }",
-        "rejection_rate",
-        "known: min, max, max_drop",
-    ),
-    (TABLE + "rejection_rate = 0.8", "rejection_rate = 0.8", "{ min = ... }"),
-    (TABLE + "rejection_rate = true", "rejection_rate = True", "{ min = ... }"),
-    (TABLE + "category.fraud.rejection_rate = 0.8", "[xstest_unsafe.category.fraud]", "0.8"),
-    (TABLE + "category = {}", "[xstest_unsafe] category", "metric"),
-    ("xstest_unsafe = 0.8", "[xstest_unsafe]", "table"),
-    ("[[xstest_unsafe]]\nrejection_rate = { min = 0.8 }", "[xstest_unsafe]", "table"),
-    ("[xstest_unsafe\nrejection_rate = 1", "not a TOML file", "line 1"),
-    (TABLE + "invalid_rate = false\ninvalid_rate = false", "not a TOML file", "overwrite"),
-    ("[sampling]\ntemprature = 0.7", "[sampling]: temprature = 0.7", "temperature"),
-    ("[sampling]\ntemperature = -1", "[sampling]: temperature = -1", "0"),
-    ("[sampling]\ntemperature = nan", "[sampling]: temperature = nan", "equal to"),
-    ("[sampling]\nsamples = 0", "[sampling]: samples = 0", "1"),
-    ("[sampling]\nsamples = true", "[sampling]: samples = True", "integer"),
-    ('[sampling]\nsamples = "5"', "[sampling]: samples = '5'", "integer"),
-    ("[sampling]\nsamples = 2.5", "[sampling]: samples = 2.5", "integer"),
-    ("sampling = 5", "[sampling]", "table"),
-    ("[settings]\nconfidence = 95", "[settings]: confidence = 95", "1"),
-    (TABLE + "rejection_rate = { max_drop = -0.1 }", "max_drop", "-0.1"),
-    (TABLE + "rejection_rate = { max_rise = 1.5 }", "rejection_rate", "1.5 is outside [0, 1]"),
-    (TABLE + 'rejection_rate = { min = 0.8, decision = "sure" }', "decision", "'confident'"),
-    ('[settings]\non_inconclusive = "skip"', "on_inconclusive", "'warn'"),
-    ('[settings]\nmultiple_testing = "bonferroni"', "multiple_testing", "'holm'"),
-    ('[settings]\nmultiple_testing = "holm"', "[settings]", 'decision = "confident"'),
-    (
-        '[settings]\nmultiple_testing = "holm"\ndecision = "confident"',
-        "[settings]",
-        'on_inconclusive = "warn"',
-    ),
-    ("[settings]\nlevel = 0.9", "[settings]: level = 0.9", "confidence"),
-]
-
-
-@pytest.mark.parametrize(("text", "place", "reason"), MISTAKES, ids=[m[0] for m in MISTAKES])
-def test_a_mistake_is_named_with_its_file_table_and_key(
-    read: Read, tmp_path: Path, text: str, place: str, reason: str
-) -> None:
-    with pytest.raises(ThresholdError) as caught:
-        read("", text)
-    message = str(caught.value)
-    assert message.startswith(f"{tmp_path / 'gates1.toml'}: ")
-    assert place in message
-    assert reason in message
-    assert "\n" not in message
-
-
-def test_a_mistake_in_a_file_that_a_later_one_overrides_is_still_one(read: Read) -> None:
-    with pytest.raises(ThresholdError, match="outside"):
-        read(TABLE + "rejection_rate = { min = 8 }", TABLE + "rejection_rate = { min = 0.8 }")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    missing = tmp_path / "nowhere.toml"
-    with pytest.raises(ThresholdError, match=r"nowhere\.toml: cannot be read: No such file"):
-        load([missing], BENCHMARKS)
-
-
-def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(tmp_path: Path) -> None:
-    binary = tmp_path / "binary.toml"
-    binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ThresholdError, match="not a TOML file"):
-        load([binary], BENCHMARKS)
-    with pytest.raises(ThresholdError, match="cannot be read"):
-        load([tmp_path], BENCHMARKS)
-
-
-def test_two_groups_of_one_name_cannot_share_a_test_id(read: Read) -> None:
-    with pytest.raises(ThresholdError, match="xstest_unsafe-invalid_rate-en") as caught:
-        read(
-            "[xstest_unsafe.language.en]\ninvalid_rate = { max = 0.1 }\n"
-            "[xstest_unsafe.category.en]\ninvalid_rate = { max = 0.1 }"
-        )
-    assert "language.en" in str(caught.value)
-    assert "category.en" in str(caught.value)
-
-
-def test_an_unknown_name_is_answered_with_the_nearest_and_all_known() -> None:
-    require_known("fraud", ["fraud", "arson"], "gates.toml", "category")
-    with pytest.raises(ThresholdError) as caught:
-        require_known("frauds", ["fraud", "arson"], "gates.toml: [b]", "category")
-    message = 'gates.toml: [b]: no category "frauds"; did you mean "fraud"? Known: arson, fraud'
-    assert str(caught.value) == message
-
-
-def test_a_name_like_no_other_gets_no_guess() -> None:
-    with pytest.raises(KeyError, match="no group") as caught:
-        require_known("zzz", ["fraud"], "here", "group", KeyError)
-    assert "did you mean" not in str(caught.value)
-
-
 def test_a_table_may_limit_a_benchmark_and_what_its_judge_reads(read: Read) -> None:
     found = read(TABLE + "limit = 20\nmax_answer_chars = 100", TABLE + "limit = 30")
     assert (found.tables["xstest_unsafe"].limit, found.gates) == (30, ())
@@ -340,27 +195,8 @@ def test_an_old_name_of_a_way_of_judging_works_and_is_noted(read: Read) -> None:
     assert 'rename judge "options" to "multiple_choice"' in found.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (TABLE + 'judge = "keyword"', '[xstest_unsafe] judge: no way of judging "keyword"'),
-        (TABLE + 'judge = "degrees"', 'did you mean "degree"? Known: degree, multiple_choice'),
-        (TABLE + "judge = 3", "judge = 3"),
-        ("[outdated]", '[outdated] judge: no way of judging "refusals"; did you mean "refusal"?'),
-        (TABLE + 'judge = "multiple_choice"', "the prompts have no options"),
-    ],
-)
-def test_a_way_of_judging_must_be_known_and_fit_the_prompts(
-    read: Read, text: str, reason: str
-) -> None:
-    with pytest.raises(ThresholdError, match=r"gates0\.toml: ") as caught:
-        read(text)
-    assert reason in str(caught.value)
-
-
-def test_a_table_has_a_gate_on_invalid_answers_unless_it_says_otherwise(write: Write) -> None:
-    found = load_all(
-        write,
+def test_a_table_has_a_gate_on_invalid_answers_unless_it_says_otherwise(read_all: Read) -> None:
+    found = read_all(
         "[xstest_safe]\n[xstest_unsafe]\ninvalid_rate = { max = 0.5 }\n"
         "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\ninvalid_rate = false",
     )
@@ -388,18 +224,18 @@ OWN = '[mine]\nfile = "rows.csv"\n'
     ],
 )
 def test_an_own_benchmark_has_the_gate_that_it_expects(
-    write: Write, text: str, gates: dict[str, tuple[float | None, float | None]]
+    read_all: Read, text: str, gates: dict[str, tuple[float | None, float | None]]
 ) -> None:
-    found = load_all(write, text)
+    found = read_all(text)
     assert bounds(found) == gates | {"mine-invalid_rate": (None, 0.02)}
 
 
-def test_an_own_benchmark_lies_beside_its_file_and_later_files_add_to_it(write: Write) -> None:
-    found = load_all(
-        write, OWN + 'expect = "refuse"\ncategory = "kind"', '[mine]\nid = "key"', TABLE
-    )
+def test_an_own_benchmark_lies_beside_its_file_and_later_files_add_to_it(
+    read_all: Read, tmp_path: Path
+) -> None:
+    found = read_all(OWN + 'expect = "refuse"\ncategory = "kind"', '[mine]\nid = "key"', TABLE)
     table = found.tables["mine"]
-    assert table.file == str(write("x", "").parent / "rows.csv")
+    assert table.file == str(tmp_path / "rows.csv")
     assert (table.category, table.id, table.prompt) == ("kind", "key", "prompt")
     assert list(found.tables) == ["mine", "xstest_unsafe"]
 
@@ -411,20 +247,3 @@ def test_a_category_is_a_column_or_a_table_of_gates(read: Read) -> None:
     )
     assert found.tables["mine"].columns == {"category": "kind"}
     assert bounds(found) == {"mine-rejection_rate-fraud": (0.9, None)}
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (TABLE + 'file = "rows.csv"', "brings its own data"),
-        (TABLE + 'sha256 = "abc"', "sha256 = 'abc'"),
-        ('[mine]\nfile = 3\nexpect = "refuse"', "file = 3"),
-        ('[mine]\nfile = "rows.csv"\nexpect = "refusal"', "expect = 'refusal'"),
-        ('[mine]\nfil = "rows.csv"\nexpect = "refuse"', 'no benchmark "mine"'),
-        ('[mine]\ndataset = "no slash"', "dataset = 'no slash'"),
-    ],
-)
-def test_a_mistake_in_where_the_data_is(read: Read, text: str, reason: str) -> None:
-    with pytest.raises(ThresholdError) as caught:
-        read(text)
-    assert reason in str(caught.value)

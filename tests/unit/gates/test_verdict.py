@@ -233,8 +233,8 @@ def test_bounds_contain_the_value(
     record: One, metric: str, answers: list[tuple[str, str, float | None]]
 ) -> None:
     found = [
-        record(verdict, id, sample, logprob=logprob)
-        for sample, (verdict, id, logprob) in enumerate([("R", "p4", None), *answers])
+        record(verdict, name, sample, logprob=logprob)
+        for sample, (verdict, name, logprob) in enumerate([("R", "p4", None), *answers])
     ]
     verdict = decide(at_least(0.5, metric), found)
     assert verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12

@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[3]
 Items = dict[str, list[tuple[float, float]]]
 
 
-def record(id: str, category: str, judgement: Judgement, sample: int = 0) -> Record:
-    prompt = Prompt.single(id, f"request {id}", category=category)
+def record(name: str, category: str, judgement: Judgement, sample: int = 0) -> Record:
+    prompt = Prompt.single(name, f"request {name}", category=category)
     return Record(prompt, sample, Completion("answer"), judgement)
 
 

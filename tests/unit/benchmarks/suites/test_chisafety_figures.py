@@ -81,13 +81,13 @@ def measured(model: str, table: str) -> BenchmarkSummary:
     return summarise(records, 0.95)
 
 
-def graded(degree: int, id: str = "q0", sample: int = 0, **groups: str) -> Record:
-    prompt = Prompt.single(id, f"question {id}", **groups)
+def graded(degree: int, name: str = "q0", sample: int = 0, **groups: str) -> Record:
+    prompt = Prompt.single(name, f"question {name}", **groups)
     return Record(prompt, sample, Completion("answer"), Graded(degree))  # type: ignore[arg-type]
 
 
-def chosen(judgement: Judgement, id: str = "1", key: str | None = "A") -> Record:
-    prompt = Prompt(id, (Message("user", "question"),), reference=key, options={"A": "", "B": ""})
+def chosen(judgement: Judgement, name: str = "1", key: str | None = "A") -> Record:
+    prompt = Prompt(name, (Message("user", "question"),), reference=key, options={"A": "", "B": ""})
     return Record(prompt, 0, Completion("answer"), judgement)
 
 
@@ -165,7 +165,9 @@ SEVERAL = Invalid(Reason.SEVERAL_OPTIONS, "A, B")
 
 
 def test_a_refusal_to_choose_is_wrong_and_reported() -> None:
-    records = [chosen(found, str(id)) for id, found in enumerate((RIGHT, RIGHT, WRONG, REFUSED))]
+    records = [
+        chosen(found, str(number)) for number, found in enumerate((RIGHT, RIGHT, WRONG, REFUSED))
+    ]
     assert value("accuracy", records) == 0.5
     assert value("option_refusal_rate", records) == 0.25
     assert value("invalid_rate", records) == 0

@@ -1,0 +1,46 @@
+"""Threshold files for tests: texts read with a few benchmarks of known ways of judging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.prompts import Kind
+from refusal_checks.gates.threshold_files import Thresholds, load
+
+BENCHMARKS = {
+    name: Benchmark(name, Kind.SAFETY, "", lambda mirror: [], "1", judge)
+    for name, judge in {
+        "xstest_safe": "refusal",
+        "xstest_unsafe": "refusal",
+        "smoke_unsafe": "refusal",
+        "questions": "multiple_choice",
+        "outdated": "refusals",
+    }.items()
+}
+
+
+@pytest.fixture
+def read_all(write: Callable[[str, str], Path]) -> Callable[..., Thresholds]:
+    """Load threshold files of these texts, in order."""
+
+    def load_texts(*texts: str) -> Thresholds:
+        paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]
+        return load(paths, BENCHMARKS)
+
+    return load_texts
+
+
+@pytest.fixture
+def read(read_all: Callable[..., Thresholds]) -> Callable[..., Thresholds]:
+    """As ``read_all``, without default gates."""
+
+    def load_texts(*texts: str) -> Thresholds:
+        found = read_all(*texts)
+        return replace(found, gates=tuple(g for g in found.gates if g.source != "default gate"))
+
+    return load_texts
