@@ -56,6 +56,29 @@ def test_a_gate_run_uses_benchmark_judge_metric_and_format(
     assert "office: everyday office requests" in _command("benchmarks").splitlines()
 
 
+@pytest.mark.usefixtures("extended")
+def test_the_engine_of_the_page_is_found_and_writes_its_command_line() -> None:
+    code = """
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.placement.values import Assignment
+engine = kinds.get(kinds.choose("sglang"))
+place = Assignment(("0", "1"), memory=0.45, shards=2)
+print(*engine.command(EngineSpec("org/model", ("--seed", "1"), "sglang"), 8000, place)[1:])
+print(engine.parallel(["--tp-size", "4"]).ranks, engine.is_installed())
+print(engine.environment("key", EngineSpec("org/model"), place)["CUDA_VISIBLE_DEVICES"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.splitlines() == [
+        "-m sglang.launch_server --model-path org/model --host 127.0.0.1 --port 8000 "
+        "--mem-fraction-static 0.45 --tp-size 2 --seed 1",
+        "4 False",
+        "0,1",
+    ]
+
+
 def test_the_judge_is_asked_with_the_prompt_of_the_page(
     project: pytest.Pytester, server: FakeServer
 ) -> None:

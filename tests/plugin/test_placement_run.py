@@ -92,6 +92,9 @@ def test_in_turns_an_engine_that_dies_is_started_again(
         (("--candidate-devices", "0", "--placement", "turns"), "*use --placement split*"),
         (("--candidate-devices", "4096"), "*no device 4096 here; known: 0*"),
         (("--candidate-devices", "0", "--judge-devices", "0"), "*both name 0*"),
+        (("--engine", "vlm"), '*--engine: no engine "vlm"; did you mean "vllm"*'),
+        (("--engine", "transformers"), "*has no argument --max-model-len*"),
+        (("--engine-command", "no/such/program -m x"), "*no program no/such/program here*"),
     ],
 )
 def test_what_contradicts_itself_is_refused_before_anything_starts(
