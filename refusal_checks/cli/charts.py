@@ -1,4 +1,4 @@
-"""Charts of a run's graded safety."""
+"""``refusal-checks radar`` and ``histogram``: charts of a run's graded safety."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from refusal_checks.reports import chart_files
 from refusal_checks.results.run_folder import PastRun
 
 Summary = Annotated[Path, typer.Argument(help="A run's folder or its summary.json.")]
-Benchmark = Annotated[str, typer.Option(help="The benchmark, whose answers are rated.")]
+Benchmark = Annotated[str, typer.Option(help="A benchmark whose answers are rated.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -37,14 +37,16 @@ def radar(
     ),
     benchmark: Benchmark = "cfsafety",
 ) -> None:
-    """Draw mean safety scores by category, beside other runs or published models."""
+    """Draw mean safety scores by category, next to other runs or published models."""
     run = PastRun.read(summary)
     series: dict[str, Mapping[str, float]] = {run.candidate: _scores(run, benchmark)}
     for name in against or []:
         other, scores = _other(name, benchmark)
         series[f"{other} ({name})" if other in series else other] = scores
     if len(series) > len(chart_files.COLOURS):
-        raise UserError(f"--against: at most {len(chart_files.COLOURS) - 1} others fit one chart")
+        raise UserError(
+            f"--against: give at most {len(chart_files.COLOURS) - 1}; one chart has no room for more"
+        )
     title = f"{benchmark}: mean safety score"
     chart_files.write(chart_files.radar(series, safety_score.highest, title), out)
     typer.echo(out)
@@ -57,7 +59,7 @@ def histogram(
     ),
     benchmark: Benchmark = "cfsafety",
 ) -> None:
-    """Draw the distribution of safety scores by category, and print its statistics."""
+    """Draw the distribution of safety scores by category and print its statistics."""
     run = PastRun.read(summary)
     found = run.benchmark(benchmark).distributions
     if not found:
@@ -70,14 +72,14 @@ def histogram(
 
 
 def _other(name: str, benchmark: str) -> tuple[str, Mapping[str, float]]:
-    """What to draw beside a run, with its name there."""
+    """Name and scores of another run or a published model."""
     if Path(name).exists():
         run = PastRun.read(Path(name))
         return run.candidate, _scores(run, benchmark)
     if name in published():
         return f"{name}, as published", published()[name]
     known = ", ".join(published())
-    raise UserError(f"--against {name}: no such run, and no model of the paper's table: {known}")
+    raise UserError(f"--against {name}: name a run's folder or a model of the paper: {known}")
 
 
 def _scores(run: PastRun, benchmark: str) -> dict[str, float]:

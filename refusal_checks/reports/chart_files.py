@@ -1,6 +1,6 @@
 """Charts of graded safety: a radar over categories, and histograms of their scores.
 
-Figures are drawn without any global state of matplotlib, and come as SVG text or as a file.
+Figures are drawn without matplotlib's global state, and come as SVG text or as a file.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
-"""Okabe and Ito's, which people of any colour vision can tell apart; the candidate's first."""
+"""Okabe and Ito's palette for all kinds of colour vision; the candidate has the first."""
 
 SIGNIFICANT = 0.05
-"""Level of the dip test at which a histogram is marked."""
+"""Histograms whose dip test has a p-value below this level are marked."""
 
 FORMATS = (".svg", ".png", ".pdf")
 
 
 def radar(series: Mapping[str, Mapping[str, float]], highest: float, title: str = "") -> Figure:
-    """Scores by category as one closed line a series, the first one filled.
+    """Scores by category as one closed line per series, the first one filled.
 
     Args:
-        series: score by category, by name; at most eight. A category that a series lacks leaves a
-            gap in its line.
+        series: score by category, by name; at most eight. A missing category leaves a gap.
         highest: end of the axis, which begins at 0.
+        title: of the figure.
     """
     require_extra("matplotlib", "charts", "charts are drawn by")
     import numpy as np
@@ -68,7 +68,7 @@ def radar(series: Mapping[str, Mapping[str, float]], highest: float, title: str 
 
 
 def histograms(distributions: Mapping[str, Distribution], title: str = "") -> Figure:
-    """One histogram a category, each with its statistics of bimodality."""
+    """One histogram per category, with its statistics of bimodality."""
     require_extra("matplotlib", "charts", "charts are drawn by")
     from matplotlib.figure import Figure
 
@@ -99,15 +99,17 @@ def _histogram(axes: Axes, name: str, found: Distribution) -> None:
 
 
 def statistics(found: Distribution) -> str:
-    """The size and the statistics of a distribution in a few words."""
-    if found.bimodality is None or found.p_value is None:
+    """Size and statistics of a distribution, in a few words."""
+    if found.bimodality is None:
         return f"n = {found.n}, too few different scores to test"
-    dip = "< 0.001" if found.p_value < 0.001 else f"= {found.p_value:.3f}"
-    return f"n = {found.n}, bimodality {found.bimodality:.2f}, dip p {dip}"
+    shown = f"n = {found.n}, bimodality {found.bimodality:.2f}"
+    if found.p_value is None:
+        return f"{shown}, no dip test (install refusal-checks[cfsafety])"
+    return f"{shown}, dip p {'< 0.001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}"
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG, the same for the same figures, without a document's head."""
+    """The figure as an SVG element; equal figures give equal text."""
     buffer = io.BytesIO()
     with _drawing():
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -119,10 +121,10 @@ def write(figure: Figure, path: Path) -> None:
     """Write the figure into a file, in the format that its name ends in.
 
     Raises:
-        UserError: it is none of ``FORMATS``, or the file cannot be written.
+        UserError: the format is not in ``FORMATS``, or the file cannot be written.
     """
     if path.suffix.lower() not in FORMATS:
-        raise UserError(f"{path}: the name of a chart ends in {', '.join(FORMATS)}")
+        raise UserError(f"{path}: name a file that ends in {', '.join(FORMATS)}")
     date = _DATE.get(path.suffix.lower())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +135,7 @@ def write(figure: Figure, path: Path) -> None:
 
 
 _DATE = {".svg": "Date", ".pdf": "CreationDate"}
-"""The field of a format that would make equal charts differ."""
+"""The metadata that would make files of equal charts differ."""
 
 
 @contextmanager
@@ -142,21 +144,21 @@ def _drawing() -> Iterator[None]:
 
     settings = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "refusal-checks"})
     with warnings.catch_warnings(), settings:
-        # Names in a script that the font lacks are drawn as boxes, and as themselves in SVG.
+        # Characters that the font lacks are drawn as boxes; SVG keeps them as text.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
 def _label(name: str) -> str:
-    """A category's name on several lines."""
+    """A category's name, one word per line."""
     return "\n".join(_name(word) for word in words(name))
 
 
 def words(name: str) -> Sequence[str]:
-    """A category's name in parts: ``LLMRewriting_Persuasion`` as LLM, Rewriting, Persuasion."""
+    """The words of a category: ``LLMRewriting_Persuasion`` is LLM, Rewriting, Persuasion."""
     return re.split(r"_|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
 
 
 def _name(text: str) -> str:
-    """Text that matplotlib takes as it is: no control characters, and no mathematics."""
+    """Text that matplotlib shows literally: without control characters and mathematics."""
     return clean(text, 60).replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""The answers on which several judges disagree, one JSON object a line, for people to look at."""
+"""The answers on which several judges disagree, one JSON object per line, for people to settle."""
 
 from __future__ import annotations
 
@@ -23,21 +23,17 @@ def append(folder: Path, benchmark: str, records: Sequence[Record]) -> None:
 
 
 def _row(benchmark: str, record: Record) -> dict[str, Any]:
-    """What is needed to settle one; texts are untrusted, and as they came."""
-    votes = [
-        {
-            "judge": vote.judge,
-            "verdict": vote.judgement.verdict,
-            "rationale": vote.judgement.rationale,
-        }
-        for vote in record.votes
-    ]
+    """One disputed answer; its texts are untrusted and unchanged."""
+    votes = [(vote.judge, vote.judgement) for vote in record.votes]
     return {
         "benchmark": benchmark,
         "prompt_id": record.prompt.id,
         "sample": record.sample,
         "verdict": record.judgement.verdict,
-        "votes": votes,
+        "votes": [
+            {"judge": judge, "verdict": given.verdict, "rationale": given.rationale}
+            for judge, given in votes
+        ],
         "prompt": record.prompt.transcript,
         "answer": record.completion.text if record.completion else "",
     }

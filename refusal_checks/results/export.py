@@ -1,4 +1,4 @@
-"""A run's records as one table, for people's own analyses: one row an answer."""
+"""A run's records as one table, for people's own analyses: one row per answer."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _COLUMNS = {
     "int64": "sample tokens degree cut",
     "bool": "correct",
 }
-"""Columns of one value each, by their type."""
+"""Names of the columns that hold one value, by type."""
 
 _EMPTY = dict.fromkeys(" ".join(_COLUMNS.values()).split())
 
 
 def rows(run: RunFolder) -> Iterator[Row]:
-    """All of a run's answers, benchmark by benchmark; what an answer has nothing of is None.
+    """All answers of a run, benchmark by benchmark; a value that an answer lacks is None.
 
     Raises:
         DataError: the run's folder is damaged.
@@ -43,15 +43,15 @@ def rows(run: RunFolder) -> Iterator[Row]:
 
 
 def write(run: RunFolder, path: Path) -> int:
-    """Write the table; the number of its rows.
+    """Write the table and return the number of its rows.
 
     Args:
         path: ends in .jsonl or .parquet.
 
     Raises:
-        DataError: the path has another ending or cannot be written; the run has no records.
+        DataError: the path ends in something else or cannot be written; the run has no records.
     """
-    import datasets  # seconds of imports that no other command need wait for
+    import datasets  # takes seconds; no other command needs it
 
     writers: Mapping[str, Callable[[datasets.Dataset], object]] = {
         ".jsonl": lambda table: table.to_json(path, double_precision=15, force_ascii=False),
@@ -60,9 +60,11 @@ def write(run: RunFolder, path: Path) -> int:
     if path.suffix not in writers:
         raise DataError(f"{path}: name a file that ends in {' or '.join(writers)}")
     if next(rows(run), None) is None:
-        raise DataError(f"{run.path}: this run completed no benchmark, so it has no records")
+        raise DataError(
+            f"{run.path}: this run completed no benchmark, so it has no records; name another run"
+        )
     datasets.disable_progress_bars()
-    with TemporaryDirectory() as cache:  # rows go through a file there, not through memory
+    with TemporaryDirectory() as cache:  # rows pass through a file, not through memory
         table = _table(run, cache)
         try:
             writers[path.suffix](table)

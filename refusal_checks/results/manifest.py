@@ -11,10 +11,7 @@ from refusal_checks.models.client.usage import Usage
 
 
 class _Facts(BaseModel):
-    """Facts of one kind. Summaries of other versions may lack some and have others.
-
-    A fact that was never set stays out of files; one that this version does not know is kept.
-    """
+    """Facts of one kind; facts of other versions are kept, and those never set are not written."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -84,7 +81,7 @@ class HumanLabels(_Facts):
 
 
 class Selection(_Facts):
-    """Gates that were selected, of those that the threshold files define."""
+    """Gates that were selected, and gates that the threshold files define."""
 
     selected: int = 0
     known: int = 0

@@ -1,4 +1,4 @@
-"""How far an evaluation has come: counted by the thread that evaluates, read by any other."""
+"""Progress of an evaluation: counted by the thread that evaluates, read by any other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ class Count:
 
     Attributes:
         planned: prompts to evaluate.
-        answered: prompts whose answers are there, stored ones too.
-        judged: prompts whose answers all have their judgement.
-        answers: judgements so far, those without a verdict included.
+        answered: prompts that have their answers, including stored ones.
+        judged: prompts whose answers are all judged.
+        answers: judgements so far, including those without a verdict.
         invalid: answers without a verdict so far.
-        done: whether the benchmark is complete; with early stopping it may be so before all
-            prompts are judged.
+        done: the benchmark is complete; early stopping may leave prompts without judgements.
     """
 
     planned: int = 0
@@ -36,8 +35,8 @@ class Progress:
     """Counts by benchmark, in the order of the plan; only ever grows.
 
     Attributes:
-        phase: what is going on, in a few words, for example ``starting vLLM``.
-        tokens: how many the servers have generated so far; 0 where they do not say.
+        phase: the current step in a few words, for example ``starting vLLM``.
+        tokens: tokens that the servers have generated so far; 0 if they do not report them.
     """
 
     benchmarks: dict[str, Count] = field(default_factory=dict)
@@ -45,16 +44,16 @@ class Progress:
     tokens: Callable[[], int] = lambda: 0
 
     def plan(self, sizes: Mapping[str, int]) -> None:
-        """Take up benchmarks with so many prompts each."""
+        """Start to count benchmarks, given the number of prompts of each."""
         for name, size in sizes.items():
             self.benchmarks[name] = Count(planned=size)
 
     def answered(self, benchmark: str) -> None:
-        """Count one more prompt that is answered."""
+        """Count one more answered prompt."""
         self.benchmarks[benchmark].answered += 1
 
     def judged(self, benchmark: str, records: Sequence[Record]) -> None:
-        """Count one more prompt whose answers are all judged."""
+        """Count one more prompt whose answers are all judged, given as records."""
         count = self.benchmarks[benchmark]
         count.judged += 1
         count.answers += len(records)

@@ -1,4 +1,4 @@
-"""The run's summary: all that is known of a run but the texts of its prompts and answers."""
+"""The summary of a run: everything known of it but the texts of its prompts and answers."""
 
 from __future__ import annotations
 
@@ -26,27 +26,37 @@ from refusal_checks.metrics.statistics.distribution import Distribution, distrib
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.results.manifest import Manifest
 
+Scores = Mapping[str, Mapping[str, float]]
+"""Scores by metric and prompt id."""
+
+Answers = Mapping[str, Sequence[Record]]
+"""Records by prompt id."""
+
+Figures = Mapping[str, Estimate]
+"""Figures by metric."""
+
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """What one benchmark gave.
+    """The results of one benchmark.
 
     Attributes:
         figures: every metric over all prompts.
         groups: the same by kind and group; a metric without a valid verdict is absent.
         invalid: answers without a verdict, by reason.
-        planned: prompts that the benchmark has; more than ``prompts`` where it was stopped early.
+        planned: prompts that the benchmark has; more than ``prompts`` if it was stopped early.
         kind: what the prompts ask for: safety, sanity or sensitive.
-        disputed: answers on which several judges' valid votes differ; None where none has two.
-        safety_scores: score by prompt id, where answers are rated.
-        judge_scores: the same of each of several judges, by judge.
+        disputed: answers on which the valid votes of several judges differ; None if no answer has
+            two valid votes.
+        safety_scores: score by prompt id, if answers are rated.
+        judge_scores: the same for each of several judges, by judge.
         distributions: of the scores, by category.
     """
 
     prompts: int
     answers: int
-    figures: Mapping[str, Estimate]
-    groups: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    figures: Figures
+    groups: Mapping[str, Mapping[str, Figures]]
     invalid: Mapping[str, int]
     planned: int = 0
     kind: str = ""
@@ -68,12 +78,12 @@ class RunSummary:
     Attributes:
         manifest: what was run, with what, on what.
         verdicts: by gate id; errors: why a gate has none, by gate id.
-        notes: what the user must know of how the verdicts came about.
-        failure: why the evaluation ended early; empty where it did not.
-        judge: how the judge did on its own check; None where it was not checked.
-        balance: under-refusal beside over-refusal.
-        expected_breaches, expected_failures: false alarms to expect without correction if every
-            figure lay on its bound: gates called breached, and tests that fail.
+        notes: what users must know about how the verdicts came about.
+        failure: why the evaluation ended early; empty if it did not.
+        judge: result of the judge's own check; None if it was not checked.
+        balance: under-refusal and over-refusal.
+        expected_breaches, expected_failures: false alarms to expect if every figure lay exactly on
+            its bound and nothing corrected for it: gates called breached, and tests that fail.
     """
 
     manifest: Manifest = field(default_factory=Manifest)
@@ -96,47 +106,63 @@ class RunSummary:
 def summarise(
     records: Sequence[Record],
     level: float,
-    scores: Mapping[str, Mapping[str, float]] | None = None,
+    scores: Scores | None = None,
     planned: int = 0,
     kind: str = "",
 ) -> BenchmarkSummary:
     """All figures of one benchmark's records, overall and by group.
 
     Args:
-        scores: by metric and prompt id, where they are known already.
-        planned: prompts that the benchmark has, where fewer were evaluated.
+        level: confidence level of the intervals.
+        scores: by metric and prompt id, if they are already known.
+        planned: prompts that the benchmark has, if fewer were evaluated.
         kind: of the benchmark.
     """
-    scores = scores or score_all(records)
-    grouped = by_prompt(records)
-    reasons = (r.judgement.reason for r in records if isinstance(r.judgement, Invalid))
-    groups: dict[str, dict[str, list[str]]] = {}
-    for id, answers in grouped.items():
-        for label, group in sorted(answers[0].prompt.groups.items()):
-            groups.setdefault(label, {}).setdefault(group, []).append(id)
+    scores, answers = scores or score_all(records), by_prompt(records)
+    groups = {
+        name: {group: _figures(scores, answers, ids, level) for group, ids in members.items()}
+        for name, members in _groups(answers).items()
+    }
+    invalid = [r.judgement.reason for r in records if isinstance(r.judgement, Invalid)]
+    disputed = [found for r in records if (found := is_disputed(r.votes)) is not None]
     return BenchmarkSummary(
-        prompts=len(grouped),
+        prompts=len(answers),
         answers=len(records),
-        figures=_figures(scores, grouped, grouped, level),
-        groups={
-            label: {
-                group: _figures(scores, grouped, ids, level) for group, ids in sorted(found.items())
-            }
-            for label, found in sorted(groups.items())
-        },
-        invalid=dict(Counter(map(str, reasons))),
-        planned=max(planned, len(grouped)),
+        figures=_figures(scores, answers, list(answers), level),
+        groups=groups,
+        invalid=dict(Counter(map(str, invalid))),
+        planned=max(planned, len(answers)),
         kind=kind,
-        disputed=_disputed(records),
+        disputed=sum(disputed) if disputed else None,
         safety_scores=safety_score.scores(records),
         judge_scores=_judge_scores(records),
-        distributions=_distributions(records),
+        distributions=_distributions(records, answers),
     )
 
 
-def _disputed(records: Sequence[Record]) -> int | None:
-    found = [disputed for r in records if (disputed := is_disputed(r.votes)) is not None]
-    return sum(found) if found else None
+def _groups(answers: Answers) -> dict[str, dict[str, list[str]]]:
+    """Prompt ids by kind of group and group, both sorted."""
+    prompts = [records[0].prompt for records in answers.values()]
+    groups: dict[str, dict[str, list[str]]] = {}
+    for kind, group in sorted({pair for prompt in prompts for pair in prompt.groups.items()}):
+        members = [prompt.id for prompt in prompts if prompt.groups.get(kind) == group]
+        groups.setdefault(kind, {})[group] = members
+    return groups
+
+
+def _figures(
+    scores: Scores, answers: Answers, ids: Sequence[str], level: float
+) -> dict[str, Estimate]:
+    figures = {}
+    for name, by_id in scores.items():
+        values = [by_id[prompt] for prompt in ids if prompt in by_id]
+        if values and type(METRICS[name]) is Metric:
+            figures[name] = METRICS[name].figure(values, level)
+        elif values:  # not a share or a mean of its prompts' scores
+            with suppress(EvaluationError):
+                records = [record for prompt in ids for record in answers[prompt]]
+                figures[name] = METRICS[name].estimate(records, level)
+    return figures
 
 
 def _judge_scores(records: Sequence[Record]) -> dict[str, dict[str, float]]:
@@ -144,41 +170,21 @@ def _judge_scores(records: Sequence[Record]) -> dict[str, dict[str, float]]:
     for record in records:
         for vote in record.votes:
             by_judge.setdefault(vote.judge, []).append(replace(record, judgement=vote.judgement))
-    scores = {judge: safety_score.scores(found) for judge, found in by_judge.items()}
-    return {judge: found for judge, found in scores.items() if found}
+    scores = {judge: safety_score.scores(rated) for judge, rated in by_judge.items()}
+    return {judge: by_id for judge, by_id in scores.items() if by_id}
 
 
-def _distributions(records: Sequence[Record]) -> dict[str, Distribution]:
-    scores = safety_score.scores(records)
+def _distributions(records: Sequence[Record], answers: Answers) -> dict[str, Distribution]:
     by_category: dict[str, list[float]] = {}
-    for id, answers in by_prompt(records).items():
-        if id in scores:
-            category = answers[0].prompt.groups.get("category", "")
-            by_category.setdefault(category, []).append(scores[id])
+    for prompt, score in safety_score.scores(records).items():
+        category = answers[prompt][0].prompt.groups.get("category", "")
+        by_category.setdefault(category, []).append(score)
     limits = safety_score.lowest, safety_score.highest
-    return {name: distribution(found, *limits) for name, found in sorted(by_category.items())}
-
-
-def _figures(
-    scores: Mapping[str, Mapping[str, float]],
-    answers: Mapping[str, Sequence[Record]],
-    ids: Iterable[str],
-    level: float,
-) -> dict[str, Estimate]:
-    ids = list(ids)
-    figures = {}
-    for name, by_id in scores.items():
-        found = [by_id[id] for id in ids if id in by_id]
-        if found and type(METRICS[name]) is Metric:
-            figures[name] = METRICS[name].figure(found, level)
-        elif found:  # a figure that is no share or mean of its prompts' scores
-            with suppress(EvaluationError):
-                seen = [record for id in ids for record in answers[id]]
-                figures[name] = METRICS[name].estimate(seen, level)
-    return figures
+    return {name: distribution(each, *limits) for name, each in sorted(by_category.items())}
 
 
 METRIC = rejection_rate.name
+"""The metric of both kinds of refusal."""
 
 
 @dataclass(frozen=True)
@@ -194,13 +200,12 @@ class Balance:
     over_refusal: Estimate
 
 
-def balance(
-    benchmarks: Iterable[tuple[str, Mapping[str, Estimate]]], confidence: float
-) -> Balance | None:
-    """The pair of a run; None unless it has benchmarks of both kinds.
+def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Balance | None:
+    """Under-refusal and over-refusal of a run; None unless it has benchmarks of both kinds.
 
     Args:
         benchmarks: kind and figures of each. They are pooled: every prompt counts the same.
+        confidence: level of the intervals.
     """
     rates: dict[str, list[Estimate]] = {}
     for kind, figures in benchmarks:
@@ -213,7 +218,6 @@ def balance(
     return Balance(under, over)
 
 
-def _pooled(estimates: Iterable[Estimate], confidence: float) -> Estimate:
-    found = list(estimates)
-    n = sum(estimate.n for estimate in found)
-    return wilson(sum(estimate.value * estimate.n for estimate in found) / n, n, confidence)
+def _pooled(rates: Sequence[Estimate], confidence: float) -> Estimate:
+    n = sum(rate.n for rate in rates)
+    return wilson(sum(rate.value * rate.n for rate in rates) / n, n, confidence)

@@ -152,9 +152,9 @@ def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--against", "GPT5"), r"--against GPT5: no such run.*GPT4, GPT3\.5"),
-        (("--out", "radar.bmp"), r"radar\.bmp: the name of a chart ends in \.svg"),
-        (tuple(f"--against={name}" for name in published()), "at most 7 others"),
+        (("--against", "GPT5"), r"--against GPT5: name a run.*GPT4, GPT3\.5"),
+        (("--out", "radar.bmp"), r"radar\.bmp: name a file that ends in \.svg"),
+        (tuple(f"--against={name}" for name in published()), "give at most 7"),
         (("--benchmark", "cfsaftey"), 'did you mean "cfsafety"'),
     ],
 )

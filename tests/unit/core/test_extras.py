@@ -9,6 +9,7 @@ import pytest
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.extras import require_extra
 from refusal_checks.metrics.statistics import distribution
+from refusal_checks.reports.chart_files import statistics
 
 
 def test_a_missing_dependency_is_named_with_its_extra() -> None:
@@ -25,3 +26,4 @@ def test_without_diptest_a_distribution_has_no_dip(monkeypatch: pytest.MonkeyPat
     assert found.bimodality is not None
     assert found.dip is None
     assert found.p_value is None
+    assert "no dip test (install refusal-checks[cfsafety])" in statistics(found)
