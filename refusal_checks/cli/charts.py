@@ -45,7 +45,7 @@ def radar(
         series[f"{other} ({name})" if other in series else other] = scores
     if len(series) > len(chart_files.COLOURS):
         raise UserError(
-            f"--against: give at most {len(chart_files.COLOURS) - 1}; one chart has no room for more"
+            f"--against: give at most {len(chart_files.COLOURS) - 1}, which is what one chart holds"
         )
     title = f"{benchmark}: mean safety score"
     chart_files.write(chart_files.radar(series, safety_score.highest, title), out)
