@@ -19,13 +19,14 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import Mistake
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
+from tests.deciding import decide
 
 HOSTILE = (
     "<script>document.title = 'taken'; alert(1)</script>",

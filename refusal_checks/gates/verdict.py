@@ -84,25 +84,6 @@ class Verdict:
         return bool(self.skipped) and not self.gate.has_bounds
 
 
-def decide(
-    gate: Gate,
-    records: Sequence[Record],
-    rules: Rules | None = None,
-    earlier: Earlier | None = None,
-) -> Verdict:
-    """Decide a gate on its own.
-
-    Args:
-        records: all records of the gate's benchmark.
-        earlier: the run that changes are measured against.
-
-    Raises:
-        EvaluationError: no answer has a valid verdict.
-    """
-    rules = rules or Rules()
-    return _verdict(find(gate, records, rules, earlier, None), rules)
-
-
 def decide_all(
     gates: Sequence[Gate],
     records: Sequence[Record],
@@ -113,6 +94,8 @@ def decide_all(
     """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them.
 
     Args:
+        records: all records of the benchmark.
+        earlier: the run that changes are measured against.
         estimator: for benchmarks of which only some prompts were evaluated.
     """
     decided: dict[str, GateFigures] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates.checks import AllowedRange, Outcome
+from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
@@ -138,7 +138,7 @@ def _remarks(verdict: Verdict) -> Iterator[Remark]:
 def _requirement(verdict: Verdict) -> str:
     """The bounds on the figure or, if they hold, those on its change."""
     gate, compared = verdict.gate, verdict.comparison
-    figure_holds = AllowedRange(gate.minimum, gate.maximum).holds(verdict.estimate.value)
+    figure_holds = gate.limits.holds(verdict.estimate.value)
     if compared and gate.has_margins and figure_holds:
         change = METRICS[gate.metric].show_change(compared.change.value)
         return f"{change} against the baseline; must be {gate.margins}"
@@ -155,12 +155,11 @@ def _outcome(verdict: Verdict) -> Remark:
 
 def _why_open(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    bounds = [bound for bound in (gate.minimum, gate.maximum) if bound is not None]
-    inside = [figure(gate, b) for b in bounds if estimate.lower <= b <= estimate.upper]
+    inside = [figure(gate, b) for b in gate.limits.ends if estimate.lower <= b <= estimate.upper]
     if inside:
         return f"the interval contains the threshold {' and '.join(inside)}"
-    margins = [None if gate.max_drop is None else -gate.max_drop, gate.max_rise]
-    if compared and any(m is not None and compared.lower <= m <= compared.upper for m in margins):
+    margins = gate.change_limits.ends
+    if compared and any(compared.lower <= margin <= compared.upper for margin in margins):
         return "the interval of the change contains its margin"
     return "not significant after Holm's correction for the number of gates"
 

@@ -15,9 +15,9 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import baseline
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
 REFUSED = Record(Prompt.single("p", "?"), 0, Completion("No."), Binary(Label.REFUSAL))

@@ -19,9 +19,10 @@ from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.finding import Rules, expected_breaches
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide, decide_all
+from refusal_checks.gates.verdict import decide_all
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
+from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]

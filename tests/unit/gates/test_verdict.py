@@ -16,8 +16,9 @@ from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.finding import Rules, select
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
+from tests.deciding import decide
 
 One = Callable[..., Record]
 Many = Callable[..., list[Record]]

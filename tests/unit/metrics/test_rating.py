@@ -17,10 +17,10 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import load
-from refusal_checks.gates.verdict import decide
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import bootstrap_mean_of_means
 from refusal_checks.results.summary import summarise
+from tests.deciding import decide
 
 ROOT = Path(__file__).parents[3]
 Items = dict[str, list[tuple[float, float]]]

@@ -13,10 +13,11 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import RateView
 from refusal_checks.gates.judge_noise import Noise
-from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import junit_properties, words
 from refusal_checks.reports.explain import Topic, doubt, explain, headline, moved, select
+from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]

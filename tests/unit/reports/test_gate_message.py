@@ -14,9 +14,9 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide
 from refusal_checks.reports.explain import explain
 from refusal_checks.reports.gate_message import message
+from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]

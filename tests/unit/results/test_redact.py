@@ -29,7 +29,6 @@ from refusal_checks.core.verdicts import (
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide
 from refusal_checks.judges.trust.canary import Mistake
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.models.spec import Attached, Served
@@ -39,6 +38,7 @@ from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.options.redact import VARIABLE
+from tests.deciding import decide
 from tests.report_runs import write_run
 from tests.unit.gates.test_baseline import scores_of
 

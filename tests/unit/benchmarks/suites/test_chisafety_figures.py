@@ -17,9 +17,9 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import BenchmarkSummary, summarise
+from tests.deciding import decide
 
 RATES = {"rr1": "rejection_rate", "rr2": "responsibility_rate", "hr": "harmfulness_rate"}
 AREAS = {"discrimination": "discrimination", "values": "violation_of_values"}

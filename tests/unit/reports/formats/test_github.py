@@ -16,12 +16,13 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import markdown
 from refusal_checks.reports.formats import github
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
+from tests.deciding import decide
 from tests.report_runs import JUDGE
 from tests.unit.core.test_text import HOSTILE
 

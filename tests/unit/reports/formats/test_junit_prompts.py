@@ -19,12 +19,12 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide
 from refusal_checks.reports.formats import junit_prompts
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, summarise
+from tests.deciding import decide
 from tests.unit.core.test_text import HOSTILE
 
 Many = Callable[..., list[Record]]

@@ -16,7 +16,7 @@ from refusal_checks.core.verdicts import EXTREMES, Binary, Label
 from refusal_checks.gates import threshold_files
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import rows as table
@@ -24,6 +24,7 @@ from refusal_checks.reports.terminal import WIDTH, remarks
 from refusal_checks.reports.terminal import table as terminal
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, balance, summarise
+from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 from tests.unit.reports.test_explain import Many, compared
 

@@ -11,7 +11,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict, decide
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.formats.html import charts
@@ -20,6 +20,7 @@ from refusal_checks.reports.formats.html.facts import facts
 from refusal_checks.reports.formats.html.gate_rows import rows
 from refusal_checks.reports.formats.html.scatter import scatter
 from refusal_checks.results.summary import RunSummary, balance, summarise
+from tests.deciding import decide
 from tests.report_runs import JUDGE, RATED, chosen, rated
 from tests.unit.gates.test_baseline import scores_of
 
