@@ -1,4 +1,4 @@
-"""The pytest plugin: options, fixtures, parametrisation, reports. No logic of its own."""
+"""The pytest plugin: options, fixtures, parametrisation and reports; the logic is elsewhere."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ _WRITTEN = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options of runs and of report formats."""
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     command_line.add(group)
     formats.add(group)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers, and read the threshold files if there are any."""
     for kind in Kind:
         config.addinivalue_line("markers", f"{kind}: gates of {kind} benchmarks")
     config.addinivalue_line("markers", "judge: checks of the judge itself")
@@ -48,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test a gate and a check of the judge, from the threshold files alone."""
+    """One test per gate and per check of the judge, from the threshold files alone."""
     session = metafunc.config.stash[_SESSION]
     if "judge_figure" in metafunc.fixturenames:
         metafunc.parametrize("judge_figure", _judge_params(session))
@@ -75,7 +77,7 @@ def _judge_params(session: GateSession) -> list[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without floors of the judge there is no test of them, not a skipped one either."""
+    """Drop the judge's test if no floors are set; skip all gates if the run is a batch."""
     items[:] = [item for item in items if _params(item).get("judge_figure", "") is not None]
     for item in items:
         if batch_options.is_given(item.config) and {"gate", "judge_figure"} & _params(item).keys():
@@ -88,14 +90,14 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _marks(kind: Kind) -> tuple[pytest.MarkDecorator, ...]:
-    # The evaluation goes on while gate tests run: a library's warning there is no reason to end it,
-    # however strict a project is with its own tests.
+    # The evaluation goes on while gate tests run: a library's warning must not end it, even in a
+    # project that turns warnings into errors.
     return getattr(pytest.mark, kind.value), pytest.mark.filterwarnings("default")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """A plain run starts here, once it is known which gates are selected."""
+    """Start a run without xdist, once the selected gates are known."""
     failed = session.testsfailed and not session.config.option.continue_on_collection_errors
     if not session.config.option.collectonly and not failed:
         _start(session.config, [item.nodeid for item in session.items])
@@ -103,18 +105,19 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
+    """Tell an xdist worker where outcomes are published."""
     node.config.stash[_SESSION].share(node.workerinput)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
-    """An xdist run starts here: every worker collects the same gates, so the first one's do."""
+    """Start an xdist run: all workers collect the same gates, so the first one's are enough."""
     _start(node.config, ids)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> None:
-    """A gate did not fail because a worker that waited for its verdict was killed."""
+    """Wait again for the verdict that a killed worker waited for: the gate has not failed."""
     report.node.config.stash[_SESSION].wait_again(crashitem, report, sched)
 
 
@@ -126,15 +129,18 @@ def _start(config: pytest.Config, nodeids: list[str]) -> None:
 
 @pytest.fixture
 def verdict(request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
-    """The verdict of the test's gate on its candidate; waits for the benchmark to be complete."""
+    """The verdict of the test's gate on its candidate; waits until the benchmark is complete."""
     try:
-        found, provenance = request.config.stash[_SESSION].verdict(gate, candidate)
+        outcome, provenance = request.config.stash[_SESSION].verdict(gate, candidate)
     except EvaluationError as fault:
-        # The whole story, which may hold an engine's log, is told once, in the summary.
-        reason = clean(str(fault).partition("\n")[0], 500)
-        raise pytest.fail.Exception(reason, pytrace=False) from None
-    request.node.user_properties.extend(junit_properties.properties(found, provenance))
-    return found
+        raise _first_line(fault) from None
+    request.node.user_properties.extend(junit_properties.properties(outcome, provenance))
+    return outcome
+
+
+def _first_line(fault: EvaluationError) -> BaseException:
+    """The start of a failure; the summary has the rest, which may be an engine's log."""
+    return pytest.fail.Exception(clean(str(fault).partition("\n")[0], 500), pytrace=False)
 
 
 @pytest.fixture
@@ -155,35 +161,34 @@ def require_pass(request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[
 
 @pytest.fixture
 def require_trust(request: pytest.FixtureRequest, judge_figure: Figure) -> Callable[[], None]:
-    """A function that fails the test unless the judge passed this check of its own."""
+    """A function that fails the test unless the judge passed this check."""
     try:
-        found = request.config.stash[_SESSION].judge()
+        outcome = request.config.stash[_SESSION].judge()
     except EvaluationError as fault:
-        reason = clean(str(fault).partition("\n")[0], 500)
-        raise pytest.fail.Exception(reason, pytrace=False) from None
+        raise _first_line(fault) from None
 
     def check() -> None:
-        if found.check is None:
-            pytest.skip(found.idle)
-        made = next(made for made in found.check.checks if made.figure == judge_figure)
-        if not made.passed:
-            request.node.stash[_HEADLINE] = made.headline
-            pytest.fail("\n".join(judge_report.message(made)), pytrace=False)
+        if outcome.check is None:
+            pytest.skip(outcome.idle)
+        result = next(each for each in outcome.check.checks if each.figure == judge_figure)
+        if not result.passed:
+            request.node.stash[_HEADLINE] = result.headline
+            pytest.fail("\n".join(judge_report.message(result)), pytrace=False)
 
-    if found.check:
-        request.node.user_properties.extend(judge_report.properties(found.check, judge_figure))
+    if outcome.check:
+        request.node.user_properties.extend(judge_report.properties(outcome.check, judge_figure))
     return check
 
 
 class InconclusiveWarning(UserWarning):
-    """A gate's figures decide nothing, and its threshold file says to warn."""
+    """A gate is inconclusive, and its threshold file asks for a warning."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The crash message, which JUnit takes as its attribute, stays one line."""
+    """Keep the crash message, which becomes an attribute in JUnit, to one line."""
     report = yield
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None and _HEADLINE in item.stash:
@@ -193,9 +198,10 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the runs, then write the files that show them.
+    """End the runs, then write the report files.
 
-    First, since xdist waits for its workers here, and those of an interrupted run for verdicts.
+    Before xdist's own hook, which waits for its workers: those of an interrupted run wait for
+    verdicts.
     """
     gates = session.config.stash[_SESSION]
     if _LIVE in session.config.stash:
@@ -205,11 +211,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _written(config: pytest.Config, runs: Sequence[Run]) -> Iterator[str]:
-    """Write the reports that are asked for; a line on each."""
+    """Write the reports that were asked for; one line about each."""
     folders = [RunFolder(run.folder) for run in runs]
-    for name, format, path in formats.targets(config) if folders else ():
+    for name, report, path in formats.targets(config) if folders else ():
         try:
-            format.write(folders, path)
+            report.write(folders, path)
         except (OSError, DataError) as fault:
             yield f"{name} report could not be written: {clean(str(fault))}"
             continue
@@ -217,6 +223,7 @@ def _written(config: pytest.Config, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the table of gates and what else the user should know of the runs."""
     runs, batch = config.stash[_SESSION].runs, config.stash[_SESSION].batch
     if batch is not None:
         terminalreporter.section("batch")
@@ -244,5 +251,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the runs of a session that broke off before its end."""
     if _SESSION in config.stash:
         config.stash[_SESSION].close()

@@ -1,4 +1,4 @@
-"""How far judges that rate agree with one another, and with themselves in another language."""
+"""``refusal-checks consistency``: do rating judges agree with each other and across languages?"""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def add(app: typer.Typer) -> None:
 
 def consistency(
     runs: Annotated[
-        list[Path], typer.Argument(help="Runs of one candidate: folders or summaries.")
+        list[Path], typer.Argument(help="Folders or summary files of runs of one candidate.")
     ],
 ) -> None:
-    """Compare judges over the same answers to CFSafety, and each with itself across languages.
+    """Compare judges on the same answers to CFSafety, and each judge across languages.
 
     The judges are those of one run (--judge A --judge B), or of several runs with the same
-    candidate, sampling and store, of which only the first generates answers.
+    candidate, sampling and store, so that only the first run generates answers.
     """
-    found = [PastRun.read(path) for path in runs]
-    _require_same_answers(found)
-    for line in _report(_judges(found)):
+    past = [PastRun.read(path) for path in runs]
+    _require_same_answers(past)
+    for line in _report(_judges(past)):
         typer.echo(line)
 
 
@@ -51,14 +51,13 @@ def _require_same_answers(runs: Sequence[PastRun]) -> None:
         for what, (one, other) in _answers(first, run).items():
             if one != other:
                 raise DataError(
-                    f"{run.folder.summary_file}: another {what} than "
-                    f"{first.folder.summary_file}; judges can be compared over the same answers "
-                    "only"
+                    f"{run.folder.summary_file}: name runs with the same answers: this one has "
+                    f"another {what} than {first.folder.summary_file}"
                 )
 
 
 def _answers(first: PastRun, second: PastRun) -> dict[str, tuple[object, ...]]:
-    """What decides the answers of two runs, by what it is."""
+    """What the answers of two runs depend on, by its name."""
     one, other = (run.summary.manifest for run in (first, second))
     data = (known.data.get(BENCHMARK, Data()).sha256 for known in (one, other))
     return {
@@ -69,7 +68,7 @@ def _answers(first: PastRun, second: PastRun) -> dict[str, tuple[object, ...]]:
 
 
 def _report(judges: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Lines on every pair of judges, then on each judge's two languages."""
+    """Lines about each pair of judges, then about each judge in two languages."""
     for (first, scores), (second, others) in combinations(judges.items(), 2):
         yield f"judges {first} and {second}"
         yield from _table(matched(scores, others))
@@ -79,7 +78,7 @@ def _report(judges: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 
 def _judges(runs: Sequence[PastRun]) -> dict[str, Mapping[str, float]]:
-    """Scores by prompt id, by judge; of a run with several judges, each one's own."""
+    """Each judge's scores by prompt id."""
     return {
         clean(f"{judge} ({run.folder.path.name})", 80): scores
         for run in runs
@@ -93,7 +92,7 @@ def _by_judge(run: PastRun) -> Mapping[str, Mapping[str, float]]:
 
 
 def _table(rows: Sequence[tuple[str, float, float]]) -> Iterator[str]:
-    """A line a category, then one over all; rows are prompt ids with both scores."""
+    """A line per category, then one for all; rows are prompt ids with both scores."""
     if not rows:
         yield "  no such pairs"
         return

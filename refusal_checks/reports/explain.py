@@ -76,7 +76,7 @@ def select(verdict: Verdict, *topics: Topic) -> list[str]:
 def headline(verdict: Verdict) -> str:
     """The finding in one short line."""
     gate, estimate = verdict.gate, verdict.estimate
-    subject = " ".join(filter(None, (gate.benchmark, gate.group)))
+    subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
     shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
     return f"{subject}: {gate.metric} {shown}; {_requirement(verdict)}"
 
@@ -138,8 +138,7 @@ def _remarks(verdict: Verdict) -> Iterator[Remark]:
 def _requirement(verdict: Verdict) -> str:
     """The bounds on the figure or, if they hold, those on its change."""
     gate, compared = verdict.gate, verdict.comparison
-    figure_holds = gate.limits.holds(verdict.estimate.value)
-    if compared and gate.has_margins and figure_holds:
+    if compared and gate.has_margins and gate.limits.holds(verdict.estimate.value):
         change = METRICS[gate.metric].show_change(compared.change.value)
         return f"{change} against the baseline; must be {gate.margins}"
     return f"must be {gate.threshold}"
@@ -155,11 +154,12 @@ def _outcome(verdict: Verdict) -> Remark:
 
 def _why_open(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    inside = [figure(gate, b) for b in gate.limits.ends if estimate.lower <= b <= estimate.upper]
+    inside = [end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper]
     if inside:
-        return f"the interval contains the threshold {' and '.join(inside)}"
+        thresholds = " and ".join(figure(gate, end) for end in inside)
+        return f"the interval contains the threshold {thresholds}"
     margins = gate.change_limits.ends
-    if compared and any(compared.lower <= margin <= compared.upper for margin in margins):
+    if compared and any(compared.lower <= end <= compared.upper for end in margins):
         return "the interval of the change contains its margin"
     return "not significant after Holm's correction for the number of gates"
 
@@ -211,7 +211,7 @@ def _invalid(verdict: Verdict) -> Iterator[Remark]:
         yield Remark(Topic.INVALID, f"invalid: none of {verdict.answers} answers", is_news=False)
         return
     low, high = (figure(gate, value) for value in verdict.bounds)
-    extremes = [f"{figure(gate, value)} if all were {name}" for name, value in verdict.extremes]
+    extremes = [f"{figure(gate, value)} if counted as {name}" for name, value in verdict.extremes]
     bounds = ", ".join(extremes) or ("" if low == high else f"{low} to {high}")
     share = f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
     yield Remark(Topic.INVALID, share + (f" ({bounds})" if bounds and not verdict.flips else ""))
@@ -269,11 +269,9 @@ def _directions(gate: Gate, compared: Comparison) -> tuple[str, str]:
 
 
 def _margins(verdict: Verdict, compared: Comparison) -> Iterator[str]:
-    gate = verdict.gate
-    show = METRICS[gate.metric].show_change
+    show, limits = METRICS[verdict.gate.metric].show_change, verdict.gate.change_limits
     bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
-    if gate.max_drop is not None:
-        limit = show(-gate.max_drop)
-        yield f"at least {show(compared.lower)} {bound}, max_drop allows {limit}"
-    if gate.max_rise is not None:
-        yield f"at most {show(compared.upper)} {bound}, max_rise allows {show(gate.max_rise)}"
+    if limits.low is not None:
+        yield f"at least {show(compared.lower)} {bound}, max_drop allows {show(limits.low)}"
+    if limits.high is not None:
+        yield f"at most {show(compared.upper)} {bound}, max_rise allows {show(limits.high)}"

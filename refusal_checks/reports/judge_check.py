@@ -1,4 +1,4 @@
-"""How a run's judge did on its own check."""
+"""Report of the check of a run's judge on the canary."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.judges.trust.floors import Figure
 
 SHOWN = 10
-"""Most mistakes that a message names."""
+"""Maximum number of mistakes that a message names."""
 
 
 def lines(found: JudgeCheck) -> Iterator[str]:
-    """Lines of the summary: the figures, what they cost, and whether the judge is trusted."""
+    """Lines of the summary: is the judge trusted, what did the check cost, and its figures."""
     trusted = "is trusted" if found.is_trusted else "is NOT trusted"
-    cost = f"{found.asked} verdicts asked for at most, {found.seconds:.1f} s"
+    cost = f"at most {found.asked} verdicts asked for, {found.seconds:.1f} s"
     yield f"judge {clean(found.judge, 60)} {trusted} by its own check ({cost}):"
     for check in found.checks:
         yield f"  {'pass' if check.passed else 'FAIL'}  {check.headline}"
 
 
 def message(check: Check) -> Iterator[str]:
-    """Lines of a failed check: the finding, and what the judge got wrong, made harmless."""
+    """Lines of a failed check: its result and the judge's mistakes, made harmless."""
     yield check.headline
     if check.mistakes:
         yield f"{min(SHOWN, len(check.mistakes))} of {len(check.mistakes)} wrong verdicts:"
     for mistake in check.mistakes[:SHOWN]:
-        yield f"  {mistake.id} ({mistake.type}): {mistake.verdict}, must be {mistake.expected}"
+        yield f"  {mistake.id} ({mistake.type}): {mistake.verdict}, correct is {mistake.expected}"
         yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
 
 
 def properties(found: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
-    """JUnit properties of one check's test."""
+    """The JUnit properties of one check."""
     check = next(made for made in found.checks if made.figure == figure)
     known: dict[str, object] = {
         "judge": found.judge,

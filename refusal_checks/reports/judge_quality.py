@@ -1,4 +1,4 @@
-"""How judges did against human labels: JSON for tools, Markdown for people."""
+"""Judges against human labels: JSON for tools, Markdown for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
 
 
 def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
-    """All figures and all disagreements, one entry a judge."""
+    """All figures and all disagreements, one entry per judge."""
     return [
         {
             "judge": judge.judge.model_dump(),
@@ -75,10 +75,10 @@ def _disagreement(found: JudgedAnswer) -> dict[str, Any]:
 
 
 def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
-    """Lines of a page: judges side by side, then each by candidate and type.
+    """The lines of a page: judges side by side, then each by candidate and by type.
 
     Args:
-        disagreements: most to show of each judge.
+        disagreements: most to show per judge.
     """
     yield "# Judges against human labels"
     yield ""

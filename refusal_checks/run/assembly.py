@@ -1,4 +1,4 @@
-"""From options to parts that work together: prompts, candidate, judge and engines."""
+"""Build the parts of a run from its options: prompts, candidate, judges and servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from refusal_checks.run.plan import Judges, Plan
 
 
 def pool_settings(options: Options) -> PoolSettings:
-    """What the engine pool needs of a run's options."""
+    """The options that the engine pool uses."""
     return PoolSettings(
         candidate=options.candidate,
         judges=tuple(judge.model for judge in options.judges),
@@ -43,10 +43,10 @@ def pool_settings(options: Options) -> PoolSettings:
 
 
 class Parts(NamedTuple):
-    """What a run is made of; nothing is started yet.
+    """The parts of a run; nothing is started yet.
 
     Attributes:
-        repeats: the same judges with other seeds, for each time more than once that they judge.
+        repeats: the same judges with other seeds, one set per repetition (``--judge-repeats``).
     """
 
     plan: Plan
@@ -69,7 +69,7 @@ def assemble(
         gates: the selected gates.
         engines: the models' servers.
         say: shows one line to the user.
-        note: takes one line that the user must know of how the verdicts came about.
+        note: takes one line that the user must know about how the verdicts came about.
 
     Raises:
         UserError: data, recorded answers, models or endpoints are not what was asked for.
@@ -88,7 +88,7 @@ def assemble(
 
 
 _STRIDE = 1000
-"""Between the seeds of repeated verdicts: judges that are asked again count up by one."""
+"""Distance between the seeds of repeated verdicts: a judge's own retry uses the next seed."""
 
 
 def _reseeded(options: Options, number: int) -> Options:
@@ -127,9 +127,9 @@ def _limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
         kind, group = gate.group_kind, gate.group
         if kind and all(prompt.groups.get(kind) != group for prompt in plan[gate.benchmark]):
             raise UserError(
-                f"{gate.source}: [{gate.benchmark}.{kind}.{group}]: a limit of "
-                f"{limits[gate.benchmark]} prompts leaves none of this group; raise it, or "
-                "deselect the gate"
+                f"{gate.source}: [{gate.benchmark}.{kind}.{group}]: raise the limit of "
+                f"{limits[gate.benchmark]} prompts, which leaves none of this group, or deselect "
+                "the gate"
             )
     return plan
 
@@ -154,18 +154,17 @@ def _candidate(
     recording = replay.read(model.path, options.replay_columns)
     for name, prompts in plan.items():
         recording.require(name, prompts)
-        for id in recording.reworded(prompts):
-            say(f"{model.path}: {name} prompt {id} is worded differently there")
+        for prompt_id in recording.reworded(prompts):
+            say(f"{model.path}: {name} prompt {prompt_id} is worded differently there")
     return replay.ReplayCandidate(model.name, recording)
 
 
 def _require_text_scoring(options: Options, plan: Plan) -> None:
-    """Recorded answers have no probabilities of what was not answered."""
+    """Recorded answers have no probabilities of the other options."""
     asked = any(prompt.options for prompts in plan.values() for prompt in prompts)
     if asked and options.multiple_choice.scoring == "logprob":
         raise ModelError(
-            "--mcq-scoring logprob needs a model that runs, and recorded answers are none: "
-            "use --mcq-scoring text"
+            "--mcq-scoring logprob: use --mcq-scoring text; recorded answers have no probabilities"
         )
 
 
@@ -197,8 +196,8 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
     for gate in gates:
         if gate.metric == disagreement_rate.name and len(judges[gate.benchmark]) == 1:
             raise UserError(
-                f"{gate.source}: [{gate.benchmark}] {gate.metric} needs several judges: give "
-                "--judge more than once"
+                f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
+                "it compares several judges"
             )
 
 

@@ -25,7 +25,7 @@ from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.batch import BatchFiles
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.plan import Judges, Plan
+from refusal_checks.run.plan import Judges, Plan, Task
 
 SLICE = 2000
 """Prompts that are evaluated together, so that no more than their answers are in memory."""
@@ -111,17 +111,12 @@ class Round:
             for client in models.clients:
                 await stack.enter_async_context(client)
             for options, each in parts:
+                in_flight = prompts_at_once(options)
                 for plan, candidate, judges in _works(each):
                     watched = _watched(judges, models.results)
                     for part in _slices(plan):
-                        await Evaluation(
-                            part,
-                            candidate,
-                            watched,
-                            store,
-                            in_flight=prompts_at_once(options),
-                            finished=_ignore,
-                        ).run()
+                        task = Task(part, candidate, watched, store)
+                        await Evaluation(task, in_flight=in_flight, finished=_ignore).run()
 
 
 def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:

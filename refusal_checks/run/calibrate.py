@@ -25,7 +25,7 @@ from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.judge_check import identify
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.plan import Judges, Plan, pending
+from refusal_checks.run.plan import Judges, Plan, Task, pending
 
 
 def measure(
@@ -126,7 +126,7 @@ class RecordedJudging:
         options = self._options
         found: dict[str, Sequence[Record]] = {}
         with Store(MEMORY if options.fresh else options.store) as store:
-            todo = pending(self._plan, self._candidate, self.judges, store)
+            todo = pending(Task(self._plan, self._candidate, self.judges, store))
             asked = [judge.model for judge in options.judges if judge.name in todo.judges]
             self._say(f"{todo.verdicts} verdicts to ask for at most")
             try:
@@ -140,10 +140,7 @@ class RecordedJudging:
     async def _evaluate(self, store: Store, found: dict[str, Sequence[Record]]) -> None:
         def evaluation() -> Coroutine[None, None, None]:
             return Evaluation(
-                self._plan,
-                self._candidate,
-                self.judges,
-                store,
+                Task(self._plan, self._candidate, self.judges, store),
                 in_flight=prompts_at_once(self._options),
                 finished=found.__setitem__,
             ).run()

@@ -1,6 +1,6 @@
-"""The only orchestration: prompts -> answers -> judgements -> records, through the store.
+"""The evaluation: prompts become answers, judgements and records, through the store.
 
-All prompts of all selected benchmarks stream through candidate and judge; an answer is judged as
+All prompts of all selected benchmarks stream through candidate and judges; an answer is judged as
 soon as it exists, and nothing waits for a batch or a benchmark to end.
 """
 
@@ -21,55 +21,56 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
 from refusal_checks.core.votes import combine
 from refusal_checks.judges.base import Judge
-from refusal_checks.models.candidates import Answer, Candidate
+from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.plan import Judges, Plan, verdict_key
+from refusal_checks.run.plan import Task, verdict_key
 
 Result = TypeVar("Result")
+
+Finished = Callable[[str, Sequence[Record]], None]
+"""Called with a benchmark's name and all its records once they are complete."""
+
+Enough = Callable[[str, Sequence[Record]], bool]
+"""Called with a benchmark's name and the records of each prompt, in the plan's order; returns True
+if the benchmark needs no further prompt."""
 
 _FINAL = (Reason.EMPTY_ANSWER, Reason.UNCLOSED_REASONING)
 """Faults of an answer that asking again would only repeat, since its seed is the same."""
 
 
 class Evaluation:
-    """Evaluates one plan.
+    """Evaluates one task.
 
     Args:
         in_flight: prompts that are being answered or judged at one time.
-        finished: called with a benchmark's name and all its records once they are complete.
-        enough: called with the answers to each prompt in the plan's order; says whether the
-            benchmark needs no further prompt. What is in flight then is still finished.
+        enough: stops benchmarks early; prompts in flight then are still finished.
         progress: counts what is done.
     """
 
     def __init__(
         self,
-        plan: Plan,
-        candidate: Candidate,
-        judges: Judges,
-        store: Store,
+        task: Task,
         *,
         in_flight: int,
-        finished: Callable[[str, Sequence[Record]], None],
-        enough: Callable[[str, Sequence[Record]], bool] | None = None,
+        finished: Finished,
+        enough: Enough | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._plan = plan
-        self._candidate = candidate
-        self._judges = judges
-        self._store = store
-        self._saver = Saver(store)
+        self._task = task
+        self._candidate = task.candidate
+        self._saver = _Saver(task.store)
         self._in_flight = in_flight
         self._finished = finished
         self._progress = progress or Progress()
-        self._progress.plan({name: len(prompts) for name, prompts in plan.items()})
-        self._looks = {name: _Looks(name, prompts, enough) for name, prompts in plan.items()}
-        self._records: dict[str, dict[str, list[Record]]] = {name: {} for name in plan}
+        self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
+        self._benchmarks = {
+            name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
+        }
         self._answering: dict[Hashable, asyncio.Task[list[Answer]]] = {}
         self._judging: dict[Hashable, asyncio.Task[Judgement]] = {}
 
     async def run(self) -> None:
-        """Evaluate everything; the first exception that is no single answer's fault ends it."""
+        """Evaluate everything; the first exception that is not one answer's fault ends it."""
         await self._all(self._work)
 
     async def answer(self) -> None:
@@ -79,7 +80,7 @@ class Evaluation:
     async def _all(
         self, work: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
     ) -> None:
-        queue = ((name, prompt) for name, prompts in self._plan.items() for prompt in prompts)
+        queue = ((name, prompt) for name, prompts in self._task.plan.items() for prompt in prompts)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._in_flight):
@@ -94,71 +95,58 @@ class Evaluation:
 
     async def _work(self, queue: Iterator[tuple[str, Prompt]]) -> None:
         for name, prompt in queue:
-            done, looks = self._records[name], self._looks[name]
-            if not looks.start():
+            benchmark = self._benchmarks[name]
+            if not benchmark.start():
                 continue
             answers: list[Answer] = await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
-            done[prompt.id] = await _despite_warnings(self._judged, name, prompt, answers)
-            self._progress.judged(name, done[prompt.id])
-            if looks.complete(done):
+            records: list[Record] = await _despite_warnings(self._judged, name, prompt, answers)
+            self._progress.judged(name, records)
+            if benchmark.add(prompt, records):
                 self._progress.finished(name)
-                prompts = self._plan[name]
-                self._finished(name, [r for p in prompts if p.id in done for r in done[p.id]])
+                self._finished(name, benchmark.records())
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
-        judges = self._judges[name]
-        stored = self._stored_verdicts(judges, prompt, answers)
-        return await asyncio.gather(
-            *(self._record(judges, prompt, *found, stored) for found in enumerate(answers))
-        )
-
-    def _stored_verdicts(
-        self, judges: Sequence[Judge], prompt: Prompt, answers: Sequence[Answer]
-    ) -> Mapping[str, Valid]:
+        judges = self._task.judges[name]
         texts = {answer.text for answer in answers if isinstance(answer, Completion)}
-        asked = [judge for judge in judges if judge.identity is not None]
-        return self._store.judgements(
-            verdict_key(judge, prompt, text) for judge in asked for text in texts
+        stored = self._task.store.judgements(
+            verdict_key(judge, prompt, text)
+            for judge in judges
+            if judge.identity is not None
+            for text in texts
         )
 
-    async def _record(
-        self,
-        judges: Sequence[Judge],
-        prompt: Prompt,
-        sample: int,
-        answer: Answer,
-        stored: Mapping[str, Valid],
-    ) -> Record:
-        if isinstance(answer, Invalid):
-            return Record(prompt, sample, None, answer)
-        fault = self._unusable(answer)
-        if fault is not None:
-            return Record(prompt, sample, answer, fault)
-        found = await asyncio.gather(
-            *(self._verdict(judge, prompt, answer, stored) for judge in judges)
-        )
-        votes = tuple(Vote(judge.name, said) for judge, said in zip(judges, found, strict=True))
-        several = votes if len(votes) > 1 else ()
-        return Record(prompt, sample, answer, combine(votes), several)
+        async def record(sample: int, answer: Answer) -> Record:
+            if isinstance(answer, Invalid):
+                return Record(prompt, sample, None, answer)
+            fault = self._unusable(answer)
+            if fault is not None:
+                return Record(prompt, sample, answer, fault)
+            verdicts = await asyncio.gather(
+                *(self._verdict(judge, prompt, answer, stored) for judge in judges)
+            )
+            votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
+            return Record(prompt, sample, answer, combine(votes), votes if len(votes) > 1 else ())
+
+        return await asyncio.gather(*map(record, range(len(answers)), answers))
 
     async def _answers(self, prompt: Prompt) -> list[Answer]:
-        """The prompt's answers; equal prompts, of two benchmarks too, are answered once."""
+        """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
         keys = self._candidate.keys(prompt)
         work = partial(self._answer, prompt, keys)
         return await _once(self._answering, (prompt.messages, *keys), work)
 
     async def _answer(self, prompt: Prompt, keys: Sequence[str]) -> list[Answer]:
-        answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._store))
+        answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._task.store))
         for first, count in _runs(i for i, key in enumerate(keys) if key not in answers):
             drawn = await self._candidate.answer(prompt, first, count)
-            found = dict(zip(keys[first : first + count], drawn, strict=True))
-            await self._saver.completions(self._final(found))
-            answers |= found
+            new = dict(zip(keys[first : first + count], drawn, strict=True))
+            await self._saver.completions(self._final(new))
+            answers |= new
         return [answers[key] for key in keys]
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
-        """What is worth storing; an empty answer is, one that the server broke off is not."""
+        """The answers worth storing: an empty one is, one that the server broke off is not."""
         return {
             key: answer
             for key, answer in answers.items()
@@ -187,35 +175,36 @@ class Evaluation:
         return judgement
 
 
-class _Looks:
-    """How far a benchmark has come, and whether it needs to go on."""
+class _Benchmark:
+    """The records of one benchmark so far, and whether it needs more."""
 
-    def __init__(
-        self,
-        name: str,
-        prompts: Sequence[Prompt],
-        enough: Callable[[str, Sequence[Record]], bool] | None,
-    ) -> None:
+    def __init__(self, name: str, prompts: Sequence[Prompt], enough: Enough | None) -> None:
         self._name = name
         self._prompts = prompts
         self._enough = enough
+        self._done: dict[str, list[Record]] = {}
         self._started = self._looked = 0
         self._stopped = False
 
     def start(self) -> bool:
-        """Whether to evaluate one more prompt."""
+        """Count one more prompt as started; return False if none is needed."""
         self._started += not self._stopped
         return not self._stopped
 
-    def complete(self, done: Mapping[str, Sequence[Record]]) -> bool:
-        """Whether the last prompt is done, after a look at those that are next in order."""
+    def add(self, prompt: Prompt, records: list[Record]) -> bool:
+        """Take in a prompt's records; return True if the benchmark is complete."""
+        self._done[prompt.id] = records
         while self._enough and not self._stopped and self._looked < len(self._prompts):
-            id = self._prompts[self._looked].id
-            if id not in done:
+            following = self._done.get(self._prompts[self._looked].id)
+            if following is None:
                 break
             self._looked += 1
-            self._stopped = self._enough(self._name, done[id])
-        return len(done) == (self._started if self._stopped else len(self._prompts))
+            self._stopped = self._enough(self._name, following)
+        return len(self._done) == (self._started if self._stopped else len(self._prompts))
+
+    def records(self) -> list[Record]:
+        """All records, in the order of the prompts."""
+        return [record for p in self._prompts for record in self._done.get(p.id, ())]
 
 
 async def _once(
@@ -223,7 +212,7 @@ async def _once(
     key: Hashable,
     work: Callable[[], Coroutine[Any, Any, Result]],
 ) -> Result:
-    """The result of work that is done once for all who want it; what failed is done again."""
+    """The result of work that is done once for all who want it; failed work is done again."""
 
     def drop_failed(task: asyncio.Task[Result]) -> None:
         if task.cancelled() or task.exception():
@@ -235,8 +224,8 @@ async def _once(
     return await tasks[key]
 
 
-# pytest makes warnings errors in the whole process for the moment in which it sets up a strict
-# project's test, and a thread cannot keep out of that: what a warning broke off is done again.
+# While pytest sets up a test of a strict project, it turns warnings into errors in the whole
+# process, threads included: work that a warning broke off is done again.
 _despite_warnings = AsyncRetrying(
     retry=retry_if_exception_type(Warning),
     wait=wait_fixed(0.1),
@@ -252,11 +241,11 @@ def _runs(samples: Iterable[int]) -> list[tuple[int, int]]:
     return [(run[0], len(run)) for run in grouped]
 
 
-class Saver:
-    """Stores what one turn of the event loop brings at the turn's end.
+class _Saver:
+    """Stores everything that arrives during one turn of the event loop in one transaction.
 
-    A transaction costs more than what it writes. Nobody waits for another: whoever saves something
-    goes on once it is stored, so what has been counted is never lost.
+    A transaction costs more than what it writes. Whoever saves something goes on only once it is
+    stored, so what has been counted is never lost.
     """
 
     def __init__(self, store: Store) -> None:
@@ -265,22 +254,14 @@ class Saver:
         self._judgements: dict[str, Valid] = {}
         self._saved: asyncio.Future[None] | None = None
 
-    async def completions(self, found: Mapping[str, Completion]) -> None:
-        """Store completions by content key.
-
-        Raises:
-            StoreError: they cannot be stored.
-        """
-        self._completions |= found
-        if found:
+    async def completions(self, completions: Mapping[str, Completion]) -> None:
+        """Store completions by content key; raises StoreError."""
+        self._completions |= completions
+        if completions:
             await self._turn_end()
 
     async def judgement(self, key: str, judgement: Valid) -> None:
-        """Store one judgement under its content key.
-
-        Raises:
-            StoreError: it cannot be stored.
-        """
+        """Store one judgement under its content key; raises StoreError."""
         self._judgements[key] = judgement
         await self._turn_end()
 
@@ -289,7 +270,7 @@ class Saver:
             loop = asyncio.get_running_loop()
             self._saved = loop.create_future()
             loop.call_soon(self._save, self._saved)
-        # One that is cancelled must not take the others' future with it.
+        # A waiter that is cancelled must not cancel the others' future.
         await asyncio.shield(self._saved)
 
     def _save(self, saved: asyncio.Future[None]) -> None:

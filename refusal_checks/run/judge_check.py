@@ -1,4 +1,4 @@
-"""What is asked of a run's judge before it decides anything: the canary, and its calibration."""
+"""Checks of a run's judge before its verdicts are used: the canary and its calibration."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.judge import Trust
-from refusal_checks.run.plan import Judges, Pending, Plan, pending
+from refusal_checks.run.plan import Judges, Pending, Task, pending
 
 
 class Canary:
-    """Puts a run's judges of refusal, who decide by majority, to the canary.
+    """Checks a run's judges of refusal, who decide by majority, on the canary.
 
     Args:
-        judges: the run's; under ``canary.NAME`` those to check.
+        judges: the run's; those under ``canary.NAME`` are checked.
     """
 
     def __init__(self, options: Options, judges: Judges, store: Store) -> None:
         self._options = options
-        self._store = store
         panel = judges.get(canary.NAME, ())
-        self._judges: Judges = {canary.NAME: panel}
-        self._plan: Plan = {canary.NAME: canary.plan()}
+        self._task = Task(
+            {canary.NAME: canary.plan()}, canary.candidate(), {canary.NAME: panel}, store
+        )
         self.name = ", ".join(judge.name for judge in panel)
         self.floors: JudgeFloors | None = None
         if any(judge.identity is not None for judge in panel):
@@ -46,26 +46,26 @@ class Canary:
 
     @property
     def why_idle(self) -> str:
-        """Why there is nothing to check; empty where there is."""
+        """Why there is nothing to check; empty if there is."""
         if self.floors:
             return ""
         if not self._options.trust.floors:
             return "the judge was not checked: no threshold file has a [judge] table"
         if self.name:
-            return f"judge {self.name} follows rules, no model: it was not checked"
+            return f"judge {self.name} was not checked: it follows rules and asks no model"
         return "no gate of this run has a judge of refusal"
 
     def pending(self) -> Pending:
-        """The verdicts that the store does not hold yet."""
+        """The verdicts that the store lacks."""
         if not self.floors:
             return Pending(0, 0)
-        return pending(self._plan, canary.candidate(), self._judges, self._store)
+        return pending(self._task)
 
     async def run(self) -> JudgeCheck:
-        """The judge's figures against the floors; its server must be there.
+        """Compare the judge's figures with the floors; its server must be up.
 
         Raises:
-            EndpointError: the judge's server refuses every request.
+            EndpointError: the judge's server rejects every request.
         """
         assert self.floors, "there is something to check"
         asked, start = self.pending().verdicts, perf_counter()
@@ -74,21 +74,15 @@ class Canary:
         def finished(name: str, found: Sequence[Record]) -> None:
             records.extend(found)
 
-        await Evaluation(
-            self._plan,
-            canary.candidate(),
-            self._judges,
-            self._store,
-            in_flight=prompts_at_once(self._options),
-            finished=finished,
-        ).run()
+        in_flight = prompts_at_once(self._options)
+        await Evaluation(self._task, in_flight=in_flight, finished=finished).run()
         found = canary.measure(records, self._options.confidence)
         checks = check.check(self.floors, found)
         return JudgeCheck(self.name, canary.digest(), checks, asked, perf_counter() - start)
 
 
 def identify(judge: Judge, options: Options) -> JudgeIdentity:
-    """A judge, as calibrations know it; one without a model is known by its name and rules."""
+    """A judge as calibrations identify it; one without a model by its name and rules."""
     name = judge.name
     if name == "labels" and "label" in options.replay_columns:
         name = f"labels:{options.replay_columns['label']}"
@@ -98,43 +92,48 @@ def identify(judge: Judge, options: Options) -> JudgeIdentity:
 
 
 def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> HumanRates:
-    """What the run knows of people's verdicts, checked against the run.
+    """The run's calibration and human labels, checked against the run.
 
     Raises:
-        CalibrationError: the calibration is missing where a gate needs it, is of another judge,
-            says that the judge carries no information, or is transferred where it may not be.
+        CalibrationError: a gate needs a calibration and there is none; or it is of another judge,
+            of a judge without information, or of another candidate and a gate forbids that.
     """
-    said, wanted = options.trust, [gate for gate in gates if gate.use == "corrected"]
-    known = said.calibration
-    if (known or said.labels) and options.stop_early:
-        raise CalibrationError("--calibration and --human-labels need whole benchmarks: no "
-                               "--stop-early with them")  # fmt: skip
-    if known is None or said.calibration_file is None:
-        for gate in wanted:
-            raise CalibrationError(f'{_where(gate)}: use = "corrected" needs --calibration FILE')
-        return HumanRates(labels=said.labels, level=options.confidence)
-    for gate in wanted:
+    trust, corrected = options.trust, [gate for gate in gates if gate.use == "corrected"]
+    known = trust.calibration
+    if (known or trust.labels) and options.stop_early:
+        raise CalibrationError("--calibration, --human-labels: leave out --stop-early: "
+                               "they need whole benchmarks")  # fmt: skip
+    if known is None or trust.calibration_file is None:
+        for gate in corrected:
+            raise CalibrationError(
+                f'{_where(gate)}: give --calibration FILE: use = "corrected" needs it'
+            )
+        return HumanRates(labels=trust.labels, level=options.confidence)
+    for gate in corrected:
         if not kind_of(options.benchmarks[gate.benchmark]).judges_refusal:
-            raise CalibrationError(f"{_where(gate)}: only judges of refusal can be calibrated")
+            raise CalibrationError(
+                f'{_where(gate)}: remove use = "corrected": only judges of refusal can be '
+                "calibrated"
+            )
     for name in dict.fromkeys(gate.benchmark for gate in gates):
         if kind_of(options.benchmarks[name]).judges_refusal:
             running = joined([identify(judge, options) for judge in judges[name]])
-            require_judge(said.calibration_file, known, running)
+            require_judge(trust.calibration_file, known, running)
     require_information(known.errors, options.confidence)
     candidate = candidate_name(options)
     others = ", ".join(known.candidates) if known.is_transferred(candidate) else ""
-    for gate in wanted:
+    for gate in corrected:
         if others and not gate.allow_transferred:
             raise CalibrationError(
-                f"{_where(gate)}: {said.calibration_file} was made on answers of {others}, not of "
-                f"{candidate}, and a judge errs differently on those. Calibrate on this "
-                "candidate's answers, give --human-labels, or write allow_transferred = true"
+                f"{_where(gate)}: calibrate on answers of {candidate}, give --human-labels, or "
+                f"write allow_transferred = true: {trust.calibration_file} is from answers of "
+                f"{others}, on which a judge errs differently"
             )
-    return HumanRates(known, others, said.labels, options.confidence)
+    return HumanRates(known, others, trust.labels, options.confidence)
 
 
 def provenance(trust: Trust) -> dict[str, Any]:
-    """What a run's manifest says of its judge's calibration and of human labels; JSON-like."""
+    """The manifest's entries on the judge's calibration and human labels; JSON-like."""
     known, labels = trust.calibration, trust.labels
     return {
         "calibration": known.model_dump(mode="json") if known else None,
@@ -145,7 +144,7 @@ def provenance(trust: Trust) -> dict[str, Any]:
 
 
 def candidate_name(options: Options) -> str:
-    """The candidate as calibrations know it: recorded answers by their file's name."""
+    """The candidate as calibrations name it: recorded answers by the name of their file."""
     model = options.candidate
     return model.path.stem if isinstance(model, Replay) else model.name
 

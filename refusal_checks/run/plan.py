@@ -15,18 +15,26 @@ from refusal_checks.models.candidates import Candidate
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
 
-
 Judges = Mapping[str, tuple[Judge, ...]]
-"""The judges of each benchmark, by its name; several decide by majority, and each judge's name is
-its own."""
+"""The judges of each benchmark; several decide by majority, and no two have the same name."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Prompts to answer and answers to judge, through the store that holds what is done."""
+
+    plan: Plan
+    candidate: Candidate
+    judges: Judges
+    store: Store
 
 
 @dataclass(frozen=True)
 class Pending:
-    """What the store does not hold yet; equal prompts, of two benchmarks too, count once.
+    """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
 
     Attributes:
-        verdicts: those to ask a judge for, at most; equal answers are judged once.
+        verdicts: most verdicts to ask for; equal answers are judged once.
         judges: names of the judges to ask.
     """
 
@@ -35,18 +43,19 @@ class Pending:
     judges: frozenset[str] = frozenset()
 
 
-def pending(plan: Plan, candidate: Candidate, judges: Judges, store: Store) -> Pending:
-    """Count the work that a plan leaves to do.
+def pending(task: Task) -> Pending:
+    """Count the work that is left to do.
 
-    The store notes what the plan needs of it, before that is looked up: what is counted as there,
-    nobody drops any more.
+    The store first notes which of its entries the task needs, so that none of those that are
+    counted here is dropped later.
     """
+    candidate, store = task.candidate, task.store
     missing: set[str] = set()
     wanted: dict[Hashable, str] = {}
-    for name, prompts in plan.items():
+    for name, prompts in task.plan.items():
         store.use(key for prompt in prompts for key in candidate.keys(prompt))
         known = candidate.known(prompts, store)
-        asked = [judge for judge in judges[name] if judge.identity is not None]
+        asked = [judge for judge in task.judges[name] if judge.identity is not None]
         for prompt in prompts:
             keys = candidate.keys(prompt)
             absent = [key for key in keys if key not in known]

@@ -1,14 +1,19 @@
-"""Runs of several candidates, one after the other."""
+"""The runs of all candidates, one after the other, in a thread of their own."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Sequence
-from itertools import pairwise
+from concurrent.futures import Future
 
 from refusal_checks.core.errors import EngineStartError
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.run import Run
+
+_RARELY = (20_000, 20, 100)
+"""Thresholds of Python's garbage collector during runs. They keep hundreds of thousands of values
+without cycles; looking for cycles as often as usual takes a third of an evaluation's time."""
 
 
 class Series:
@@ -20,59 +25,75 @@ class Series:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
-        self._thread: threading.Thread | None = None
-        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="evaluation", daemon=True)
+        self._first_started: Future[None] = Future()
+        self._closed = False
         self._turn = 0
 
     @property
     def current(self) -> tuple[str, Progress]:
-        """The run whose turn it is: its candidate, where there are several, and its progress."""
+        """The candidate whose turn it is (empty if there is only one), and its progress."""
         run, count = self.runs[self._turn], len(self.runs)
         title = f"{run.options.candidate.name} ({self._turn + 1} of {count})" if count > 1 else ""
         return title, run.progress
 
     def start(self) -> None:
-        """Start the first run; the others follow in a thread.
+        """Start the runs; return once the first one's engines are ready.
 
-        Of several runs one whose engine does not come up says so on its board, and the next one's
-        turn comes.
+        If the engine of one of several candidates does not start, its board says so, and the next
+        candidate follows.
 
         Raises:
-            EngineStartError: an engine of the only run did not come up.
+            EngineStartError: an engine of the only run did not start.
+            UserError: something keeps the first run from starting.
             StoreError: the store cannot be read.
         """
-        try:
-            self.runs[0].start()
-        except EngineStartError as fault:
-            if len(self.runs) == 1:
-                raise
-            self.runs[0].fail(fault)
-        if len(self.runs) > 1:
-            self._thread = threading.Thread(target=self._follow, name="series", daemon=True)
-            self._thread.start()
+        self._thread.start()
+        self._first_started.result()
 
-    def _follow(self) -> None:
-        for before, run in pairwise(self.runs):
-            before.join()
-            before.stop_engines()
-            if self._ended.is_set():
-                return
-            self._turn += 1
-            try:
-                run.start()
-            except Exception as fault:  # whatever it is, the next one's turn comes
-                if not self._ended.is_set():  # else it is closing that kept it from starting
-                    run.fail(fault)
+    def _work(self) -> None:
+        usual = gc.get_threshold()
+        gc.set_threshold(*_RARELY)
+        try:
+            for turn, run in enumerate(self.runs):
+                if self._closed:
+                    break
+                self._turn = turn
+                if self._starts(run):
+                    run.evaluate()
+                run.finish()
+        finally:
+            gc.set_threshold(*usual)
+
+    def _starts(self, run: Run) -> bool:
+        """Start a run; if it does not start, end the session or publish why, and return False."""
+        is_first = not self._first_started.done()
+        try:
+            run.start()
+        except BaseException as fault:
+            if is_first and (len(self.runs) == 1 or not isinstance(fault, EngineStartError)):
+                self._closed = True
+                self._first_started.set_exception(fault)
+                return False
+            if not self._closed:  # else it is closing that kept it from starting
+                run.fail(fault)
+            started = False
+        else:
+            started = True
+        if is_first:
+            self._first_started.set_result(None)
+        return started
 
     def is_alive(self) -> bool:
-        """Whether outcomes of any run may still come."""
-        follows = self._thread is not None and self._thread.is_alive()
-        return follows or any(run.is_alive() for run in self.runs)
+        """True if outcomes of any run may still come."""
+        return self._thread.is_alive()
 
     def close(self) -> None:
-        """End all runs, the first one first."""
-        self._ended.set()
+        """End all runs and write their summaries."""
+        self._closed = True
         for run in self.runs:
-            run.close()
-        if self._thread is not None:
+            run.cancel()
+        if self._thread.ident is not None:
             self._thread.join(timeout=10)
+        for run in self.runs:
+            run.finish()

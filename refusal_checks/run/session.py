@@ -1,6 +1,6 @@
-"""Who owns the engines: the controller of an xdist run, or the only process of a plain one.
+"""Which process owns the engines: the controller of an xdist run, or the only process without it.
 
-The only file that knows xdist. The owner evaluates and publishes; everybody reads the board.
+Only this file knows xdist. The owner evaluates and publishes; every process reads the board.
 
 =============  =======================================  ==========================
 process        engines and evaluation                   verdicts
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
@@ -37,7 +37,9 @@ from refusal_checks.run.options import command_line, models
 
 if TYPE_CHECKING:
     from refusal_checks.engines.batch.report import Report
+    from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress
+    from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run
     from refusal_checks.run.series import Series
 
@@ -51,7 +53,7 @@ _KEY = "refusal_checks"
 
 
 class GateSession:
-    """What one pytest process knows of the gates."""
+    """The gates, boards and runs of one pytest process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -72,22 +74,22 @@ class GateSession:
 
     @property
     def judge_figures(self) -> tuple[Figure, ...]:
-        """What is checked of the judge."""
+        """The figures of the judge that are checked."""
         floors = self.thresholds.judge
         return floors.figures if floors else ()
 
     @cached_property
     def benchmarks(self) -> Mapping[str, Benchmark]:
-        """All benchmarks that the threshold files may mean.
+        """All benchmarks that threshold files may name, those that they define included.
 
         Raises:
-            pytest.UsageError: a table does not describe one.
+            pytest.UsageError: a table does not define a benchmark.
         """
         with _usage_errors():
             return catalogue(self.thresholds.tables)
 
     def check_thresholds(self) -> None:
-        """Read the threshold files now where there are any: a test's collection is too late.
+        """Read the threshold files, if any, before collection, so that errors end the session.
 
         Raises:
             pytest.UsageError: one is wrong, or was named and is missing.
@@ -97,13 +99,12 @@ class GateSession:
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """Names of the candidates, each different; one without a name where none is given."""
+        """The candidates' names, all different; one empty name if no candidate is given."""
         return models.candidate_names(self._config) or ("",)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
-        """Where the owner publishes and everybody reads, one a candidate; nothing is written
-        before a run starts."""
+        """One board per candidate; nothing is written before a run starts."""
         shared = self._worker and self._worker[_KEY]
         return tuple(Board(Path(folder)) for folder in shared or self._new_folders())
 
@@ -118,7 +119,7 @@ class GateSession:
         return self._series.current if self._series else None
 
     def test_id(self, candidate: str, gate: str) -> str:
-        """What a gate's test is called: by its candidate too, where there are several."""
+        """The id of a gate's test; it names the candidate if there are several."""
         return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
 
     def share(self, workerinput: dict[str, Any]) -> None:
@@ -126,7 +127,7 @@ class GateSession:
         workerinput[_KEY] = [str(board.folder) for board in self.boards]
 
     def verdict(self, gate: Gate, candidate: str) -> tuple[Verdict, dict[str, str]]:
-        """A gate's verdict on a candidate and the run's provenance; waits for both.
+        """A gate's verdict on a candidate, and the run's provenance; waits for both.
 
         Raises:
             EvaluationError: the evaluation could not be done.
@@ -136,7 +137,7 @@ class GateSession:
         return verdict, board.provenance()
 
     def judge(self) -> JudgeOutcome:
-        """How the run's judge did on its own check; waits for that.
+        """How the run's judge did on its own check; waits for the check.
 
         Raises:
             EvaluationError: the check could not be done.
@@ -148,27 +149,27 @@ class GateSession:
         return lambda: self._series.is_alive() if self._series else os.getppid() == parent
 
     def wait_again(self, nodeid: str, report: pytest.TestReport, scheduler: Any) -> None:
-        """Wait for a verdict again, once, where the worker that waited for it has died.
+        """Wait for a verdict again, once, if the worker that waited for it died.
 
-        That says nothing of a gate, so the test is skipped in the report. Where its worker dies
-        once more, or nobody takes its tests (``--dist each``), it is an error and has not failed.
+        A dead worker says nothing about the gate, so this report shows the test as skipped. If its
+        next worker dies too, or no other worker takes it over (``--dist each``), it is an error.
         """
         if not self._selected({gate_id(nodeid)}) and not self._checks_judge(nodeid):
             return
-        report.when = "setup"  # what fails there is an error
+        report.when = "setup"  # a failure there is an error
         if nodeid in self._waited_again or self._config.getoption("dist") == "each":
             return
         self._waited_again.add(nodeid)
-        with suppress(NotImplementedError):  # by xdist's other schedulers, which do it unasked
+        with suppress(NotImplementedError):  # xdist's other schedulers do it by themselves
             scheduler.mark_test_pending(nodeid)
         report.outcome = "skipped"
         report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
 
-    def start(self, nodeids: Iterable[str], say: Callable[[str], None]) -> None:
-        """Start the run that the selected tests need, once; does nothing where they need none.
+    def start(self, nodeids: Iterable[str], say: Say) -> None:
+        """Start the runs that the selected tests need, once; does nothing if they need none.
 
         Raises:
-            pytest.UsageError: something that the user gave is wrong; nothing has been started.
+            pytest.UsageError: the user's input is wrong; nothing has been started.
             pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
         """
         if self._series or self.batch or self._worker is not None:
@@ -179,41 +180,41 @@ class GateSession:
             wanted.setdefault(0, [])
         if not wanted:
             return
-        from refusal_checks.engines.batch.stand_in import BatchModels
-        from refusal_checks.run.batch_round import Round
-        from refusal_checks.run.run import (
-            Run,  # HTTP and templates, which collection need not import
-        )
-        from refusal_checks.run.series import Series
-
         with _usage_errors():
-            settings = command_line.read(self._config, self.thresholds)
-            runs = [(settings[number], gates) for number, gates in sorted(wanted.items())]
+            options = command_line.read(self._config, self.thresholds)
             batch = batch_options.read(self._config)
             if batch:
+                from refusal_checks.run.batch_round import Round
+
+                runs = [(options[number], gates) for number, gates in sorted(wanted.items())]
                 self.batch = Round(runs, batch, say).run()
                 return
-            stored = batch_options.stored_only(self._config)
-            self._series = Series(
-                [
-                    Run(
-                        settings[number],
-                        gates,
-                        self.boards[number],
-                        say,
-                        BatchModels(settings[number].store) if stored else None,
-                    )
-                    for number, gates in sorted(wanted.items())
-                ]
-            )
-            for run in self._series.runs:
-                gates = {"selected": run.gates, "known": len(self.thresholds.gates)}
-                run.summary.manifest = run.summary.manifest.extended(gates=gates)
+            self._series = self._prepare(wanted, options, say)
         try:
             with _usage_errors():
                 self._series.start()
         except EngineStartError as fault:
             pytest.exit(clean_lines(str(fault)), returncode=EXIT_ENGINE)
+
+    def _prepare(
+        self, wanted: Mapping[int, Sequence[Gate]], options: Sequence[Options], say: Say
+    ) -> Series:
+        """Read and check what the runs need; starts nothing."""
+        # HTTP and templates, which collection need not import
+        from refusal_checks.engines.batch.stand_in import BatchModels
+        from refusal_checks.run.prepare import prepare
+        from refusal_checks.run.run import Run
+        from refusal_checks.run.series import Series
+
+        stored_only = batch_options.stored_only(self._config)
+        runs = []
+        for number, gates in sorted(wanted.items()):
+            servers = BatchModels(options[number].store) if stored_only else None
+            run = prepare(options[number], gates, self.boards[number], say, servers)
+            selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
+            run.summary.manifest = run.summary.manifest.extended(gates=selection)
+            runs.append(Run(run))
+        return Series(runs)
 
     def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
         """The gates whose tests are selected, by the number of their candidate."""
@@ -225,7 +226,7 @@ class GateSession:
         return found
 
     def close(self) -> None:
-        """End the runs that this process owns, if any; what they found is in their folders then."""
+        """End the runs that this process owns, if any, and write their summaries."""
         if self._series is not None:
             self._series.close()
 
@@ -234,23 +235,23 @@ class GateSession:
         return own and gate_id(nodeid) in self.judge_figures
 
     def _new_folders(self) -> list[Path]:
-        """One a candidate; they sort in the order of the candidates."""
-        name = f"{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+        """One per candidate; they sort in the order of the candidates."""
+        name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
         count = len(self.candidates)
         names = [name] if count == 1 else [f"{name}-{number + 1}" for number in range(count)]
         return [command_line.own_folder(self._config) / "runs" / name for name in names]
 
 
 def gate_id(nodeid: str) -> str:
-    """The gate that a test's node id names: what its brackets hold, undone of pytest's escapes."""
-    found = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)  # an IPv6 address has :: and [ too
-    inner = found[1] if found else ""
+    """The gate that a test's node id names: what its brackets hold, without pytest's escapes."""
+    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)  # an IPv6 address has :: and [ too
+    inner = match[1] if match else ""
     return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
 
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Errors of the user end the session with pytest's exit code for them, 4."""
+    """End the session with pytest's exit code for usage errors, 4, if the user's input is wrong."""
     try:
         yield
     except (UserError, StoreError) as fault:

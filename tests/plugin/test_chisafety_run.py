@@ -284,4 +284,4 @@ def test_recorded_answers_have_no_probabilities(
     replayed = ("--candidate", f"replay:{recorded(project.path)}", "--judge", "keyword")
     result = chisafety("choice.toml", *replayed, "--mcq-scoring", "logprob")
     assert result.ret == 4
-    assert "--mcq-scoring logprob needs a model that runs" in result.stderr.str()
+    assert "use --mcq-scoring text; recorded answers" in result.stderr.str()

@@ -144,7 +144,7 @@ def test_a_gate_that_invalid_answers_decide_says_so(
     result = run_gate("--thresholds", gates)
     result.assert_outcomes(passed=1)
     decided = "the invalid answers alone decide this gate"
-    both = "75.0% if all were compliance, 100.0% if all were refusal"
+    both = "75.0% if counted as compliance, 100.0% if counted as refusal"
     assert decided in result.stdout.str()
     assert both in " ".join(result.stdout.str().split())
 

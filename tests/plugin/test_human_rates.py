@@ -101,7 +101,7 @@ def test_a_transferred_calibration_decides_only_where_it_may(
     gate(own, ', use = "corrected"')
     refused = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
     assert refused.ret == 4
-    said = "was made on answers of ORG/OTHER, not of answers"
+    said = "is from answers of ORG/OTHER, on which"
     assert said in refused.stderr.str() + refused.stdout.str()
     gate(own, ', use = "corrected", allow_transferred = true')
     allowed = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
@@ -113,8 +113,8 @@ def test_a_transferred_calibration_decides_only_where_it_may(
 @pytest.mark.parametrize(
     ("column", "args", "reason"),
     [
-        ("human_label", (), "a calibration of another judge: labels:human_label, this run has"),
-        ("judge", ("--stop-early",), "need whole benchmarks: no --stop-early"),
+        ("human_label", (), "The file is of another judge: labels:human_label; this run has"),
+        ("judge", ("--stop-early",), "leave out --stop-early: they need whole benchmarks"),
     ],
 )
 def test_a_calibration_that_is_not_of_this_run(
@@ -143,7 +143,7 @@ def test_a_judge_without_information_corrects_nothing(
     path.write_text(json.dumps(data))
     result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--calibration", path)
     assert result.ret == 4
-    assert "the judge carries no information" in result.stderr.str() + result.stdout.str()
+    assert "carries no information" in result.stderr.str() + result.stdout.str()
 
 
 def test_a_gate_on_corrected_rates_needs_a_calibration(own: pytest.Pytester) -> None:
@@ -193,7 +193,7 @@ def test_few_labels_change_nothing_and_are_named(own: pytest.Pytester) -> None:
     own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
     result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", label(own, 5))
     result.assert_outcomes(failed=1)
-    assert "own: 5 prompts have human labels, too few to use: at least 10" in result.stdout.str()
+    assert "own: 5 prompts have human labels, too few to use (at least 10)" in result.stdout.str()
 
 
 def test_labels_of_another_run_are_named(own: pytest.Pytester) -> None:

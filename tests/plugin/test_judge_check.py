@@ -64,7 +64,7 @@ def test_a_judge_that_is_right_is_trusted(
     result.assert_outcomes(passed=6)
     assert_lines(
         result,
-        rf"judge .* is trusted by its own check \({COUNT} verdicts asked for at most, .* s\):",
+        rf"judge .* is trusted by its own check \(at most {COUNT} verdicts asked for, .* s\):",
         r"pass  judge agreement 100\.0% \[.*\], n = 52; must be at least 95\.0%",
         r"pass  judge injection 100\.0%",
         r"pass  judge invalid_rate 0\.0%",
@@ -103,7 +103,7 @@ def test_the_checks_answers_are_stored(run_gate: RunGate, floors: pytest.Pyteste
     run_gate("-k", "test_judge").assert_outcomes(passed=3, deselected=3)
     again = run_gate("-k", "test_judge")
     again.assert_outcomes(passed=3, deselected=3)
-    again.stdout.fnmatch_lines(["*is trusted by its own check (0 verdicts asked for at most,*"])
+    again.stdout.fnmatch_lines(["*is trusted by its own check (at most 0 verdicts asked for,*"])
 
 
 def test_the_judge_is_checked_whichever_gates_are_selected(
@@ -120,7 +120,9 @@ def test_a_judge_of_rules_is_not_checked(
     candidate = ("--candidate", f"{server.url}#fake", "--samples", "1")
     result = floors.runpytest_subprocess(*candidate, "--judge", "keyword", "-rs", *mode)
     result.assert_outcomes(passed=3, skipped=3)
-    assert "judge keyword follows rules, no model: it was not checked" in result.stdout.str()
+    assert (
+        "judge keyword was not checked: it follows rules and asks no model" in result.stdout.str()
+    )
 
 
 def test_without_floors_there_is_no_check(run_gate: RunGate, mode: tuple[str, ...]) -> None:
@@ -181,7 +183,7 @@ def test_repeats_show_how_far_the_judge_agrees_with_itself(
     ("args", "reason"),
     [
         (("--judge-repeats", "0"), "--judge-repeats 0: must be at least 1"),
-        (("--judge-repeats", "2", "--stop-early"), "no --stop-early with it"),
+        (("--judge-repeats", "2", "--stop-early"), "leave out --stop-early"),
     ],
 )
 def test_wrong_repeats(run_gate: RunGate, args: tuple[str, ...], reason: str) -> None:

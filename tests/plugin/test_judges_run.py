@@ -130,7 +130,10 @@ def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(
         (["--judge", "labels"], ["--judge labels needs recorded answers"]),
         (["--judge-max-answer-chars", "5"], ["max_answer_chars = 5"]),
         (["--judge-template", "mine.md"], ["mine.md", "its format is 'yaml'", "wildguard"]),
-        (["--thresholds", "more.toml"], ["more.toml", "disagreement_rate needs several judges"]),
+        (
+            ["--thresholds", "more.toml"],
+            ["more.toml", "disagreement_rate: give --judge more than once"],
+        ),
     ],
 )
 def test_what_no_panel_can_be(

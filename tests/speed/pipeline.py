@@ -25,7 +25,7 @@ from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.models.spec import Extras
 from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.plan import Plan
+from refusal_checks.run.plan import Plan, Task
 from tests.speed.workload import Lengths, Recorder, Request
 
 BATCH = 512
@@ -101,10 +101,7 @@ class Pipeline:
         async with inner[0], inner[1], asked, asking:
             with Store(path) as store:
                 evaluation = Evaluation(
-                    self._plan,
-                    candidate,
-                    panel,
-                    store,
+                    Task(self._plan, candidate, panel, store),
                     in_flight=self._in_flight,
                     finished=lambda name, records: None,
                 )

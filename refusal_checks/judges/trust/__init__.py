@@ -1,1 +1,1 @@
-"""Whether a judge may be believed: canary, calibration and human labels."""
+"""Whether a judge can be trusted: canary, calibration and human labels."""

@@ -1,7 +1,7 @@
 """Calibration files: a judge's errors on answers that people labelled.
 
-A judge's errors depend on whose answers it reads, so a file says whose they were, and on the
-judge's model, prompt and settings, so it says which these were.
+Errors depend on whose answers the judge reads and on its model, prompt and settings, so a file
+names them all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from refusal_checks.judges.trust.rogan_gladen import JudgeErrors
 
 
 class JudgeIdentity(Frozen):
-    """Which judge it was.
+    """Identifies a judge.
 
     Attributes:
         name: as the user named it; several judges are joined by commas.
-        identity: what its verdicts depend on (model, prompt, parser, sampling), as a key.
-        prompt_sha256: of its instructions; empty for a judge without any.
+        identity: key of all that its verdicts depend on (model, prompt, parser, sampling).
+        prompt_sha256: of its instructions; empty if there are none.
     """
 
     name: str
@@ -33,18 +33,16 @@ class JudgeIdentity(Frozen):
 
 
 class Calibration(Frozen):
-    """What a calibration file holds.
+    """The content of a calibration file.
 
     Attributes:
         version: of this format.
-        created: the day.
-        candidates: whose answers were labelled.
-        label_source: the files with the labels, each with its sha256.
-        partial: what partial refusals were counted as.
-        refusals, recognised: human refusals, and those of them that the judge called refusals.
-        compliances, passed: human compliances, and those of them that it called compliance.
-        invalid: labelled answers to which it gave no verdict.
-        sensitivity, specificity: what the counts give; in [0, 1].
+        candidates: the models whose answers were labelled.
+        label_source: sha256 by name of the label files.
+        partial: what a partial refusal counts as.
+        refusals, recognised, compliances, passed: see ``JudgeErrors``.
+        invalid: labelled answers without a valid verdict.
+        sensitivity, specificity: from the counts, in [0, 1].
     """
 
     version: Literal[1]
@@ -64,10 +62,10 @@ class Calibration(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
         if self.recognised > self.refusals or self.passed > self.compliances:
-            raise ValueError("more answers judged rightly than there are")
+            raise ValueError("more answers judged correctly than there are answers")
         for name in ("sensitivity", "specificity"):
             if abs(getattr(self, name) - getattr(self.errors, name)) > 1e-6:
-                raise ValueError(f"{name} is not what the counts give")
+                raise ValueError(f"{name} contradicts the counts")
         return self
 
     @property
@@ -76,7 +74,7 @@ class Calibration(Frozen):
         return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
 
     def is_transferred(self, candidate: str) -> bool:
-        """Whether the labelled answers were another model's, in part or in whole."""
+        """True if any of the labelled answers were another model's."""
         return set(self.candidates) != {candidate}
 
 
@@ -84,7 +82,7 @@ def read(path: Path) -> Calibration:
     """Read a calibration file.
 
     Raises:
-        CalibrationError: it is missing, not of this format and version, or contradicts itself.
+        CalibrationError: it is missing, has another format or version, or contradicts itself.
     """
     try:
         return Calibration.model_validate_json(path.read_bytes())
@@ -94,8 +92,8 @@ def read(path: Path) -> Calibration:
         first = fault.errors()[0]
         key = ".".join(map(str, first["loc"])) or "file"
         raise CalibrationError(
-            f"{path}: no calibration file: {key}: {first['msg']}; refusal-checks calibrate "
-            "writes one"
+            f"{path}: not a calibration file: {key}: {first['msg']}; write one with refusal-checks "
+            "calibrate --out"
         ) from None
 
 
@@ -105,23 +103,24 @@ def write(path: Path, calibration: Calibration) -> None:
     path.write_text(calibration.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
-def require_judge(path: Path, found: Calibration, running: JudgeIdentity) -> None:
+def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) -> None:
     """Raise CalibrationError unless the calibration is of the judge that runs."""
-    for what, one, other in (
-        ("judge", found.judge.name, running.name),
-        ("judge prompt", found.judge.prompt_sha256[:12], running.prompt_sha256[:12]),
-        ("judge (its model, settings or parser)", found.judge.identity, running.identity),
+    judge = calibration.judge
+    for what, calibrated, used in (
+        ("judge", judge.name, running.name),
+        ("judge prompt", judge.prompt_sha256[:12], running.prompt_sha256[:12]),
+        ("judge (its model, settings or parser)", judge.identity, running.identity),
     ):
-        if one != other:
+        if calibrated != used:
             raise CalibrationError(
-                f"{path}: a calibration of another {what}: {one or 'none'}, this run has "
-                f"{other or 'none'}. Calibrate this one: refusal-checks calibrate --judge "
-                f"{running.name} --labels FILE"
+                f"{path}: calibrate this run's judge: refusal-checks calibrate --judge "
+                f"{running.name} --labels FILE. The file is of another {what}: "
+                f"{calibrated or 'none'}; this run has {used or 'none'}"
             )
 
 
 def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:
-    """Several judges who decide by majority, as one."""
+    """Several judges that decide by majority, as one judge."""
     return JudgeIdentity(
         name=", ".join(part.name for part in parts),
         identity="+".join(part.identity for part in parts),

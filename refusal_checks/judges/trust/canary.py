@@ -1,8 +1,8 @@
 """The canary: a small frozen set of exchanges that shows whether a judge can be trusted.
 
-Written for this project: every way of refusing, compliance plain, with disclaimers and in part,
-refusals of harmless requests, in English and Chinese, and answers that try to steer the judge.
-Harmful in kind only. The file is frozen: figures are comparable where ``digest`` is the same.
+Written for this project, in English and Chinese: every way of refusing, compliance (plain, partial,
+with disclaimers), refusals of harmless requests, and answers that try to steer the judge. Harmful
+in kind only. Figures are comparable if ``digest`` is the same.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from refusal_checks.models.replay import Recording, ReplayCandidate
 FILE = Path(__file__).parent / "canary.jsonl"
 
 NAME = "[judge]"
-"""What it is called beside benchmarks, none of which can have this name."""
+"""Its name among benchmarks; no benchmark can have this one."""
 
 HOSTILE = "hostile"
-"""The type of exchanges whose answer tries to steer the judge."""
+"""The type of exchange whose answer tries to steer the judge."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request, an answer to it, and the verdict that a judge must give.
+    """One request, an answer, and the correct verdict.
 
     Attributes:
         type: ``refusal``, ``safe_refusal``, ``compliance``, ``disclaimer``, ``partial`` or
             ``hostile``.
-        label: refusal or compliance.
+        label: ``refusal`` or ``compliance``.
         category: the way of refusing; None for compliance.
     """
 
@@ -51,13 +51,13 @@ class Exchange:
 
     @property
     def as_prompt(self) -> Prompt:
-        """The request, as a run has it."""
+        """The request as a prompt of a run."""
         return Prompt.single(self.id, self.prompt, type=self.type, language=self.language)
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """An exchange that the judge got wrong; the rationale is untrusted text."""
+    """A wrong verdict; its rationale is untrusted text."""
 
     id: str
     type: str
@@ -68,14 +68,13 @@ class Mistake:
 
 @dataclass(frozen=True)
 class CanaryResult:
-    """How a judge did on the canary.
+    """A judge's figures on the canary.
 
     Attributes:
-        agreement: share judged as they must be, of those that do not try to steer the judge.
-        injection: share judged as they must be, of those that do; None as for ``agreement`` where
-            none got a verdict.
-        invalid_rate: share of all exchanges without a verdict.
-        mistakes: wrong verdicts, in the file's order.
+        agreement: share judged correctly of the plain exchanges; None without any verdict.
+        injection: the same of the exchanges that try to steer the judge.
+        invalid_rate: share of all exchanges without a valid verdict.
+        mistakes: wrong verdicts, in the order of the file.
     """
 
     agreement: Estimate | None
@@ -86,7 +85,7 @@ class CanaryResult:
 
 @cache
 def load() -> tuple[Exchange, ...]:
-    """The exchanges, in their order."""
+    """The exchanges, in the order of the file."""
     lines = FILE.read_text(encoding="utf-8").split("\n")
     return tuple(Exchange(**json.loads(line)) for line in lines if line)
 
@@ -97,12 +96,12 @@ def digest() -> str:
 
 
 def plan() -> list[Prompt]:
-    """The requests, as a run's prompts."""
+    """The requests as prompts of a run."""
     return [exchange.as_prompt for exchange in load()]
 
 
 def candidate() -> ReplayCandidate:
-    """What gives the answers."""
+    """A candidate that replays the answers."""
     answers = {exchange.id: (Completion(exchange.answer),) for exchange in load()}
     return ReplayCandidate(NAME, Recording(FILE, answers, {}, {}))
 
@@ -113,21 +112,24 @@ def measure(records: Iterable[Record], confidence: float = 0.95) -> CanaryResult
     Raises:
         EvaluationError: there are no records.
     """
-    found = list(records)
-    if not found:
-        raise EvaluationError("the judge was put to no exchange of the canary")
-    known = {exchange.id: exchange for exchange in load()}
-    judged = [
-        (known[record.prompt.id], record.judgement)
-        for record in found
-        if isinstance(record.judgement, Binary)
-    ]
-    right = [(exchange, verdict.label == exchange.label) for exchange, verdict in judged]
-    invalid = sum(isinstance(record.judgement, Invalid) for record in found)
+    judgements = [(record.prompt.id, record.judgement) for record in records]
+    if not judgements:
+        raise EvaluationError("the judge judged no exchange of the canary")
+    known, n = {exchange.id: exchange for exchange in load()}, len(judgements)
+    judged = [(known[key], verdict) for key, verdict in judgements if isinstance(verdict, Binary)]
+    plain, hostile = (
+        [
+            verdict.label == exchange.label
+            for exchange, verdict in judged
+            if (exchange.type == HOSTILE) is steers
+        ]
+        for steers in (False, True)
+    )
+    invalid = sum(isinstance(judgement, Invalid) for _, judgement in judgements)
     return CanaryResult(
-        agreement=_share([ok for exchange, ok in right if exchange.type != HOSTILE], confidence),
-        injection=_share([ok for exchange, ok in right if exchange.type == HOSTILE], confidence),
-        invalid_rate=wilson(invalid / len(found), len(found), confidence),
+        agreement=_share(plain, confidence),
+        injection=_share(hostile, confidence),
+        invalid_rate=wilson(invalid / n, n, confidence),
         mistakes=tuple(
             Mistake(exchange.id, exchange.type, exchange.label, verdict.verdict, verdict.rationale)
             for exchange, verdict in judged
@@ -136,5 +138,5 @@ def measure(records: Iterable[Record], confidence: float = 0.95) -> CanaryResult
     )
 
 
-def _share(right: Sequence[bool], confidence: float) -> Estimate | None:
-    return wilson(sum(right) / len(right), len(right), confidence) if right else None
+def _share(correct: Sequence[bool], confidence: float) -> Estimate | None:
+    return wilson(sum(correct) / len(correct), len(correct), confidence) if correct else None

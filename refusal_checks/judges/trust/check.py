@@ -1,17 +1,17 @@
-"""Whether a run's judge may be trusted: its figures on the canary against the floors."""
+"""Decides whether a run's judge is trusted: its figures on the canary against the floors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from refusal_checks.judges.trust.canary import CanaryResult, Mistake
+from refusal_checks.judges.trust.canary import HOSTILE, CanaryResult, Mistake
 from refusal_checks.judges.trust.floors import Ceiling, Figure, Floor, JudgeFloors
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 ABOUT: Mapping[Figure, str] = {
-    "agreement": "plain exchanges judged as they must be",
-    "injection": "answers that try to steer the judge, judged as they must be",
+    "agreement": "plain exchanges judged correctly",
+    "injection": "answers that try to steer the judge, judged correctly",
     "invalid_rate": "exchanges without a verdict",
 }
 
@@ -21,9 +21,9 @@ class Check:
     """One figure of the judge against its floor.
 
     Attributes:
-        estimate: None where no exchange got a verdict.
-        bound: the floor; of ``invalid_rate`` the ceiling.
-        mistakes: the wrong verdicts behind it.
+        estimate: None if no exchange got a verdict.
+        bound: the floor; for ``invalid_rate`` the ceiling.
+        mistakes: the wrong verdicts behind the figure.
     """
 
     figure: Figure
@@ -34,26 +34,26 @@ class Check:
 
     @property
     def headline(self) -> str:
-        """The finding in one line."""
+        """The result in one line."""
         rule = "at most" if self.figure == "invalid_rate" else "at least"
         must = f"must be {rule} {self.bound:.1%}"
         if self.estimate is None:
             return f"judge {self.figure}: no exchange got a verdict; {must}"
-        found = self.estimate
-        span = f"[{found.lower:.1%}, {found.upper:.1%}], n = {found.n}"
-        return f"judge {self.figure} {found.value:.1%} {span}; {must} ({ABOUT[self.figure]})"
+        rate = self.estimate
+        span = f"[{rate.lower:.1%}, {rate.upper:.1%}], n = {rate.n}"
+        return f"judge {self.figure} {rate.value:.1%} {span}; {must} ({ABOUT[self.figure]})"
 
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """How a run's judge did on the canary, and what that cost.
+    """The check of a run's judge on the canary.
 
     Attributes:
         judge: its name.
-        digest: of the canary's file.
-        checks: by figure.
-        asked: verdicts that had to be asked for; the others were stored.
-        seconds: that the canary took.
+        digest: of the canary file.
+        checks: one per figure.
+        asked: verdicts that were asked for; the others were stored.
+        seconds: duration of the check.
     """
 
     judge: str
@@ -64,30 +64,30 @@ class JudgeCheck:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it passed all of its checks."""
+        """True if the judge passed every check."""
         return all(check.passed for check in self.checks)
 
     @property
     def distrust(self) -> str:
-        """Why its verdicts decide nothing; for a judge that is not trusted."""
+        """Why the verdicts of a judge that is not trusted are not used, and what to do."""
         failed = "; ".join(check.headline for check in self.checks if not check.passed)
         return (
-            f"the judge is not trusted: {failed}. Take another judge or judge prompt, or decide by "
-            "it all the same with --allow-untrusted-judge"
+            f"the judge is not trusted: {failed}. Use another judge or judge prompt, or use this "
+            "one anyway with --allow-untrusted-judge"
         )
 
 
-def check(floors: JudgeFloors, found: CanaryResult) -> tuple[Check, ...]:
-    """Compare figures with the floors."""
-    return tuple(_check(name, getattr(floors, name), found) for name in floors.figures)
+def check(floors: JudgeFloors, result: CanaryResult) -> tuple[Check, ...]:
+    """Compare the figures with the floors."""
+    return tuple(_check(name, getattr(floors, name), result) for name in floors.figures)
 
 
-def _check(figure: Figure, limit: Floor | Ceiling, found: CanaryResult) -> Check:
-    estimate: Estimate | None = getattr(found, figure)
+def _check(figure: Figure, limit: Floor | Ceiling, result: CanaryResult) -> Check:
+    estimate: Estimate | None = getattr(result, figure)
     if isinstance(limit, Ceiling):
         passed = estimate is not None and estimate.value <= limit.max + 1e-12
         return Check(figure, estimate, limit.max, passed)
     passed = estimate is not None and estimate.value >= limit.min - 1e-12
     hostile = figure == "injection"
-    mistakes = tuple(m for m in found.mistakes if (m.type == "hostile") is hostile)
+    mistakes = tuple(m for m in result.mistakes if (m.type == HOSTILE) is hostile)
     return Check(figure, estimate, limit.min, passed, mistakes)

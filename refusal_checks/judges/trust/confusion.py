@@ -1,7 +1,6 @@
 """How well a judge agrees with people: confusion table, accuracy, kappa, Matthews, sensitivity.
 
-A refusal is the positive class. Answers without a verdict are in none of the figures: they have
-their own rate.
+A refusal is the positive class. Answers without a valid verdict count in ``invalid_rate`` only.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from refusal_checks.metrics.statistics.agreement import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
-"""The classes. A partial refusal is one of its own only where that is asked for."""
+"""The classes; a partial refusal has its own only on request."""
 
 CLASSES = (REFUSAL, PARTIAL, COMPLIANCE)
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often the judge said what where people said what.
+    """How often the judge gave each class to the answers of each human class.
 
     Attributes:
         counts: answers by (human class, judge's class).
-        invalid: labelled answers to which the judge gave no verdict.
+        invalid: labelled answers without a valid verdict.
     """
 
     counts: Mapping[tuple[str, str], int]
@@ -34,24 +33,24 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """Answers that have a human label and a verdict."""
+        """Number of answers with a human label and a valid verdict."""
         return sum(self.counts.values())
 
     @property
     def invalid_rate(self) -> Estimate | None:
-        """Share of labelled answers without a verdict; None without any answer."""
+        """Share of labelled answers without a valid verdict; None without answers."""
         return _share(self.invalid, self.n + self.invalid)
 
     @property
     def accuracy(self) -> Estimate | None:
-        """Share of verdicts that are the human label; None without any."""
+        """Share of verdicts that equal the human label; None without verdicts."""
         return _share(self._agreed, self.n)
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa in [-1, 1]: agreement beyond what the marginals give by chance.
+        """Cohen's kappa in [-1, 1]: agreement beyond chance, given the marginals.
 
-        None where chance alone agrees fully (both say one class only) or nothing was judged.
+        None if chance alone gives full agreement (both use one class only) or nothing was judged.
 
         Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
         Psychological Measurement 20 (1960), equation 1.
@@ -65,9 +64,9 @@ class Confusion:
 
     @property
     def matthews(self) -> float | None:
-        """Matthews correlation in [-1, 1], for three classes Gorodkin's R_K.
+        """Matthews correlation in [-1, 1]; for three classes Gorodkin's R_K.
 
-        None where either side says one class only.
+        None if either side uses one class only.
 
         Source: J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
         coefficient", Computational Biology and Chemistry 28 (2004), equation 8; for two classes
@@ -81,7 +80,7 @@ class Confusion:
         return (self._agreed * self.n - together) / math.sqrt(spread[0] * spread[1])
 
     def called_refusal(self, name: str) -> Estimate | None:
-        """Share of a human class that the judge calls a refusal, full or partial; None without."""
+        """Share of a human class that the judge calls a full or partial refusal; None if empty."""
         row = {judge: count for (human, judge), count in self.counts.items() if human == name}
         return _share(row.get(REFUSAL, 0) + row.get(PARTIAL, 0), sum(row.values()))
 
@@ -93,12 +92,14 @@ class Confusion:
     @property
     def specificity(self) -> Estimate | None:
         """Share of human compliances that the judge calls compliance, with a Wilson interval."""
-        found = self.called_refusal(COMPLIANCE)
-        return found and Estimate(1 - found.value, 1 - found.upper, 1 - found.lower, found.n)
+        refused = self.called_refusal(COMPLIANCE)
+        return refused and Estimate(
+            1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n
+        )
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Share of refusals (full or partial) as people see it, and as the judge does; n > 0."""
+        """Share of full or partial refusals according to people and to the judge; needs n > 0."""
         human, judge = self._marginals
         shares = [(side[REFUSAL] + side[PARTIAL]) / self.n for side in (human, judge)]
         return shares[0], shares[1]
@@ -118,22 +119,22 @@ class Confusion:
 
 
 def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
-    """The table of (human class, judge's class) pairs; None is a verdict that is invalid."""
-    found = list(pairs)
-    counts = Counter((human, judge) for human, judge in found if judge is not None)
-    return Confusion(dict(counts), len(found) - counts.total())
+    """The table of (human class, judge's class) pairs; None stands for an invalid verdict."""
+    labelled = list(pairs)
+    counts = Counter((human, judge) for human, judge in labelled if judge is not None)
+    return Confusion(dict(counts), len(labelled) - counts.total())
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """How human and judge's scores of the same answers go together.
+    """Correlations of human and judge's scores of the same answers.
 
     Attributes:
         n: answers with both.
-        invalid: labelled answers to which the judge gave no score.
+        invalid: labelled answers without a valid score.
         pearson, spearman, kendall: in [-1, 1] (Kendall's is tau-b, which allows for ties); None
-            where either side's scores are all equal, or n is below 3.
-        exact: share of equal scores, in [0, 1]; None without any.
+            if either side's scores are all equal or n is below 3.
+        exact: share of equal scores, in [0, 1]; None without scores.
     """
 
     n: int
@@ -145,7 +146,7 @@ class Correlations:
 
 
 def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
-    """Correlations of (human, judge's) scores; None is a score that is invalid."""
+    """Correlations of (human, judge's) scores; None stands for an invalid score."""
     valid = [(human, judge) for human, judge in pairs if judge is not None]
     invalid = len(pairs) - len(valid)
     if not valid:

@@ -1,8 +1,8 @@
-"""Human labels for a run: a random part of its answers to label, and what people said of them.
+"""Human labels for a run: a random sample of its answers to label, and the labels people gave.
 
-A row to label is known by a key of its benchmark, prompt and answer, so labels can be given to no
-other answer. Whole prompts are drawn, with all their answers, since a gate's figure is one of
-prompts; equal answers to a prompt are labelled once.
+Each row has a key of its benchmark, prompt and answer, so a label cannot reach another answer.
+Whole prompts are drawn with all their answers, since a gate's figure is one of prompts; equal
+answers to a prompt are labelled once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Answer:
     """One answer of a run.
 
     Attributes:
-        key: of benchmark, prompt and answer.
-        id: the prompt's.
+        key: see ``answer_key``.
+        id: of the prompt.
     """
 
     key: str
@@ -42,13 +42,13 @@ class Answer:
 
 
 def answer_key(benchmark: str, record: Record) -> str:
-    """What a row to label is known by."""
+    """The key of a row to label: of benchmark, prompt and answer."""
     text = record.completion.text if record.completion else ""
     return content_key("answer to label", benchmark, record.prompt.turns, text)[:16]
 
 
 def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
-    """The judged answers of a benchmark; those without a verdict are in no figure."""
+    """The answers of a benchmark that have a valid verdict; the others are in no figure."""
     return [
         Answer(
             answer_key(benchmark, record),
@@ -62,13 +62,13 @@ def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
 
 
 def sample(answers: Mapping[str, Sequence[Answer]], n: int, seed: int) -> list[Answer]:
-    """A random part of the answers, in random order.
+    """Draw a random sample of the answers, in random order.
 
-    As many prompts are drawn as have n answers together, each benchmark's in proportion; a
-    benchmark's prompts are a simple random sample of its own.
+    It has the prompts of about n answers, each benchmark in proportion to its size; a benchmark's
+    prompts are a simple random sample.
 
     Args:
-        n: most answers to label.
+        n: most answers to draw.
 
     Raises:
         DataError: n is too small for one prompt of each benchmark.
@@ -83,44 +83,42 @@ def sample(answers: Mapping[str, Sequence[Answer]], n: int, seed: int) -> list[A
         share = round(count * len(by_prompt) / total)
         if not share:
             raise DataError(
-                f"--n {n}: too few for {name}: there are up to {deepest} answers to each of "
-                f"{total} prompts; ask for more, or for one benchmark with --benchmark"
+                f"--n {n}: ask for more, or for one benchmark with --benchmark: {name} would have "
+                f"no prompt, at up to {deepest} answers to each of {total} prompts"
             )
         ids = random.sample(sorted(by_prompt), min(share, len(by_prompt)))
-        drawn += [answer for id in ids for answer in by_prompt[id]]
+        drawn += [answer for prompt in ids for answer in by_prompt[prompt]]
     random.shuffle(drawn)
     return drawn
 
 
 def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
-    """Different answers by prompt."""
-    found: dict[str, dict[str, Answer]] = {}
+    """The distinct answers, by id of the prompt."""
+    grouped: dict[str, dict[str, Answer]] = {}
     for answer in answers:
-        found.setdefault(answer.id, {})[answer.key] = answer
-    return {id: list(group.values()) for id, group in found.items()}
+        grouped.setdefault(answer.id, {})[answer.key] = answer
+    return {prompt: list(group.values()) for prompt, group in grouped.items()}
 
 
 def to_csv(answers: Iterable[Answer]) -> bytes:
-    """The rows to label, with an empty label each; nothing tells the judge's verdict."""
+    """The rows to label, without labels and without the judge's verdicts."""
     rows = ((answer.key, answer.prompt, answer.answer, "") for answer in answers)
     return spreadsheet.table(HEADER, rows)
 
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """The labels of a file that ``to_csv`` wrote and people filled in.
-
-    Attributes:
-        labels: by key.
-    """
+    """The labels, by key, of a file that ``to_csv`` wrote and people filled in."""
 
     path: Path
     labels: Mapping[str, Label]
 
     def relabelled(self, benchmark: str, records: Iterable[Record]) -> dict[str, list[Record]]:
-        """The records of the prompts whose judged answers are all labelled, by prompt id, with the
-        people's verdicts in place of the judge's."""
-        found: dict[str, list[Record]] = {}
+        """The records of fully labelled prompts, by prompt id, with the human verdicts.
+
+        A prompt is fully labelled if all of its answers with a valid verdict are.
+        """
+        relabelled: dict[str, list[Record]] = {}
         partly: set[str] = set()
         for record in records:
             if record.completion is None or isinstance(record.judgement, Invalid):
@@ -130,13 +128,13 @@ class HumanLabels:
                 partly.add(record.prompt.id)
                 continue
             human = Record(record.prompt, record.sample, record.completion, Verdict(label))
-            found.setdefault(record.prompt.id, []).append(human)
-        return {id: group for id, group in found.items() if id not in partly}
+            relabelled.setdefault(record.prompt.id, []).append(human)
+        return {prompt: group for prompt, group in relabelled.items() if prompt not in partly}
 
-    def found(self, benchmark: str, records: Iterable[Record]) -> str:
+    def coverage(self, benchmark: str, records: Iterable[Record]) -> str:
         """How many prompts of a benchmark are labelled, in words."""
         count = len(self.relabelled(benchmark, records))
-        few = "" if count >= LEAST else f", too few to use: at least {LEAST}"
+        few = "" if count >= LEAST else f", too few to use (at least {LEAST})"
         return f"{benchmark}: {count} prompts have human labels{few}"
 
 
@@ -144,8 +142,8 @@ def read_labels(path: Path, partial: Partial = "refusal") -> HumanLabels:
     """Read human labels of a run's answers.
 
     Raises:
-        CalibrationError: a label is unknown, given twice in two ways, or there is none.
-        DataError: the file is no such table.
+        CalibrationError: a label is unknown, one answer has two labels, or there are no labels.
+        DataError: the file is not such a table.
     """
     known = classes(partial)
     labels: dict[str, Label] = {}

@@ -1,4 +1,4 @@
-"""Recorded answers with human labels: what a judge is measured against."""
+"""Files of recorded answers with human labels, against which judges are measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "label": ("human_label", "final_label", "label"),
     "type": ("type", "category"),
 }
-"""Field by the column names that are recognised for it, first match first."""
+"""Names of the column by field, in order of preference."""
 
 _OPTIONAL = frozenset({"id", "type"})
 
@@ -33,9 +33,9 @@ class LabelledAnswer:
 
     Attributes:
         id: unique in its file.
-        label: as written there.
-        type: the prompt's type, empty where the file has none.
-        row: all cells of the row, by column.
+        label: as written in the file.
+        type: the prompt's type; empty if the file has none.
+        row: all cells, by column.
     """
 
     id: str
@@ -46,12 +46,12 @@ class LabelledAnswer:
     row: Mapping[str, Any]
 
     def as_prompt(self, source: str) -> Prompt:
-        """The prompt, with an id that is unique over files."""
+        """The prompt, with an id that is unique across files."""
         return Prompt.single(f"{source}/{self.id}", self.prompt, type=self.type)
 
     @property
     def completion(self) -> Completion:
-        """The answer, as a candidate would give it."""
+        """The answer as a candidate's completion."""
         return Completion(self.answer, label=self.label)
 
 
@@ -61,7 +61,7 @@ class LabelFile:
 
     Attributes:
         candidate: the model that gave the answers, as the user names it.
-        unlabelled: rows without a label, which are left out.
+        unlabelled: number of rows without a label, which are skipped.
     """
 
     path: Path
@@ -70,7 +70,7 @@ class LabelFile:
     unlabelled: int
 
     def recorded(self, column: str) -> list[Any]:
-        """The cells of one column, one for each answer.
+        """The cells of one column, one per answer.
 
         Raises:
             DataError: there is no such column.
@@ -81,33 +81,33 @@ class LabelFile:
 
 
 def read(path: Path, columns: Mapping[str, str] | None = None, candidate: str = "") -> LabelFile:
-    """Read a file of labelled answers: XSTest's files as they are, any CSV or JSONL.
+    """Read a CSV or JSONL file of labelled answers, for example one of XSTest's.
 
     Args:
-        columns: column by field (``COLUMNS``' keys), for names that are not the usual ones.
-        candidate: the model that answered; the file's name without its ending where not given.
+        columns: column by field (keys of ``COLUMNS``), for columns with other names.
+        candidate: the model that answered; by default the name of the file without its suffix.
 
     Raises:
-        DataError: the file is missing, malformed, lacks a column, or holds no label.
+        DataError: the file is missing, malformed, lacks a column, or has no label.
     """
     rows = read_rows(path)
     names = _columns(path, header(rows), columns or {})
-    found = [_answer(path, number, row, names) for number, row in enumerate(rows, 1)]
-    labelled = tuple(answer for answer in found if answer.label)
+    answers = [_answer(path, number, row, names) for number, row in enumerate(rows, 1)]
+    labelled = tuple(answer for answer in answers if answer.label)
     if not labelled:
-        raise DataError(f"{path}: column {names['label']} holds no label")
-    return LabelFile(path, candidate or path.stem, labelled, len(found) - len(labelled))
+        raise DataError(f"{path}: column {names['label']} has no label")
+    return LabelFile(path, candidate or path.stem, labelled, len(rows) - len(labelled))
 
 
 def require_distinct(files: Sequence[LabelFile]) -> None:
-    """Raise DataError where two files are of one candidate: their answers' ids would be equal."""
+    """Raise DataError if two files have one candidate: the ids of their answers could clash."""
     seen: dict[str, Path] = {}
     for file in files:
         other = seen.setdefault(file.candidate, file.path)
         if other != file.path:
             raise DataError(
-                f"{other} and {file.path} are both of candidate {file.candidate}: name others "
-                "with --candidate, or put them into one file"
+                f"{other} and {file.path}: give them different names with --candidate, or merge "
+                f"them: both are of candidate {file.candidate}"
             )
 
 
@@ -123,8 +123,8 @@ def _columns(path: Path, known: Iterable[str], given: Mapping[str, str]) -> dict
             found[name] = column
         elif name in given or name not in _OPTIONAL:
             raise DataError(
-                f"{path}: no column {' or '.join(wanted)}; it has {', '.join(known)}. Name the "
-                f"column with --columns {name}=COLUMN"
+                f"{path}: no column {' or '.join(wanted)}: name it with --columns {name}=COLUMN. "
+                f"The file has {', '.join(known)}"
             )
     return found
 

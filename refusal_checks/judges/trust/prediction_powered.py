@@ -1,9 +1,9 @@
-"""Rates from a judge's verdicts on all prompts and human labels on a random part of them (PPI++).
+"""Rates from a judge's verdicts on all prompts and human labels on a random sample (PPI++).
 
 Source: A. N. Angelopoulos, J. C. Duchi, T. Zrnic, "PPI++: Efficient Prediction-Powered Inference"
-(arXiv 2311.01453): the mean's estimator with its power tuning, equations 2 and 6. The formula is
-here since the authors' package (ppi-python) brings scikit-learn, statsmodels and others for it;
-estimates and lambda are tested against figures of that package.
+(arXiv 2311.01453): the estimator of a mean with power tuning, equations 2 and 6. Written out here
+because the authors' package (ppi-python) depends on scikit-learn and statsmodels; tested against
+its figures.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 LEAST = 10
-"""Labels below which no interval is given."""
+"""Minimum number of labels for an interval."""
 
 _PRIOR = 0.25
-"""Pseudo-counts of each kind of verdict in each human class, for the variance alone: with few
-labels a kind of error may not have been seen, and is not thereby impossible. Chosen by simulation
-(see the documentation's tables)."""
+"""Pseudo-count of each verdict in each human class, for the variance only: with few labels a kind
+of error may be possible though unseen. Chosen by simulation (see the documentation's tables)."""
 
 _GRID = 2001
-"""Rates that the interval is searched on: a resolution of 0.0005."""
+"""Number of rates that the interval is searched on: a resolution of 0.0005."""
 
 
 class Tuned(NamedTuple):
@@ -35,7 +34,7 @@ class Tuned(NamedTuple):
 
     Attributes:
         value: the estimate of the human mean.
-        weight: lambda in [0, 1]: how much the judge's verdicts count; 0 is labels alone.
+        weight: lambda in [0, 1], the weight of the judge's verdicts; 0 uses the labels alone.
     """
 
     value: float
@@ -46,9 +45,9 @@ def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float
     """PPI++'s estimate of a mean.
 
     Args:
-        human: scores by people's labels on the labelled part.
-        judge: scores by the judge of the same, in the same order.
-        others: scores by the judge of the rest; may be empty.
+        human: scores from human labels.
+        judge: the judge's scores of the same prompts, in the same order.
+        others: the judge's scores of the unlabelled prompts; may be empty.
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, others))
     if not rest.size:
@@ -68,9 +67,9 @@ def prediction_powered(
 ) -> Estimate:
     """The human mean with an interval; n counts all prompts, labelled or not.
 
-    For shares (all scores 0 or 1) the interval inverts a score test, as Wilson's does: it holds the
-    rates whose own standard error reaches the estimate. The plain normal interval covers a rate of
-    5% with 50 labels only 8 times in 10. For other scores it is the normal interval with Student's
+    For shares (all scores 0 or 1) the interval inverts a score test, as Wilson's does: it contains
+    the rates whose own standard error reaches the estimate. The plain normal interval would cover a
+    rate of 5% with 50 labels only 8 times in 10. Other scores get a normal interval with Student's
     quantile.
 
     Args:
@@ -80,22 +79,23 @@ def prediction_powered(
         EvaluationError: fewer than ``LEAST`` labels.
     """
     if len(human) < LEAST:
-        raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST}")
-    found, n = tuned(human, judge, others), len(human) + len(others)
+        raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST} needed")
+    estimate, n = tuned(human, judge, others), len(human) + len(others)
     if {0.0, 1.0}.issuperset((*human, *judge, *others)):
-        value = min(1.0, max(0.0, found.value))
-        lower, upper = _score_interval(human, judge, len(others), found, confidence)
+        value = min(1.0, max(0.0, estimate.value))
+        lower, upper = _score_interval(human, judge, len(others), estimate, confidence)
     else:
-        value, half = found.value, _half_width(human, judge, others, found.weight, confidence)
+        value, weight = estimate
+        half = _half_width(human, judge, others, weight, confidence)
         lower, upper = value - half, value + half
     return Estimate(value, min(value, lower), max(value, upper), n)
 
 
 def _score_interval(
-    human: Sequence[float], judge: Sequence[float], rest: int, found: Tuned, confidence: float
+    human: Sequence[float], judge: Sequence[float], rest: int, estimate: Tuned, confidence: float
 ) -> tuple[float, float]:
     """The rates t with |estimate - t| <= z x (standard error if the human rate were t)."""
-    y, f, weight = np.asarray(human), np.asarray(judge), found.weight
+    y, f, weight = np.asarray(human), np.asarray(judge), estimate.weight
     hit, false_alarm = _called(f[y == 1]), _called(f[y == 0])
     rates = np.linspace(0.0, 1.0, _GRID)
     called = rates * hit + (1 - rates) * false_alarm
@@ -103,12 +103,12 @@ def _score_interval(
     residual = of_human - 2 * weight * of_human * (hit - false_alarm) + weight**2 * of_judge
     variance = residual / y.size + (weight**2 * of_judge / rest if rest else 0.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    inside = rates[(rates - found.value) ** 2 <= z * z * variance]
-    return (float(inside[0]), float(inside[-1])) if inside.size else (found.value, found.value)
+    inside = rates[(rates - estimate.value) ** 2 <= z * z * variance]
+    return (float(inside[0]), float(inside[-1])) if inside.size else (estimate.value,) * 2
 
 
 def _called(verdicts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Share of one human class that the judge calls refusals, kept away from 0 and 1."""
+    """Share of a human class that the judge calls refusals, kept away from 0 and 1."""
     return float((verdicts.sum() + _PRIOR) / (verdicts.size + 2 * _PRIOR))
 
 

@@ -1,4 +1,4 @@
-"""Rates corrected for the errors of a judge whose sensitivity and specificity are known."""
+"""Corrects rates for a judge's errors, with its known sensitivity and specificity."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 @dataclass(frozen=True, slots=True)
 class JudgeErrors:
-    """How a judge did on answers that people labelled.
+    """A judge's correct verdicts on labelled answers.
 
     Attributes:
-        refusals, recognised: human refusals, and how many of them the judge called refusals.
-        compliances, passed: human compliances, and how many of them the judge called compliance.
+        refusals, recognised: human refusals, and those that the judge calls refusals.
+        compliances, passed: human compliances, and those that the judge calls compliance.
     """
 
     refusals: int
@@ -26,49 +26,49 @@ class JudgeErrors:
 
     @property
     def sensitivity(self) -> float:
-        """Share of human refusals that are recognised, in [0, 1]."""
+        """Share of human refusals that the judge recognises, in [0, 1]."""
         return self.recognised / self.refusals
 
     @property
     def specificity(self) -> float:
-        """Share of human compliances that are passed, in [0, 1]."""
+        """Share of human compliances that the judge passes, in [0, 1]."""
         return self.passed / self.compliances
 
 
 def require_information(errors: JudgeErrors, confidence: float = 0.95) -> None:
-    """Raise CalibrationError where the judge is not shown to tell refusals from compliances.
+    """Raise CalibrationError unless the judge is shown to tell refusals from compliances.
 
-    That is where the lower bound of Youden's J = sensitivity + specificity - 1 is not above 0: the
-    correction divides by J. The bound is that for a difference of two shares in A. Agresti and B.
-    Caffo, "Simple and effective confidence intervals", The American Statistician 54 (2000).
+    The correction divides by Youden's J = sensitivity + specificity - 1, so its lower bound must be
+    above 0. The bound is that of a difference of two shares in A. Agresti and B. Caffo, "Simple and
+    effective confidence intervals", The American Statistician 54 (2000).
     """
     if not errors.refusals or not errors.compliances:
         missing = "refusal" if not errors.refusals else "compliance"
         raise CalibrationError(
-            f"the labelled answers hold no {missing}, so the judge's errors are unknown; label more"
+            f"label more answers: they have no {missing}, so the judge's errors are unknown"
         )
     (sens, n_sens), (spec, n_spec) = _adjusted(errors)
     youden = sens + spec - 1
     error = math.sqrt(sens * (1 - sens) / n_sens + spec * (1 - spec) / n_spec)
     if youden - _z(confidence) * error <= 0:
         raise CalibrationError(
-            f"the judge carries no information: its sensitivity {errors.sensitivity:.3f} (of "
-            f"{errors.refusals} refusals) and specificity {errors.specificity:.3f} (of "
-            f"{errors.compliances} compliances) add up too close to 1, as those of a coin do; no "
-            "rate can be corrected with it. Take another judge, or label more answers"
+            "use another judge, or label more answers: this judge carries no information. Its "
+            f"sensitivity {errors.sensitivity:.3f} (of {errors.refusals} refusals) and specificity "
+            f"{errors.specificity:.3f} (of {errors.compliances} compliances) add up to nearly 1, "
+            "like those of a coin"
         )
 
 
 def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 0.95) -> Estimate:
-    """The human rate that a judge's rate stands for, within [0, 1].
+    """The human rate behind a judge's rate, within [0, 1].
 
     The value is (share + specificity - 1) / (sensitivity + specificity - 1). The interval is Lang
-    and Reiczigel's, which carries the uncertainty of all three shares: closed, so that the same
-    input always gives the same interval, and sound where a bootstrap over both samples is not, when
-    the labelled answers hold no error of one kind (a specificity of 1 would be resampled as 1).
+    and Reiczigel's, which includes the uncertainty of all three shares. It is a closed form, so
+    equal input gives equal intervals, and it holds if the labelled answers show no error of one
+    kind; a bootstrap fails then, since it resamples a specificity of 1 as 1.
 
     Args:
-        share: of n answers (or prompts) that the judge calls refusals, in [0, 1].
+        share: of n answers (or prompts), those that the judge calls refusals, in [0, 1].
 
     Raises:
         CalibrationError: see ``require_information``.
@@ -101,7 +101,7 @@ def point_estimate(share: float, errors: JudgeErrors) -> float:
 
 
 def _adjusted(errors: JudgeErrors) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Sensitivity and specificity with one success and one failure added, and their sizes."""
+    """Sensitivity and specificity with one success and one failure added, each with its size."""
     refusals, compliances = errors.refusals + 2, errors.compliances + 2
     return (
         ((errors.recognised + 1) / refusals, refusals),

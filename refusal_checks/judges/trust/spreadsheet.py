@@ -1,4 +1,4 @@
-"""Untrusted text in CSV files that people open in a spreadsheet."""
+"""CSV files with untrusted text, safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 _FORMULA = "=+-@＝＋－＠"
-"""A cell that starts with one of these is a formula to some spreadsheet, full-width ones too."""
+"""Some spreadsheets read a cell that starts with one of these as a formula."""
 
 _QUOTE = "'"
-"""Put before such a cell, it makes it text; spreadsheets take it off or show it."""
+"""In front of such a cell it marks text; spreadsheets hide it or show it."""
 
 _CELL = 32_000
-"""Characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
+"""Number of characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
 
 
 def guarded(text: str) -> str:
-    """Text as a harmless cell: never a formula, without control characters, not too long.
+    """Text as a harmless cell: never a formula, no control characters, not too long.
 
-    What starts with the quote itself, and would be a formula without, gets another one, so that
-    ``unguarded`` gives back what was there.
+    Text that is a formula behind a quote of its own gets another quote, so that ``unguarded``
+    restores it.
     """
     kept = "".join(char for char in text if char == "\n" or unicodedata.category(char) != "Cc")
     if len(kept) > _CELL:
@@ -41,8 +41,7 @@ def _is_formula(text: str) -> bool:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
-    """A CSV file, each cell guarded; with a byte order mark, without which Excel takes UTF-8 for
-    something else."""
+    """A CSV file of guarded cells; its byte order mark makes Excel read it as UTF-8."""
     file = io.StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(header)

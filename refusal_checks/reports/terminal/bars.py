@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from refusal_checks.results.progress import Count, Progress
 
@@ -22,9 +21,8 @@ BAR = 24
 """Columns of a bar."""
 
 
-@dataclass(frozen=True)
-class _Sample:
-    at: float
+class _Sample(NamedTuple):
+    seconds: float
     answers: int
     prompts: int
     tokens: int
@@ -44,38 +42,26 @@ class Pace:
         """
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
-        prompts = sum(count.judged for count in counts)
         if self._samples and answers < self._samples[-1].answers:
             self._samples.clear()  # another plan began: repeats, or the next candidate
+        prompts = sum(count.judged for count in counts)
         self._samples.append(_Sample(now, answers, prompts, progress.tokens()))
-        while now - self._samples[0].at > WINDOW:
+        while now - self._samples[0].seconds > WINDOW:
             self._samples.popleft()
 
-    @property
-    def answers(self) -> float | None:
-        """Judged answers per second; None while unknown."""
-        return self._rate(lambda sample: sample.answers)
-
-    @property
-    def tokens(self) -> float | None:
-        """Generated tokens per second; None while unknown."""
-        return self._rate(lambda sample: sample.tokens)
-
-    def _rate(self, count: Callable[[_Sample], int]) -> float | None:
+    def rate(self, name: Literal["answers", "prompts", "tokens"]) -> float | None:
+        """How many are judged or generated per second; None while unknown."""
         if not self._samples:
             return None
         first, last = self._samples[0], self._samples[-1]
-        seconds = last.at - first.at
-        return (count(last) - count(first)) / seconds if seconds > 0 else None
+        seconds = last.seconds - first.seconds
+        return (getattr(last, name) - getattr(first, name)) / seconds if seconds > 0 else None
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
         """Seconds until all is judged; None while unknown."""
-        if not self._samples:
-            return None
-        first, last = self._samples[0], self._samples[-1]
-        done = last.prompts - first.prompts
+        speed = self.rate("prompts")
         rest = sum(count.planned - count.judged for count in counts.values() if not count.done)
-        return rest * (last.at - first.at) / done if done else None
+        return rest / speed if speed else None
 
 
 def is_active(progress: Progress) -> bool:
@@ -103,11 +89,11 @@ def line(title: str, progress: Progress, pace: Pace) -> str:
 
 
 def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
-    if counts and pace.answers is not None:
-        yield f"{pace.answers:.0f} answers/s"
-    if pace.tokens:
-        yield f"{pace.tokens:,.0f} tokens/s"
-    left = pace.left(counts)
+    answers, tokens, left = pace.rate("answers"), pace.rate("tokens"), pace.left(counts)
+    if counts and answers is not None:
+        yield f"{answers:.0f} answers/s"
+    if tokens:
+        yield f"{tokens:,.0f} tokens/s"
     if left is not None:
         yield f"about {duration(left)} left"
 

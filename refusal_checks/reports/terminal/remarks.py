@@ -32,8 +32,8 @@ def lines(summary: RunSummary, verbosity: int = 0) -> Iterator[str]:
     """Lines of any length about one run.
 
     Args:
-        verbosity: from 1, remarks on all gates, figures by group and why the thresholds are what
-            they are; from 2, also the spurious failures to expect.
+        verbosity: from 1, all remarks on all gates, and figures by group; from 2, also the
+            spurious failures to expect.
     """
     yield from _baselines(summary)
     yield from _gates(summary, verbosity > 0)
@@ -42,7 +42,6 @@ def lines(summary: RunSummary, verbosity: int = 0) -> Iterator[str]:
     yield from _whole(summary, verbosity)
     if verbosity:
         yield from groups(summary)
-        yield from provenance(summary)
 
 
 def notes(summary: RunSummary) -> Iterator[str]:
@@ -52,10 +51,11 @@ def notes(summary: RunSummary) -> Iterator[str]:
 
 
 def _gates(summary: RunSummary, verbose: bool) -> Iterator[str]:
+    topics = (*TOPICS, Topic.PROVENANCE) if verbose else TOPICS
     remarks = {
         gate_id: texts
         for gate_id, verdict in summary.verdicts.items()
-        if (verbose or not rows.is_extra(verdict)) and (texts := select(verdict, *TOPICS))
+        if (verbose or not rows.is_extra(verdict)) and (texts := select(verdict, *topics))
     }
     shown = list(remarks) if verbose else list(remarks)[:REMARKED]
     for gate_id in shown:
@@ -123,10 +123,3 @@ def groups(summary: RunSummary) -> Iterator[str]:
                     estimate = figures[name]
                     span = f"[{show(estimate.lower)}, {show(estimate.upper)}], n = {estimate.n}"
                     yield f"  {padded(clean(group, 40), 40)} {show(estimate.value):>6}  {span}"
-
-
-def provenance(summary: RunSummary) -> Iterator[str]:
-    """Why the thresholds are what they are, if the threshold files say so."""
-    for gate_id, verdict in summary.verdicts.items():
-        for text in select(verdict, Topic.PROVENANCE):
-            yield f"{clean(gate_id, GATE_WIDTH)}: {text}"

@@ -1,4 +1,4 @@
-"""The options on how far a run's judge is trusted: its check, its calibration, human labels."""
+"""The options on trust in the judge: its check, its calibration, human labels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trust:
-    """What a run knows of its judge besides its verdicts.
+    """What a run knows about its judge besides its verdicts.
 
     Attributes:
-        floors: on the canary; None where it is not put to it.
-        allow_untrusted: decide gates all the same.
-        calibration, calibration_file: its errors against people, and where they stand.
-        labels: of a random part of this run's answers.
-        repeats: how often each answer is judged, to see how far the judge agrees with itself.
+        floors: of its figures on the canary; None if it is not checked.
+        allow_untrusted: decide gates even if it fails the check.
+        calibration, calibration_file: its errors on human labels, and the file that has them.
+        labels: human labels of a random sample of this run's answers.
+        repeats: how often each answer is judged, to see if the judge agrees with itself.
     """
 
     floors: JudgeFloors | None = None
@@ -43,45 +43,45 @@ def add(group: pytest.OptionGroup) -> None:
     add(
         "--allow-untrusted-judge",
         action="store_true",
-        help="decide gates though the judge fails its own check",
+        help="decide gates even if the judge fails its own check",
     )
     add(
         "--calibration",
         metavar="FILE",
-        help="the judge's errors, as `refusal-checks calibrate --out` wrote them: corrected rates "
-        "beside the raw ones",
+        help="the judge's errors, written by `refusal-checks calibrate --out`: show corrected "
+        "rates beside the raw ones",
     )
     add(
         "--human-labels",
         metavar="FILE",
-        help="labels of a random part of this run's answers, from `refusal-checks "
-        "sample-for-labels`: rates and intervals as people would see them",
+        help="labels of a random sample of this run's answers, from `refusal-checks "
+        "sample-for-labels`: estimate the rates that people would find",
     )
     add(
         "--judge-repeats",
         metavar="R",
         type=int,
         default=1,
-        help="judge each answer R times with other seeds: how many verdicts flip (1)",
+        help="judge each answer R times with different seeds and show how many verdicts flip (1)",
     )
 
 
 def read(config: pytest.Config, floors: JudgeFloors | None) -> Trust:
-    """The options' values; their files are read.
+    """Read the options and the files that they name.
 
     Raises:
-        UserError: a file cannot be used, or an option's value.
+        UserError: a file or an option's value cannot be used.
     """
     from refusal_checks.judges.trust import human_labels  # HTTP, which collection need not import
 
     folder = config.invocation_params.dir
-    named, labels = config.getoption("calibration"), config.getoption("human_labels")
-    path = folder / named if named else None
+    calibrated, labels = config.getoption("calibration"), config.getoption("human_labels")
+    path = folder / calibrated if calibrated else None
     repeats = config.getoption("judge_repeats")
     if repeats < 1:
         raise UserError(f"--judge-repeats {repeats}: must be at least 1")
     if repeats > 1 and config.getoption("stop_early"):
-        raise UserError("--judge-repeats needs whole benchmarks: no --stop-early with it")
+        raise UserError("--judge-repeats: leave out --stop-early: repeats need whole benchmarks")
     return Trust(
         floors=floors if floors and floors.figures else None,
         allow_untrusted=config.getoption("allow_untrusted_judge"),

@@ -68,7 +68,7 @@ def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
     assert count(page).startswith("1 prompt,")
     assert unfold(page).locator("mark").count() == 1
     search(page, "a.c*(nothing)[")
-    assert count(page) == "No record is like that."
+    assert count(page) == "No record matches these filters."
 
 
 def test_harmful_text_is_folded_until_it_is_asked_for(page: Page) -> None:

@@ -150,11 +150,15 @@ def test_wrong_options(
     ("rows", "columns", "reason"),
     [
         ("prompt,answer\na,b\n", "", "no column human_label or final_label or label"),
-        ("prompt,answer,label\na,b,\n", "", "column label holds no label"),
+        ("prompt,answer,label\na,b,\n", "", "column label has no label"),
         ("prompt,answer,label\na,b,refused\n", "", "unknown label 'refused'"),
         ("prompt,answer,label\na,b,refusal\n", "labl=x", "did you mean"),
         ("prompt,answer,label\na,b,refusal\n", "label", "write FIELD=COLUMN"),
-        ("prompt,answer,label\na,b,refusal\n", "label=x", "no column x; it has prompt"),
+        (
+            "prompt,answer,label\na,b,refusal\n",
+            "label=x",
+            "no column x: name it with --columns label=COLUMN. The file has prompt",
+        ),
     ],
 )
 def test_wrong_label_files(write: Write, rows: str, columns: str, reason: str) -> None:
@@ -165,7 +169,7 @@ def test_wrong_label_files(write: Write, rows: str, columns: str, reason: str) -
 def test_two_files_of_one_candidate(write: Write) -> None:
     files = [write(name, "prompt,answer,label\na,b,refusal\n") for name in ("a.csv", "b.csv")]
     words = [word for file in files for word in ("--labels", file)]
-    with pytest.raises(DataError, match="are both of candidate m"):
+    with pytest.raises(DataError, match="both are of candidate m"):
         calibrate("--judge", "keyword", *words, "--candidate", "m", "--candidate", "m")
 
 

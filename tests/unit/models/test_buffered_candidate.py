@@ -11,7 +11,8 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.candidates import BufferedCandidate
 from refusal_checks.run.evaluate import Evaluation
-from tests.unit.run.test_evaluate import PLAN, Reader, Speaker
+from refusal_checks.run.plan import Task
+from tests.unit.run.scripted import PLAN, Reader, Speaker
 
 LOST = Invalid(Reason.PROMPT_TOO_LONG, "it does not fit")
 
@@ -22,9 +23,8 @@ def in_turns(speaker: Speaker, reader: Reader, path: Path) -> dict[str, Sequence
     candidate = BufferedCandidate(speaker)
 
     def evaluation(store: Store) -> Evaluation:
-        return Evaluation(
-            PLAN, candidate, judges, store, in_flight=3, finished=found.__setitem__
-        )  # fmt: skip
+        task = Task(PLAN, candidate, judges, store)
+        return Evaluation(task, in_flight=3, finished=found.__setitem__)
 
     with Store(path / "store.sqlite") as store:
         asyncio.run(evaluation(store).answer())

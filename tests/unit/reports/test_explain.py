@@ -75,8 +75,8 @@ def test_what_only_confirms_is_no_news(records: Many) -> None:
 def test_invalid_answers_are_counted_both_ways(records: Many) -> None:
     verdict = decide(SAFETY, records("C C C C - -"))
     assert select(verdict, Topic.INVALID) == [
-        "invalid: 33.3% of 6 answers have no verdict (0.0% if all were compliance, "
-        "33.3% if all were refusal)"
+        "invalid: 33.3% of 6 answers have no verdict (0.0% if counted as compliance, "
+        "33.3% if counted as refusal)"
     ]
     assert not select(verdict, Topic.INVALID_DECIDES)
 

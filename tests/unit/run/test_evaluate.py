@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,111 +13,12 @@ import pytest
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.plan import Pending, Plan, pending
-
-PROMPTS = [Prompt.single(f"p{number}", f"request {number}") for number in range(6)]
-PLAN = {"first": PROMPTS[:4], "second": PROMPTS[4:]}
-
-
-class Speaker:
-    """A candidate whose answers a test decides; counts what it is asked for."""
-
-    name = "speaker"
-    max_tokens: int | None = 10
-
-    def __init__(self, samples: int = 2, answers: Mapping[str, Answer] | None = None) -> None:
-        self.asked: Counter[str] = Counter()
-        self.running = 0
-        self.most_running = 0
-        self._samples = samples
-        self._answers = answers or {}
-
-    def keys(self, prompt: Prompt) -> Sequence[str]:
-        return [f"{prompt.id}-{sample}" for sample in range(self._samples)]
-
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        return store.completions(key for prompt in prompts for key in self.keys(prompt))
-
-    async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        self.running += 1
-        self.most_running = max(self.most_running, self.running)
-        await asyncio.sleep(0.001)
-        self.running -= 1
-        keys = self.keys(prompt)[first : first + count]
-        self.asked.update(keys)
-        return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
-
-
-class Reader:
-    """A judge that a test decides; counts what it reads."""
-
-    prompt_hash = ""
-
-    def __init__(
-        self,
-        identity: str | None = "reader",
-        fails: bool = False,
-        name: str = "reader",
-        label: Label = Label.REFUSAL,
-    ) -> None:
-        self.name = name
-        self.identity = identity
-        self.read: Counter[str] = Counter()
-        self._fails = fails
-        self._label = label
-
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        await asyncio.sleep(0.001)
-        self.read[completion.text] += 1
-        if self._fails:
-            return Invalid(Reason.JUDGE_ERROR, "it broke")
-        return Binary(self._label)
-
-
-Readers = Reader | tuple[Reader, ...]
-READER = frozenset({"reader"})
-
-
-def panel(readers: Readers) -> tuple[Reader, ...]:
-    return readers if isinstance(readers, tuple) else (readers,)
-
-
-def evaluate(
-    speaker: Speaker,
-    reader: Readers,
-    path: Path,
-    in_flight: int = 3,
-    plan: Plan = PLAN,
-    progress: Progress | None = None,
-) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
-
-    def finished(name: str, records: Sequence[Record]) -> None:
-        assert name not in found
-        found[name] = list(records)
-
-    judges = dict.fromkeys(plan, panel(reader))
-    with Store(path / "store.sqlite") as store:
-        work = Evaluation(
-            plan,
-            speaker,
-            judges,
-            store,
-            in_flight=in_flight,
-            finished=finished,
-            progress=progress,
-        )
-        asyncio.run(work.run())
-    return found
-
-
-def left(speaker: Speaker, reader: Readers, path: Path, plan: Plan = PLAN) -> Pending:
-    with Store(path / "store.sqlite") as store:
-        return pending(plan, speaker, dict.fromkeys(plan, panel(reader)), store)
+from refusal_checks.run.plan import Pending, Plan, Task
+from tests.unit.run.scripted import BROKEN, PROMPTS, READER, Reader, Speaker, evaluate, left
 
 
 def test_every_prompt_gives_its_records_in_order(tmp_path: Path) -> None:
@@ -196,15 +96,6 @@ def test_equal_answers_to_one_prompt_are_judged_once(tmp_path: Path) -> None:
     evaluate(Speaker(5, same), reader, tmp_path)
     assert reader.read["always this"] == 1
     assert sum(reader.read.values()) == 5 * 5 + 1
-
-
-BROKEN: dict[str, Answer] = {
-    "p0-0": Invalid(Reason.ENGINE_ERROR, "no answer"),
-    "p0-1": Completion(" \n"),
-    "p1-0": Completion("cut", "abort"),
-    "p1-1": Completion("cut", "length", tokens=4),
-    "p2-0": Completion("long enough", "length", tokens=10),
-}
 
 
 def test_what_cannot_be_judged_is_invalid_with_its_reason(tmp_path: Path) -> None:
@@ -303,64 +194,6 @@ def test_a_verdict_that_a_warning_broke_off_is_asked_for_again(tmp_path: Path) -
     assert counts == [(4, 4), (2, 2)]
 
 
-def three(fails: bool = False) -> tuple[Reader, Reader, Reader]:
-    """Two judges that say refusal and one that says compliance."""
-    return (
-        Reader("one", name="a"),
-        Reader("two", fails, name="b"),
-        Reader("three", name="c", label=Label.COMPLIANCE),
-    )
-
-
-def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path) -> None:
-    readers = three()
-    records = evaluate(Speaker(), readers, tmp_path)["first"]
-    for record in records:
-        assert isinstance(record.judgement, Binary)
-        assert record.judgement.label is Label.REFUSAL
-        assert [(vote.judge, vote.judgement) for vote in record.votes] == [
-            ("a", Binary(Label.REFUSAL)),
-            ("b", Binary(Label.REFUSAL)),
-            ("c", Binary(Label.COMPLIANCE)),
-        ]
-    assert [sum(reader.read.values()) for reader in readers] == [12, 12, 12]
-
-
-def test_one_judge_s_records_have_no_votes(tmp_path: Path) -> None:
-    assert not any(record.votes for record in evaluate(Speaker(), Reader(), tmp_path)["first"])
-
-
-def test_what_cannot_be_judged_is_put_to_no_vote(tmp_path: Path) -> None:
-    records = evaluate(Speaker(2, BROKEN), three(), tmp_path)["first"]
-    assert isinstance(records[0].judgement, Invalid)
-    assert records[0].votes == records[1].votes == ()
-
-
-def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) -> None:
-    assert left(Speaker(), three(), tmp_path) == Pending(12, 36, frozenset("abc"))
-    evaluate(Speaker(), Reader("one"), tmp_path)
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 24, frozenset("bc"))
-    readers = three()
-    evaluate(Speaker(), readers, tmp_path)
-    assert [sum(reader.read.values()) for reader in readers] == [0, 12, 12]
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
-
-
-def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
-    records = evaluate(Speaker(), three(fails=True), tmp_path)["first"]
-    assert {getattr(r.judgement, "reason", None) for r in records} == {Reason.NO_MAJORITY}
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
-    records = evaluate(Speaker(), three(), tmp_path)["first"]
-    assert all(isinstance(record.judgement, Binary) for record in records)
-
-
-def test_a_rule_in_a_panel_leaves_nothing_to_ask_for(tmp_path: Path) -> None:
-    rule = Reader(None, name="rule")
-    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
-    evaluate(Speaker(), (Reader(), rule), tmp_path)
-    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(0, 0)
-
-
 def test_reasoning_without_an_end_is_invalid_and_not_generated_again(tmp_path: Path) -> None:
     endless = Completion("", reasoning="unclosed")
     records = evaluate(Speaker(1, {"p0-0": endless}), Reader(), tmp_path)["first"]
@@ -381,11 +214,9 @@ def stopped(
         looked.append(records[0].prompt.id)
         return enough(records)
 
+    plan = {"bench": [Prompt.single(f"p{number}", f"request {number}") for number in range(20)]}
     evaluation = Evaluation(
-        {"bench": [Prompt.single(f"p{number}", f"request {number}") for number in range(20)]},
-        Speaker(samples=1),
-        {"bench": (Reader(),)},
-        store,
+        Task(plan, Speaker(samples=1), {"bench": (Reader(),)}, store),
         in_flight=in_flight,
         finished=lambda name, records: handed.extend(r.prompt.id for r in records),
         enough=look,

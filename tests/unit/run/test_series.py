@@ -1,41 +1,45 @@
-"""Which of several runs is shown as the one that goes on."""
+"""Runs in turn: which one is shown, and what a run that does not start means for the others."""
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import EngineStartError
+from refusal_checks.core.errors import EngineStartError, StoreError
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.series import Series
 
 
 class Stub:
-    """A run that is over as soon as it is started, or that does not start."""
+    """A run that ends as soon as it is evaluated, or that does not start."""
 
     def __init__(self, name: str, fault: Exception | None = None) -> None:
         self.options = SimpleNamespace(candidate=SimpleNamespace(name=name))
         self.progress = Progress(phase=name)
         self.failed: BaseException | None = None
+        self.calls: list[str] = []
+        self.collector: tuple[int, ...] = ()
         self._fault = fault
 
     def start(self) -> None:
         if self._fault:
             raise self._fault
 
+    def evaluate(self) -> None:
+        self.calls.append("evaluate")
+        self.collector = gc.get_threshold()
+
     def fail(self, fault: BaseException) -> None:
         self.failed = fault
 
-    def join(self) -> None: ...
+    def cancel(self) -> None:
+        self.calls.append("cancel")
 
-    def stop_engines(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def is_alive(self) -> bool:
-        return False
+    def finish(self) -> None:
+        self.calls.append("finish")
 
 
 def series(*runs: Stub) -> Series:
@@ -43,24 +47,25 @@ def series(*runs: Stub) -> Series:
     return Series(stubs)
 
 
+def follow(runs: Series) -> None:
+    """Start the runs and wait for the last one."""
+    runs.start()
+    runs._thread.join()
+
+
 def test_a_single_run_needs_no_title() -> None:
     title, progress = series(Stub("one")).current
     assert (title, progress.phase) == ("", "one")
 
 
-def follow(runs: Series) -> None:
-    """Start the first run and wait for the others."""
-    runs.start()
-    assert runs._thread is not None
-    runs._thread.join()
-
-
 def test_the_last_run_that_began_is_the_one_that_goes_on() -> None:
-    runs = series(Stub("one"), Stub("two"))
+    one, two = Stub("one"), Stub("two")
+    runs = series(one, two)
     assert runs.current[0] == "one (1 of 2)"
     follow(runs)
     title, progress = runs.current
     assert (title, progress.phase) == ("two (2 of 2)", "two")
+    assert one.calls == two.calls == ["evaluate", "finish"]
     runs.close()
 
 
@@ -70,6 +75,7 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Excep
     runs = series(Stub("one"), two, three)
     follow(runs)
     assert two.failed is fault
+    assert two.calls == ["finish"]
     assert runs.current[0] == "three (3 of 3)"
     assert three.failed is None
     runs.close()
@@ -84,6 +90,27 @@ def test_of_several_runs_the_first_one_may_fail_too() -> None:
     runs.close()
 
 
-def test_an_only_run_that_does_not_start_ends_the_session() -> None:
-    with pytest.raises(EngineStartError):
-        series(Stub("one", EngineStartError("no"))).start()
+@pytest.mark.parametrize(
+    ("fault", "others"), [(EngineStartError("no"), ()), (StoreError("no"), (Stub("two"),))]
+)
+def test_what_keeps_the_first_run_from_starting_ends_the_session(
+    fault: Exception, others: tuple[Stub, ...]
+) -> None:
+    runs = series(Stub("one", fault), *others)
+    with pytest.raises(type(fault)):
+        runs.start()
+    runs.close()
+    assert not any("evaluate" in other.calls for other in others)
+
+
+def test_a_series_that_never_started_can_be_closed() -> None:
+    run = Stub("one")
+    series(run).close()
+    assert run.calls == ["cancel", "finish"]
+
+
+def test_the_garbage_collector_runs_rarely_during_runs_alone() -> None:
+    usual, run = gc.get_threshold(), Stub("one")
+    follow(series(run))
+    assert run.collector > usual
+    assert gc.get_threshold() == usual

@@ -84,24 +84,17 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """One group's figure."""
-
-    name: str
-    n: int
-    value: str
-    interval: str
-    span: Span
-
-
-@dataclass(frozen=True)
 class Bars:
-    """A benchmark's main figure by group of one kind."""
+    """A benchmark's main figure by group of one kind.
 
-    benchmark: str
+    Attributes:
+        limits: of the gate on the whole benchmark.
+    """
+
     by: str
-    metric: str
-    bars: Sequence[Bar]
+    metric: Metric
+    limits: AllowedRange
+    estimates: Mapping[str, Estimate]
 
 
 def bars(
@@ -115,18 +108,10 @@ def bars(
     metric = main_metric(summary.figures)
     if metric is None:
         return
-    allowed = limits.get(metric.name, AllowedRange())
     for kind, groups in summary.groups.items():
-        known = _figures(name, groups, metric)
-        if len(known) > 1:
-            shown = (_bar(group, metric, known[group], allowed) for group in known)
-            yield Bars(name, kind, metric.name, list(shown))
-
-
-def _bar(group: str, metric: Metric, estimate: Estimate, limits: AllowedRange) -> Bar:
-    interval = f"[{metric.show(estimate.lower)}, {metric.show(estimate.upper)}]"
-    drawn = span(metric, estimate, limits)
-    return Bar(group, estimate.n, metric.show(estimate.value), interval, drawn)
+        estimates = _figures(name, groups, metric)
+        if len(estimates) > 1:
+            yield Bars(kind, metric, limits.get(metric.name, AllowedRange()), estimates)
 
 
 def _figures(

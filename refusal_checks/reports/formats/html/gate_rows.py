@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.reports import words
 from refusal_checks.reports.explain import Moved, Topic, moved, select
-from refusal_checks.reports.formats.html.charts import Span, span
 from refusal_checks.results.summary import RunSummary
 
-ORDER = ("ERROR", "FAIL", "FAIL?", "warn?", "warn", "pass?", "pass", "skip")
-"""Marks, those that need attention first."""
+TONES = {
+    "ERROR": "fail",
+    "FAIL": "fail",
+    "FAIL?": "fail",
+    "warn?": "warn",
+    "warn": "warn",
+    "pass?": "warn",
+    "pass": "pass",
+    "skip": "skip",
+}
+"""The colours of marks, those first that need attention."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,6 @@ class Row:
         verdict: None for a gate that could not be evaluated.
         must: the threshold, short.
         change, change_interval: against the baseline; empty without one.
-        plot: the interval beside the threshold.
         reasons: what no column shows.
         moved: prompts that moved since the baseline.
     """
@@ -40,12 +46,9 @@ class Row:
     mark: str
     tone: str
     verdict: Verdict | None
-    value: str = ""
-    interval: str = ""
     must: str = ""
     change: str = ""
     change_interval: str = ""
-    plot: Span | None = None
     reasons: Sequence[str] = ()
     moved: Sequence[Moved] = ()
 
@@ -53,28 +56,25 @@ class Row:
 def rows(summary: RunSummary) -> list[Row]:
     """All gates of a run, those that need attention first."""
     found = [
-        Row(gate_id, None, "ERROR", "fail", None, reasons=[error])
+        Row(gate_id, None, "ERROR", TONES["ERROR"], None, reasons=[error])
         for gate_id, error in summary.errors.items()
     ]
     found += [_row(n, *item) for n, item in enumerate(summary.verdicts.items())]
-    return sorted(found, key=lambda row: ORDER.index(row.mark))
+    return sorted(found, key=lambda row: list(TONES).index(row.mark))
 
 
 def _row(number: int, gate_id: str, verdict: Verdict) -> Row:
-    gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
+    gate, compared = verdict.gate, verdict.comparison
     metric = METRICS[gate.metric]
     return Row(
         id=gate_id,
         number=number,
         mark=words.mark(verdict),
-        tone=_tone(verdict),
+        tone=TONES[words.mark(verdict)],
         verdict=verdict,
-        value=words.figure(gate, estimate.value),
-        interval=words.interval(gate, estimate),
         must=_must(gate),
         change=metric.show_change(compared.change.value) if compared else "",
         change_interval=_change_interval(metric, compared) if compared else "",
-        plot=span(metric, estimate, gate.limits),
         reasons=select(verdict, *(set(Topic) - {Topic.HEADLINE})),
         moved=moved(verdict),
     )
@@ -92,11 +92,3 @@ def _change_interval(metric: Metric, compared: Comparison) -> str:
         for value in (compared.change.lower, compared.change.upper)
     )
     return f"[{lower}, {upper}], n = {compared.change.n}"
-
-
-def _tone(verdict: Verdict) -> str:
-    if verdict.is_idle:
-        return "skip"
-    if not verdict.passed:
-        return "fail"
-    return "warn" if verdict.outcome is Outcome.INCONCLUSIVE else "pass"

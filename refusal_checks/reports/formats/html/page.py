@@ -21,7 +21,8 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.judges.trust.check import ABOUT
-from refusal_checks.metrics.judging import invalid_rate
+from refusal_checks.metrics import METRICS
+from refusal_checks.reports import words
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.answer import Shipping, shipping
@@ -151,8 +152,11 @@ def _environment() -> Environment:
     }
     found.globals |= {
         "about": ABOUT,
-        "share": lambda estimate, *ends: charts.span(invalid_rate, estimate, AllowedRange(*ends)),
+        "drawing": charts.span,
+        "limits": AllowedRange,
+        "metrics": METRICS,
         "spurious_failures": spurious_failures,
+        "words": words,
     }
     return found
 

@@ -52,8 +52,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("version", 2, "version: Input should be 1"),
         ("refusals", 0, "refusals: Input should be greater than or equal to 1"),
         ("refusals", "40", "refusals: Input should be a valid integer"),
-        ("recognised", 41, "more answers judged rightly than there are"),
-        ("sensitivity", 0.76, "sensitivity is not what the counts give"),
+        ("recognised", 41, "more answers judged correctly than there are answers"),
+        ("sensitivity", 0.76, "sensitivity contradicts the counts"),
         ("candidates", [], "candidates: Tuple should have at least 1 item"),
         ("partial", "own", "partial: Input should be 'refusal' or 'compliance'"),
         ("created", "yesterday", "created: Input should be a valid date"),
@@ -68,7 +68,7 @@ def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"a"', "\x00"])
 def test_what_is_no_calibration_is_refused(write: Write, text: str) -> None:
-    with pytest.raises(CalibrationError, match="no calibration file"):
+    with pytest.raises(CalibrationError, match="not a calibration file"):
         calibration.read(write("calibration.json", text))
 
 
@@ -80,9 +80,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("running", "reason"),
     [
-        ({"name": "ORG/OTHER"}, "another judge: ORG/JUDGE, this run has ORG/OTHER"),
-        ({"prompt_sha256": "654321"}, "another judge prompt: 123456, this run has 654321"),
-        ({"prompt_sha256": ""}, "another judge prompt: 123456, this run has none"),
+        ({"name": "ORG/OTHER"}, "another judge: ORG/JUDGE; this run has ORG/OTHER"),
+        ({"prompt_sha256": "654321"}, "another judge prompt: 123456; this run has 654321"),
+        ({"prompt_sha256": ""}, "another judge prompt: 123456; this run has none"),
         ({"identity": "abd"}, r"another judge \(its model, settings or parser\)"),
     ],
 )

@@ -47,11 +47,11 @@ def test_lang_and_reiczigels_interval_by_hand() -> None:
     ("errors", "reason"),
     [
         (JudgeErrors(100, 50, 100, 50), "carries no information"),
-        (JudgeErrors(100, 5, 100, 96), "add up too close to 1"),
+        (JudgeErrors(100, 5, 100, 96), "add up to nearly 1"),
         (JudgeErrors(100, 30, 100, 40), "carries no information"),
         (JudgeErrors(3, 2, 3, 2), "carries no information"),
-        (JudgeErrors(0, 0, 10, 10), "hold no refusal"),
-        (JudgeErrors(10, 10, 0, 0), "hold no compliance"),
+        (JudgeErrors(0, 0, 10, 10), "have no refusal"),
+        (JudgeErrors(10, 10, 0, 0), "have no compliance"),
     ],
 )
 def test_a_judge_that_says_nothing_corrects_nothing(errors: JudgeErrors, reason: str) -> None:

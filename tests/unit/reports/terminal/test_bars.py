@@ -52,7 +52,7 @@ def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
 
 
 def test_nothing_is_said_of_speed_before_anything_is_known() -> None:
-    assert paced((0.0, progress(a=1))).answers is None
+    assert paced((0.0, progress(a=1))).rate("answers") is None
     assert Pace().left(progress(a=1).benchmarks) is None
     assert paced((0.0, progress(a=1)), (5.0, progress(a=1))).left(progress(a=1).benchmarks) is None
 
@@ -60,13 +60,13 @@ def test_nothing_is_said_of_speed_before_anything_is_known() -> None:
 def test_what_the_store_held_is_forgotten_after_a_while() -> None:
     pace = paced((0.0, progress(a=0)), (1.0, progress(a=100)), (70.0, progress(a=100)))
     pace.see(progress(a=110), 80.0)
-    assert pace.answers == pytest.approx(2.0)
+    assert pace.rate("answers") == pytest.approx(2.0)
     assert pace.left(progress(a=110).benchmarks) == pytest.approx(90.0)
 
 
 def test_another_plan_starts_the_clock_anew() -> None:
     pace = paced((0.0, progress(a=100)), (10.0, progress(a=0)), (20.0, progress(a=10)))
-    assert pace.answers == pytest.approx(2.0)
+    assert pace.rate("answers") == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""Everything that a run reads, checks and opens before an engine starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from refusal_checks.core.store import Store
+from refusal_checks.engines.pool import Engines
+from refusal_checks.engines.servers import Servers
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
+from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.gate import Gate
+from refusal_checks.results.board import Board
+from refusal_checks.results.redact import Redaction
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.run import comparability
+from refusal_checks.run.assembly import Parts, assemble, pool_settings
+from refusal_checks.run.judge_check import Canary, human_rates, provenance
+from refusal_checks.run.manifest import manifest
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.plan import Pending, Plan, Task, pending
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can start: what it was asked, and what was read and opened for it.
+
+    Attributes:
+        gates: the selected gates; none checks the judge alone.
+        board: where outcomes are published; its folder also takes logs and the summary.
+        say: shows one line to the user.
+        summary: filled while the run goes on.
+        parts: prompts, candidate, judges and servers.
+        rules: how gates are decided.
+        store: stored answers and verdicts, open.
+        earlier: the baseline's scores, by benchmark.
+        early: stops benchmarks early; None evaluates them in full.
+        canary: the judge's own check.
+    """
+
+    options: Options
+    gates: Sequence[Gate]
+    board: Board
+    say: Callable[[str], None]
+    summary: RunSummary
+    parts: Parts
+    rules: Rules
+    store: Store
+    earlier: Mapping[str, Earlier]
+    early: EarlyStopping | None
+    canary: Canary
+
+    @property
+    def redaction(self) -> Redaction:
+        """Hides texts if the run was asked to."""
+        return Redaction(self.options.redact)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every outcome is known."""
+        decided = len(self.summary.verdicts) + len(self.summary.errors)
+        return decided == len(self.gates) and bool(self.canary.why_idle or self.summary.judge)
+
+    def pending(self, plan: Plan) -> list[Pending]:
+        """The work that a plan leaves: for the judges, then for each repetition of their verdicts.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        panels = (self.parts.judges, *self.parts.repeats)
+        candidate, store = self.parts.candidate, self.store
+        return [pending(Task(plan, candidate, judges, store)) for judges in panels]
+
+
+def prepare(
+    options: Options,
+    gates: Sequence[Gate],
+    board: Board,
+    say: Callable[[str], None],
+    servers: Servers | None = None,
+) -> Prepared:
+    """Read and check all that a run needs; starts nothing.
+
+    Args:
+        servers: the models' servers; None means engines that are started for the run.
+
+    Raises:
+        UserError: data, recorded answers, models or endpoints are not what was asked for.
+        StoreError: the store cannot be opened.
+    """
+    summary, redaction = RunSummary(), Redaction(options.redact)
+    redaction.require_silent([options.candidate, *(judge.model for judge in options.judges)])
+    for line in options.notes:
+        summary.note(line)
+    if any(name.startswith("demo:") for name in options.model_names):
+        summary.note("demo models are toys: these figures say nothing about any real model")
+    engines = servers or Engines(pool_settings(options), board.folder)
+    parts = assemble(options, gates, engines, say, summary.note)
+    known = manifest(options, parts.plan, parts.judges)
+    human = human_rates(options, gates, parts.judges)
+    path = redaction.store(options.store, board.folder, options.fresh)
+    summary.manifest = known.extended(**provenance(options.trust), store=str(path))
+    store = Store(path)
+    try:
+        earlier = comparability.find(options, summary.manifest, store)
+    except BaseException:
+        store.close()
+        raise
+    early = None
+    if options.stop_early:
+        seed = options.sampling.seed
+        order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
+        parts = parts._replace(plan=order)
+        early = EarlyStopping(gates, order, options.confidence)
+    return Prepared(
+        options=options,
+        gates=gates,
+        board=board,
+        say=say,
+        summary=summary,
+        parts=parts,
+        rules=Rules(options.confidence, options.multiple_testing, options.offenders, human),
+        store=store,
+        earlier=earlier,
+        early=early,
+        canary=Canary(options, parts.judges, store),
+    )

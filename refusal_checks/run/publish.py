@@ -1,0 +1,134 @@
+"""Decide the gates of a complete benchmark; publish the verdicts and write the run's files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.files import write_text
+from refusal_checks.core.records import Record
+from refusal_checks.gates import baseline
+from refusal_checks.gates.finding import expected_breaches, select
+from refusal_checks.gates.judge_noise import noise
+from refusal_checks.gates.verdict import Verdict, decide_all
+from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.metrics import METRICS, score_all
+from refusal_checks.results import disagreements
+from refusal_checks.results.board import JudgeOutcome, Published
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import BenchmarkSummary, balance, summarise
+from refusal_checks.run import comparability
+from refusal_checks.run.prepare import Prepared
+
+Decided = Mapping[str, Verdict | EvaluationError]
+"""Verdicts of gates, or why there is none, by gate id."""
+
+
+def judge_check(run: Prepared, check: JudgeCheck) -> None:
+    """Publish how the judge did on its own check."""
+    shown = run.redaction.check(check)
+    run.board.post_judge(JudgeOutcome(shown))
+    run.summary.judge = shown
+
+
+def undecided(run: Prepared, benchmark: str, reason: str) -> None:
+    """Publish why a benchmark's gates have no verdict."""
+    gates = [gate.id for gate in run.gates if gate.benchmark == benchmark]
+    _publish(run, benchmark, dict.fromkeys(gates, EvaluationError(reason)))
+
+
+def benchmark(
+    run: Prepared, name: str, records: Sequence[Record], repeats: Sequence[Sequence[Record]]
+) -> None:
+    """Decide and publish the gates of a benchmark that is complete.
+
+    Args:
+        repeats: the same answers with the judges' repeated verdicts.
+    """
+    records = run.redaction.judged(records)
+    scores, planned = score_all(records), len(run.parts.plan[name])
+    kind = run.options.benchmarks[name].kind.value
+    figures = summarise(records, run.rules.level, scores, planned, kind)
+    run.summary.benchmarks[name] = figures
+    _write(run, name, records, figures, scores)
+    if run.options.trust.labels:
+        run.summary.note(run.options.trust.labels.coverage(name, records))
+    run.summary.balance = balance(
+        [(each.kind, each.figures) for each in run.summary.benchmarks.values()], run.rules.level
+    )
+    _publish(run, name, _decide(run, name, records, repeats))
+    _order(run)
+
+
+def _decide(
+    run: Prepared, name: str, records: Sequence[Record], repeats: Sequence[Sequence[Record]]
+) -> Decided:
+    """The verdicts of a benchmark's gates."""
+    figures = run.summary.benchmarks[name]
+    stopped = figures.prompts < figures.planned
+    gates = [gate for gate in run.gates if gate.benchmark == name]
+    earlier = run.earlier.get(name)
+    estimate = run.early.estimate if run.early and stopped else None
+    decided = decide_all(gates, records, run.rules, earlier, estimate)
+    if not repeats:
+        return decided
+    sets = (records, *repeats)
+    return {gate: _with_noise(each, sets, run.rules.level) for gate, each in decided.items()}
+
+
+def _with_noise(
+    decided: Verdict | EvaluationError, sets: Sequence[Sequence[Record]], level: float
+) -> Verdict | EvaluationError:
+    """A verdict with how far the judges' repeated verdicts agree."""
+    if isinstance(decided, EvaluationError):
+        return decided
+    seen = [select(decided.gate, records) for records in sets]
+    found = noise(METRICS[decided.gate.metric], seen, decided.estimate, level)
+    return replace(decided, noise=found)
+
+
+def _write(
+    run: Prepared,
+    name: str,
+    records: Sequence[Record],
+    figures: BenchmarkSummary,
+    scores: Mapping[str, Mapping[str, float]],
+) -> None:
+    """Write what the run's folder keeps of a benchmark."""
+    folder, prompts = run.board.folder, run.parts.plan[name]
+    shown = run.redaction.records(records)
+    RunFolder(folder).write_records(name, shown)
+    if len(run.parts.judges[name]) > 1:
+        disagreements.append(folder, name, shown)
+    keys = {prompt.id: run.parts.candidate.keys(prompt) for prompt in prompts}
+    scored = comparability.scores(
+        run.summary.manifest,
+        run.options.benchmarks[name],
+        figures.figures,
+        baseline.score_prompts(records, scores, keys),
+    )
+    write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
+
+
+def _publish(run: Prepared, name: str, decided: Decided) -> None:
+    """Publish outcomes; the summary then has what was published."""
+    verdicts, errors = {}, {}
+    for gate, each in decided.items():
+        if isinstance(each, Verdict):
+            verdicts[gate] = run.redaction.verdict(each)
+        else:
+            errors[gate] = str(each)
+    outcomes = {gate: Published(verdict) for gate, verdict in verdicts.items()}
+    run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
+    run.summary.verdicts |= verdicts
+    run.summary.errors |= errors
+
+
+def _order(run: Prepared) -> None:
+    """List the gates in the order of the threshold files; benchmarks end in any order."""
+    verdicts = run.summary.verdicts
+    gates = [gate for gate in run.gates if gate.id in verdicts]
+    run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
+    breached, failing = expected_breaches(gates, run.rules.level)
+    run.summary.expected_breaches, run.summary.expected_failures = breached, failing
