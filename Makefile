@@ -28,6 +28,7 @@ lint: engine
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
+	$(bin)/lint-imports
 	$(bin)/codespell
 
 # Three workers on two cores: tests that wait for processes and servers leave theirs idle.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError
@@ -105,6 +105,7 @@ def test_many_keys_are_found_at_once(path: Path) -> None:
     assert {key: answer.text for key, answer in found.items()} == {key: key for key in keys}
 
 
+@settings(max_examples=20)
 @given(st.lists(JSON_VALUES, max_size=4))
 def test_content_keys_are_equal_for_equal_parts(parts: list[object]) -> None:
     assert content_key(*json.loads(json.dumps(parts))) == content_key(*parts)

@@ -215,9 +215,10 @@ def test_every_option_of_the_release_is_found_in_the_usual_forms(mirror: Path) -
         "正确答案：{}. %s",
         "我认为{}. %s。",
     )
-    for prompt in load_prompts(discover()["chisafety_mcq"], mirror):
+    # Each question in two of the forms, each form with a quarter of all questions.
+    for number, prompt in enumerate(load_prompts(discover()["chisafety_mcq"], mirror)):
         for letter, text in prompt.options.items():
-            for form in forms:
+            for form in (forms[number % 4], forms[number % 4 + 4]):
                 answer = form.format(letter).replace("%s", text)
                 assert getattr(choose(answer, prompt.options, letter), "option", None) == letter
 
