@@ -111,7 +111,11 @@ class Page:
 
 def pages() -> list[Page]:
     """All of them, the README first."""
-    return [Page(ROOT / "README.md"), Page(ROOT / "CONTRIBUTING.md"), *map(Page, sorted((ROOT / "docs").glob("*.md")))]
+    return [
+        Page(ROOT / "README.md"),
+        Page(ROOT / "CONTRIBUTING.md"),
+        *map(Page, sorted((ROOT / "docs").glob("*.md"))),
+    ]
 
 
 def commands() -> list[Command]:
