@@ -1,4 +1,4 @@
-"""One round of batches: results are stored, and what is still missing is asked for."""
+"""One round of batches: store results and write the requests that are still missing."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges, Plan, Task
 
 SLICE = 2000
-"""Prompts that are evaluated together, so that no more than their answers are in memory."""
+"""Prompts that are evaluated together, which bounds the answers in memory."""
 
 
 class _Watched:
-    """A judge whose results stay where they make no verdict."""
+    """A judge whose results are kept if they make no verdict."""
 
     def __init__(self, judge: Judge, results: Results) -> None:
         self.name = judge.name
@@ -45,14 +45,14 @@ class _Watched:
         """See ``Judge.judge``."""
         used: list[str] = []
         USED.set(used)
-        found = await self._judge.judge(prompt, completion)
-        if isinstance(found, Invalid):
+        judgement = await self._judge.judge(prompt, completion)
+        if isinstance(judgement, Invalid):
             self._results.keep(used)
-        return found
+        return judgement
 
 
 class Round:
-    """Evaluates as a run does, with batch files in the place of engines.
+    """Evaluates like a run, with batch files instead of engines.
 
     Args:
         runs: the options and the selected gates of each; all have one store.
@@ -72,10 +72,10 @@ class Round:
         self._notes: dict[str, None] = {}
 
     def run(self) -> Report:
-        """Take in what came back, and write what is missing.
+        """Import results and write the requests that are missing.
 
         Raises:
-            UserError: data, models or files are not what was asked for.
+            UserError: data, models or files cannot be used.
             StoreError: the store, or the results beside it, cannot be used.
         """
         models = BatchModels(self._store, self._batch.export)
@@ -120,7 +120,7 @@ class Round:
 
 
 def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
-    """What a run evaluates: the judge's own check, then the prompts."""
+    """The parts of a run: the judge's own check, then the prompts."""
     if canary.NAME in parts.judges:
         yield {canary.NAME: canary.plan()}, canary.candidate(), parts.judges
     for judges in (*parts.repeats, parts.judges):

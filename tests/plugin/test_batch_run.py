@@ -164,7 +164,7 @@ def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
         [
             "82 result lines: 78 answered, 1 failed, 2 malformed, 1 duplicate",
             "  for example * status 200: *no *room",
-            "  for example no JSON: *",
+            "  for example not valid JSON: *",
             "77 results were used",
             "1 results answer no pending request*",
             "157 requests written to *",

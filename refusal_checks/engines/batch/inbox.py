@@ -1,4 +1,4 @@
-"""Results of batches between their import and the moment when the store holds what they say."""
+"""Results of batches from their import until the store holds their answers and verdicts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SHOWN = 3
 
 @dataclass
 class Reading:
-    """What the lines of result files were.
+    """Counts of the lines of result files.
 
     Attributes:
         counts: of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines.
-        examples: the first faults in words; untrusted text.
+        examples: messages of the first faults; untrusted text.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -41,12 +41,11 @@ class Reading:
 class Results:
     """Results by their request's id, in a SQLite file.
 
-    A result leaves once it was used. Those of verdicts that cannot be read stay: nothing else holds
-    what they say, and a second verdict is asked for only after them. All that happens before
-    ``clear`` is undone where that is never reached.
+    A result is removed once used. Unreadable verdicts stay: nothing else holds them, and a second
+    verdict is asked for only after them. Changes are rolled back if ``clear`` is never reached.
 
     Args:
-        store: the store's file; this one lies beside it, for as long as it holds anything.
+        store: the store's file; this one lies beside it, and is removed when empty.
 
     Raises:
         StoreError: it cannot be opened, read or written; by any of the methods, too.
@@ -56,11 +55,11 @@ class Results:
         path = store.with_name(f"{store.stem}-batch.sqlite")
         self._db = Database(path, FORMAT, ("results",), _create)
         self._closed = False
-        # Of this round alone, and on disk where it is large.
+        # Only for this round; SQLite moves it to disk if it is large.
         self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
 
     def close(self) -> None:
-        """Close the file, and remove it where it is empty; does nothing the second time."""
+        """Close the file, and remove it if it is empty; does nothing the second time."""
         if self._closed:
             return
         self._closed = True
@@ -72,7 +71,7 @@ class Results:
             self._db.path.unlink(missing_ok=True)
 
     def take(self, found: Iterable[Result]) -> Reading:
-        """Take in the lines of result files; of several for one request the first stays."""
+        """Store the lines of result files; of several for one request the first one counts."""
         reading = Reading()
         self._run("BEGIN IMMEDIATE")
         for result in found:
@@ -83,47 +82,50 @@ class Results:
                 reading.add(result, "answered" if is_first else "duplicate")
         return reading
 
-    def _insert(self, id: str, body: Mapping[str, Any]) -> bool:
+    def _insert(self, request_id: str, body: Mapping[str, Any]) -> bool:
         # A result that an earlier import left here is no duplicate.
         query = (
             "INSERT INTO results VALUES (?, ?, 1) "
             "ON CONFLICT DO UPDATE SET fresh = 1 WHERE NOT fresh"
         )
-        return bool(self._run(query, id, json.dumps(body)).rowcount > 0)
+        return bool(self._run(query, request_id, json.dumps(body)).rowcount > 0)
 
-    def get(self, id: str) -> Any:
-        """A request's result; None where there is none."""
-        found = self._run("SELECT body FROM results WHERE id = ?", id).fetchone()
+    def get(self, request_id: str) -> Any:
+        """A request's result, or None."""
+        found = self._run("SELECT body FROM results WHERE id = ?", request_id).fetchone()
         return json.loads(found[0]) if found else None
 
-    def ask(self, id: str) -> bool:
-        """Note that a run makes this request; whether it does so for the first time."""
-        return bool(self._run("INSERT OR IGNORE INTO asked VALUES (?, 0)", id).rowcount > 0)
+    def ask(self, request_id: str) -> bool:
+        """Record that a run makes this request; True the first time."""
+        query = "INSERT OR IGNORE INTO asked VALUES (?, 0)"
+        return bool(self._run(query, request_id).rowcount > 0)
 
     def keep(self, ids: Iterable[str]) -> None:
-        """Let the results of these requests stay."""
-        for id in ids:
-            self._run("UPDATE asked SET kept = 1 WHERE id = ?", id)
+        """Keep the results of these requests."""
+        for request_id in ids:
+            self._run("UPDATE asked SET kept = 1 WHERE id = ?", request_id)
 
     def clear(self) -> Counter[str]:
-        """Remove what was asked for and is not to stay, and what nobody asked for.
+        """Remove used results that are not to be kept, and those of requests that nobody made.
 
         Returns:
-            How many results were ``used``, ``kept`` and ``unasked``.
+            The number of results that were ``used``, ``kept`` and ``unasked``.
         """
-        used, kept = (f"id IN (SELECT id FROM asked WHERE kept = {n})" for n in (0, 1))
+        used = "id IN (SELECT id FROM asked WHERE kept = 0)"
+        kept = "id IN (SELECT id FROM asked WHERE kept = 1)"
         unasked = "fresh AND id NOT IN (SELECT id FROM asked)"
         count = Counter(
             used=self._count(used), kept=self._count(kept), unasked=self._count(unasked)
         )
-        self._run(f"DELETE FROM results WHERE ({used}) OR ({unasked})")
+        self._run(f"DELETE FROM results WHERE ({used}) OR ({unasked})")  # noqa: S608 (constants above)
         self._run("UPDATE results SET fresh = 0")
         self._run("COMMIT")
         return count
 
     def _count(self, condition: str) -> int:
-        (found,) = self._run(f"SELECT count(*) FROM results WHERE {condition}").fetchone()
-        return int(found)
+        query = f"SELECT count(*) FROM results WHERE {condition}"  # noqa: S608 (constants of clear)
+        (count,) = self._run(query).fetchone()
+        return int(count)
 
     def _run(self, query: str, *values: str) -> Any:
         with self._db.faults():

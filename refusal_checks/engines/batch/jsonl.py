@@ -1,9 +1,8 @@
-"""OpenAI's batch files: a request a line, a result a line, of any number of lines."""
+"""OpenAI's batch files: one request, or one result, per line."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,19 +14,19 @@ from refusal_checks.core.keys import content_key
 from refusal_checks.models.client.http_errors import error_words
 
 URL = "/v1/chat/completions"
-"""The only path that requests of a batch have."""
+"""The path of every request of a batch."""
 
 Fault = Literal["failed", "malformed"]
-"""Why a line is no answer: the server says so, or nobody can read it."""
+"""Why a line has no answer: the server failed, or the line cannot be read."""
 
 
 def custom_id(body: Mapping[str, Any]) -> str:
-    """A request's id: the content key of its body, by which its result is known again."""
+    """A request's id: the content key of its body, which identifies its result."""
     return content_key(URL, body)
 
 
 class RequestFile:
-    """A batch file that is being written; nothing lies under its name before it is whole.
+    """A batch file that is being written; it gets its name when it is complete.
 
     Attributes:
         count: requests written.
@@ -42,9 +41,9 @@ class RequestFile:
         self._part = part
         self._file: BinaryIO | None = None
 
-    def add(self, id: str, body: Mapping[str, Any]) -> None:
+    def add(self, request_id: str, body: Mapping[str, Any]) -> None:
         """Write a request."""
-        request = {"custom_id": id, "method": "POST", "url": URL, "body": body}
+        request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
         line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
         with self._faults():
             if self._file is None:
@@ -54,10 +53,10 @@ class RequestFile:
         self.count += 1
 
     def publish(self, path: Path) -> None:
-        """Give the whole file its name."""
+        """Give the complete file its name."""
         with self._faults():
             self.close()
-            os.replace(self._part, path)
+            self._part.replace(path)
 
     def close(self) -> None:
         """Write out what is buffered."""
@@ -65,8 +64,8 @@ class RequestFile:
             self._file.close()
 
     def discard(self) -> None:
-        """Remove the file, where it has not got its name."""
-        with suppress(OSError):  # what cannot be written is not wanted
+        """Remove the file unless it was published."""
+        with suppress(OSError):  # it is removed anyway
             self.close()
         self._part.unlink(missing_ok=True)
 
@@ -83,10 +82,10 @@ class Result:
     """One line of a results file.
 
     Attributes:
-        id: the request's; empty where the line has none.
-        body: the server's answer; None where there is none.
+        id: the request's; empty if the line has none.
+        body: the server's answer, or None.
         fault: why there is none.
-        words: what the server said of it, or what is wrong with the line; untrusted text.
+        words: the server's message, or what is wrong with the line; untrusted text.
     """
 
     id: str
@@ -96,7 +95,7 @@ class Result:
 
 
 def results(path: Path) -> Iterator[Result]:
-    """The lines of a results file, one at a time; no line stops the reading.
+    """The lines of a results file, one at a time; a malformed one is a ``Result`` too.
 
     Raises:
         UserError: the file cannot be read.
@@ -109,23 +108,23 @@ def results(path: Path) -> Iterator[Result]:
 
 
 def read_result(line: bytes) -> Result:
-    """What one line of a results file says."""
+    """Read one line of a results file."""
     try:
-        found = json.loads(line.decode("utf-8-sig"))  # some editors put a mark before all
+        found = json.loads(line.decode("utf-8-sig"))  # some editors write a byte order mark
     except (ValueError, RecursionError) as fault:
-        return Result("", fault="malformed", words=f"no JSON: {fault}")
-    id = found.get("custom_id") if isinstance(found, dict) else None
-    if not isinstance(id, str) or not id:
+        return Result("", fault="malformed", words=f"not valid JSON: {fault}")
+    request_id = found.get("custom_id") if isinstance(found, dict) else None
+    if not isinstance(request_id, str) or not request_id:
         return Result("", fault="malformed", words="no custom_id")
     response, error = found.get("response"), found.get("error")
     answered = response if isinstance(response, dict) else {}
     status, body = answered.get("status_code"), answered.get("body")
     if error is not None or (answered and status != 200):
-        said = error_words(json.dumps(body if error is None else error))
-        return Result(id, fault="failed", words=f"status {status}: {said}")
+        message = error_words(json.dumps(body if error is None else error))
+        return Result(request_id, fault="failed", words=f"status {status}: {message}")
     if not _has_choices(body):
-        return Result(id, fault="malformed", words="no choices in the response's body")
-    return Result(id, body)
+        return Result(request_id, fault="malformed", words="no choices in the response's body")
+    return Result(request_id, body)
 
 
 def _has_choices(body: Any) -> bool:

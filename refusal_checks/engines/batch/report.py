@@ -1,4 +1,4 @@
-"""What a round of batches did, in words."""
+"""The report on a round of batches."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from refusal_checks.engines.batch.stand_in import Written
 
 @dataclass(frozen=True)
 class Report:
-    """What a round did.
+    """The outcome of a round.
 
     Attributes:
         reading: the lines of the result files.
-        left: what became of the results, see ``Results.clear``.
-        unfit: results that are no answer to their request.
+        left: counts of ``Results.clear``.
+        unfit: results that do not answer their request.
         waiting: requests without a result.
         written: the batch files.
-        notes: what the user must know of how answers came about.
+        notes: facts that the user must know about the answers.
     """
 
     reading: Reading

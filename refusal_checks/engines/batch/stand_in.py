@@ -32,7 +32,7 @@ class Written:
     Attributes:
         models: that answer its requests, all on one server; as the user named them.
         size: bytes.
-        command: runs it; empty for a server that others run.
+        command: runs it; empty if none is known.
     """
 
     path: Path
@@ -43,11 +43,11 @@ class Written:
 
 
 class BatchModels:
-    """Stands for the run's servers (``servers.Servers``): none is started, none is asked.
+    """Stand in for a run's servers (``servers.Servers``): none is started, none is asked.
 
     Args:
-        store: the store's file; results beside it are opened once one is needed.
-        export: where requests without a result are written; None where they are not.
+        store: the store's file; results beside it are opened when needed.
+        export: file for requests without a result; None if they are not written.
     """
 
     are_live = False
@@ -61,11 +61,11 @@ class BatchModels:
 
     @cached_property
     def results(self) -> Results:
-        """What answers."""
+        """The imported results."""
         return Results(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """See ``Servers.connect``; a server that others run is not asked for its only model.
+        """See ``Servers.connect``; an attached server is not asked for its only model.
 
         Raises:
             ModelError: the URL of such a server does not name the model.
@@ -80,14 +80,14 @@ class BatchModels:
             name, url = model.model, model.url
             transport = self._transport((url, name), None)
         transport.names[model.name] = None
-        connection = Client(
+        client = Client(
             url,
             name,
             extras=Extras((), model.template_kwargs, model.reasoning_end),
             transport=transport,
         )
-        self.clients.append(connection)
-        return connection
+        self.clients.append(client)
+        return client
 
     def _transport(self, server: object, spec: EngineSpec | None) -> BatchTransport:
         """One for all models of a server, since a batch goes to one."""
@@ -100,18 +100,18 @@ class BatchModels:
         return self._transports[server]
 
     def account(self) -> dict[str, Any]:
-        """See ``Servers.account``; nobody counted."""
+        """See ``Servers.account``; nothing is counted."""
         return {}
 
     def place(self, models: Iterable[Model]) -> Placement:
-        """See ``Servers.place``; nowhere."""
+        """See ``Servers.place``; nothing is placed."""
         return self.placement
 
     def start(self, say: Say, turn: int = 0) -> None:
-        """See ``Servers.start``; nothing is."""
+        """See ``Servers.start``; nothing is started."""
 
     def require_running(self) -> None:
-        """See ``Servers.require_running``; nothing has to."""
+        """See ``Servers.require_running``; nothing runs."""
 
     async def guard(self, work: Work, say: Say) -> None:
         """See ``Servers.guard``."""
@@ -121,7 +121,7 @@ class BatchModels:
         """See ``Servers.stop``; nothing runs."""
 
     def close(self) -> None:
-        """Remove what has not been published, and leave the results; see ``Servers.close``."""
+        """See ``Servers.close``; removes unpublished batch files and keeps the results."""
         for transport in self._transports.values():
             if transport.requests is not None:
                 transport.requests.discard()
@@ -135,16 +135,16 @@ class BatchModels:
 
     @property
     def unfit(self) -> int:
-        """Results that are no answer to their request."""
+        """Results that do not answer their request."""
         return sum(transport.unfit for transport in self._transports.values())
 
     @property
     def asked_for_tokens(self) -> bool:
-        """Whether tokens of labels were asked for, which no batch gives."""
+        """True if tokens of labels were asked for, which no batch gives."""
         return any(transport.no_tokens for transport in self._transports.values())
 
     def publish(self) -> tuple[Written, ...]:
-        """Give the batch files their names: the first its own, others one with a number."""
+        """Give the batch files their names; from the second on they are numbered."""
         files: list[Written] = []
         for transport in self._transports.values():
             requests = transport.requests

@@ -1,4 +1,4 @@
-"""Stands for the way to a server: results of batches answer, batch files take what has none."""
+"""Takes the place of a server: batch results answer requests, a batch file takes the others."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from refusal_checks.models.client.label_probabilities import read_labels
 from refusal_checks.models.client.usage import MALFORMED
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
-"""Takes the ids of the results that are read while it holds a list."""
+"""Collects the ids of the results that are read, while it holds a list."""
 
 
 class DeferredError(EndpointError):
-    """The answer is not there yet: it comes with a batch, or never does."""
+    """The answer is not here yet; it may come with a batch."""
 
 
 class BatchTransport:
-    """Takes requests to the results of batches, and what has none into a batch file.
+    """Answers requests from batch results, and writes those without one into a batch file.
 
     Attributes:
         names: the models, as the user named them.
-        requests: the file for those without a result; None where they are only counted.
-        spec: the engine that would be started for the models; None for a server that others run.
+        requests: the file for those without a result; None if they are only counted.
+        spec: the engine that would be started for the models; None for an attached server.
         waiting: requests without a result.
-        no_tokens: whether tokens of labels were asked for, which no batch gives.
+        no_tokens: True if tokens of labels were asked for, which no batch gives.
     """
 
     def __init__(
@@ -52,37 +52,37 @@ class BatchTransport:
 
     @property
     def unfit(self) -> int:
-        """Results that are no answer to their request."""
+        """Results that do not answer their request."""
         return len(self._unfit)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See ``Transport.post``.
 
         Raises:
-            DeferredError: there is no result, or the path is none that batches have.
+            DeferredError: there is no result, or batches do not have the path.
         """
         if path != CHAT:
             self.no_tokens = True
             raise DeferredError(f"no batch has {path}")
-        id = custom_id(body)
+        request_id = custom_id(body)
         results = self._results()
-        found, is_first = results.get(id), results.ask(id)
+        found, is_first = results.get(request_id), results.ask(request_id)
         if found is not None and _fits(found, body):
             used = USED.get()
             if used is not None:
-                used.append(id)
+                used.append(request_id)
             return found
         if found is not None:
-            self._unfit.add(id)
+            self._unfit.add(request_id)
         if is_first:
             self.waiting += 1
             if self.requests is not None:
-                self.requests.add(id, body)
-        raise DeferredError("nothing is stored, and no server is asked: this waits for a batch")
+                self.requests.add(request_id, body)
+        raise DeferredError("not stored, and no server is asked: the answer waits for a batch")
 
 
 def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether a result can be read, and has all that its request asked for."""
+    """True if a result can be read and has all that its request asked for."""
     try:
         choices = read_choices(found, body.get("n", 1))
         if "top_logprobs" in body:
@@ -94,7 +94,7 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def _is_broken_off(choice: Choice, body: Mapping[str, Any]) -> bool:
-    """Whether an answer has not come to its end, so that it is not stored."""
+    """True if an answer was cut off, so that it is not stored."""
     answer = Completion(choice.text, choice.finish_reason, choice.tokens)
     fault = unusable(answer, body.get("max_tokens"))
     return fault is not None and fault.reason is Reason.UNFINISHED_ANSWER

@@ -1,4 +1,4 @@
-"""The options that put a batch in the place of a run."""
+"""The options that replace a run by a round of batch files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from refusal_checks.core.errors import UserError
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """What goes out and what comes in.
+    """Batch files to write and to read.
 
     Attributes:
-        export: takes the pending requests; None where nothing is to be written.
+        export: for the pending requests, or None.
         results: files with results of earlier requests.
     """
 
@@ -23,7 +23,7 @@ class BatchFiles:
     results: tuple[Path, ...]
 
     def __bool__(self) -> bool:
-        """Whether there is a batch at all."""
+        """True if there is any file."""
         return self.export is not None or bool(self.results)
 
 
@@ -50,15 +50,15 @@ def add(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--stored-only",
         action="store_true",
-        help="start no engine and ask no server: what is not stored is invalid",
+        help="start no engine and ask no server: answers that are not stored are invalid",
     )
 
 
 def stored_only(config: pytest.Config) -> bool:
-    """Whether a run takes nothing but what is stored.
+    """True if a run uses stored answers and verdicts only.
 
     Raises:
-        UserError: and is to ignore it, too.
+        UserError: ``--fresh`` would ignore them.
     """
     if config.getoption("stored_only") and config.getoption("fresh"):
         raise UserError("--stored-only and --fresh: give one of them")
@@ -66,28 +66,28 @@ def stored_only(config: pytest.Config) -> bool:
 
 
 def is_given(config: pytest.Config) -> bool:
-    """Whether there is a batch in the place of a run."""
+    """True if a batch replaces the run."""
     return bool(config.getoption("batch_export") or config.getoption("batch_import"))
 
 
 def read(config: pytest.Config) -> BatchFiles:
-    """The options' values.
+    """Read the options.
 
     Raises:
-        UserError: a file is missing, or an option is there that makes no sense with a batch.
+        UserError: a file is missing, or another option makes no sense with a batch.
     """
     folder = config.invocation_params.dir
     export, results = config.getoption("batch_export"), config.getoption("batch_import") or []
-    found = BatchFiles(
+    files = BatchFiles(
         export=folder / export if export else None,
         results=tuple(folder / name for name in results),
     )
-    if found.export and found.export.is_dir():
-        raise UserError(f"--batch-export {found.export}: a folder; name a file")
-    for path in found.results:
+    if files.export and files.export.is_dir():
+        raise UserError(f"--batch-export {files.export}: a folder; name a file")
+    for path in files.results:
         if not path.is_file():
             raise UserError(f"--batch-import {path}: no such file")
-    for option, why in _TOGETHER.items() if found else ():
+    for option, why in _TOGETHER.items() if files else ():
         if config.getoption(option):
             raise UserError(f"--{option.replace('_', '-')} with a batch: {why}")
-    return found
+    return files

@@ -26,7 +26,7 @@ def results(store: Path) -> Iterator[Results]:
 
 
 def answers(*ids: str) -> list[Result]:
-    return [Result(id, {"choices": [id]}) for id in ids]
+    return [Result(each, {"choices": [each]}) for each in ids]
 
 
 def test_lines_are_counted_by_what_they_are_and_the_first_of_a_request_stays(
@@ -49,7 +49,7 @@ def test_what_was_used_and_what_nobody_wants_is_gone(results: Results, store: Pa
     results.ask("never answered")
     results.keep(["kept"])
     assert results.clear() == Counter(used=1, kept=1, unasked=1)
-    assert [results.get(id) for id in ("used", "unasked")] == [None, None]
+    assert [results.get(each) for each in ("used", "unasked")] == [None, None]
     results.close()
     again = Results(store)
     assert again.get("kept") == {"choices": ["kept"]}

@@ -95,9 +95,9 @@ def test_a_good_line_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("text", "fault", "words"),
     [
-        (b"{", "malformed", "no JSON"),
-        (b"\xff\xfe", "malformed", "no JSON"),
-        (b"[" * 100_000, "malformed", "no JSON"),
+        (b"{", "malformed", "not valid JSON"),
+        (b"\xff\xfe", "malformed", "not valid JSON"),
+        (b"[" * 100_000, "malformed", "not valid JSON"),
         (b"[1]", "malformed", "no custom_id"),
         (line(custom_id=7), "malformed", "no custom_id"),
         (line(response=None), "malformed", "no choices"),

@@ -68,13 +68,13 @@ def test_a_result_answers_its_request_and_one_with_too_few_choices_does_not(
     with pytest.raises(DeferredError):
         ask(client, 2)
     (written,) = models.publish()
-    id = json.loads(written.path.read_text())["custom_id"]
-    models.results.take([Result(id, answered("one"))])
+    request_id = json.loads(written.path.read_text())["custom_id"]
+    models.results.take([Result(request_id, answered("one"))])
     with pytest.raises(DeferredError):
         ask(client, 2)
     assert (models.unfit, models.waiting) == (1, 1)
     models.results.clear()
-    models.results.take([Result(id, answered("one", "two"))])
+    models.results.take([Result(request_id, answered("one", "two"))])
     assert ask(client, 2) == ["one", "two"]
 
 
@@ -100,8 +100,8 @@ def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
     monkeypatch.setattr(http_errors, "_pause", never)
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
     body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
-    id = custom_id(body | RequestParams().body())
-    models.results.take([Result(id, {"choices": [choice]})])
+    request_id = custom_id(body | RequestParams().body())
+    models.results.take([Result(request_id, {"choices": [choice]})])
     for _ in range(2):
         with pytest.raises(DeferredError):
             ask(client)

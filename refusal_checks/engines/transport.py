@@ -1,0 +1,72 @@
+"""The way to one engine, shared by all clients of its model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from refusal_checks.core.errors import EndpointError, EngineStartError
+from refusal_checks.core.settings import Limits, Pace
+from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.servers import Say
+from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
+from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.probing import probe
+from refusal_checks.models.client.transport import Access, HttpTransport
+from refusal_checks.models.spec import Extras, Served
+
+
+class EngineTransport(HttpTransport):
+    """Sends requests in the engine's own dialect, as many at one time as it takes."""
+
+    def __init__(self, process: EngineProcess, limits: Limits) -> None:
+        pace = Pace(at_once=process.engine.at_once)
+        super().__init__(process.url, Access(process.api_key, limits.request_timeout, pace))
+        self._process = process
+        self._clients: list[Client] = []
+        self._model: Served | None = None
+        self._is_probed = False
+
+    def connect(self, model: Served) -> Client:
+        """A client for the engine's model."""
+        self._model = self._model or model
+        self._clients.append(self._client(model))
+        return self._clients[-1]
+
+    def _client(self, model: Served) -> Client:
+        return Client(
+            self.url,
+            model.served_name,
+            extras=Extras((), model.template_kwargs, model.reasoning_end),
+            capabilities=self._process.engine.capabilities,
+            transport=self,
+        )
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """See ``Transport.post``."""
+        return await super().post(path, self._process.engine.translate(body))
+
+    def learn(self, say: Say) -> None:
+        """Probe an engine that lacks something, once, and do without what this version lacks."""
+        engine = self._process.engine
+        if engine.capabilities == ALL or self._is_probed or self._model is None:
+            return
+        try:
+            probed = asyncio.run(self._probe(self._model))
+        except EndpointError as fault:
+            problem = f"gives no chat completion: {fault}"
+            raise EngineStartError(self._process.report(problem)) from fault
+        self._is_probed = True
+        declared = engine.capabilities.as_words()
+        expected = [name for name, support in declared.items() if support == Support.YES]
+        both = replace(engine.capabilities, **{name: getattr(probed, name) for name in expected})
+        for client in self._clients:
+            client.capabilities = both
+        for words in both.missing(*expected).values():
+            say(f"{engine.title} for {self._process.spec.model}: {words}")
+
+    async def _probe(self, model: Served) -> Capabilities:
+        async with self, self._client(model) as client:
+            return await probe(client, RequestParams())
