@@ -89,13 +89,13 @@ class Store:
         with self._db.faults():
             return {key for (key,) in self._select("judgements", "key", keys)}
 
-    def add_completions(self, found: Mapping[str, Completion]) -> None:
+    def add_completions(self, completions: Mapping[str, Completion]) -> None:
         """Store completions, all or none; the first one stored under a key stays."""
-        self._write("completions", found, _COMPLETION.dump_json)
+        self._write("completions", completions, _COMPLETION.dump_json)
 
-    def add_judgements(self, found: Mapping[str, Valid]) -> None:
+    def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
         """Store judgements, all or none; the first one stored under a key stays."""
-        self._write("judgements", found, _JUDGEMENT.dump_json)
+        self._write("judgements", judgements, _JUDGEMENT.dump_json)
 
     def use(self, keys: Iterable[str]) -> None:
         """Record that a run needs these keys, so that ``drop`` keeps them."""
@@ -137,8 +137,8 @@ class Store:
     def _contents(self, which: str) -> Contents:
         with self._db.faults():
             query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {{}} {which}"
-            found = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
-        (completions, texts), (judgements, verdicts) = found
+            rows = [self._db.execute(query.format(table)).fetchone() for table in TABLES]
+        (completions, texts), (judgements, verdicts) = rows
         return Contents(completions, judgements, int(texts + verdicts))
 
     def _choose(self, since: float, keep: Collection[str]) -> None:
@@ -166,15 +166,15 @@ class Store:
             )
 
     def _write(
-        self, table: Table, found: Mapping[str, Value], dump: Callable[[Value], bytes]
+        self, table: Table, values: Mapping[str, Value], dump: Callable[[Value], bytes]
     ) -> None:
-        if not found:
+        if not values:
             return
-        rows = [(key, dump(value).decode()) for key, value in found.items()]
+        rows = [(key, dump(value).decode()) for key, value in values.items()]
         with self._db.faults(), self._db.transaction():
             self._db.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", rows)
             now = int(time.time())
-            self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in found))
+            self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
 
 
 def _create(execute: Execute, old: set[str]) -> None:

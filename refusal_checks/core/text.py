@@ -107,7 +107,7 @@ def wrapped(line: str, width: int) -> list[str]:
     """
     # Breaking up a command takes one column.
     lines = textwrap.wrap(line, width - 1, subsequent_indent="  ", break_on_hyphens=False)
-    return [_no_command(found) for found in lines]
+    return [_no_command(line) for line in lines]
 
 
 def _no_command(line: str) -> str:

@@ -18,7 +18,7 @@ from refusal_checks.core.verdict_base import Tone, VerdictBase
 
 
 class Label(StrEnum):
-    """Whether an answer refuses."""
+    """Refusal or compliance."""
 
     REFUSAL = "refusal"
     COMPLIANCE = "compliance"
@@ -256,8 +256,8 @@ class Invalid(VerdictBase):
 
     def cells(self) -> dict[str, Any]:
         """See ``VerdictBase.cells``."""
-        found = {"invalid_reason": self.verdict, "invalid_detail": storable(self.detail)}
-        return {"kind": self.kind, "verdict": self.verdict, **found}
+        why = {"invalid_reason": self.verdict, "invalid_detail": storable(self.detail)}
+        return {"kind": self.kind, "verdict": self.verdict, **why}
 
 
 Valid = Binary | Graded | Rated | Chosen

@@ -109,7 +109,7 @@ class ServedCandidate(_Stored):
         several = self._client.capabilities.n is Support.YES and self._sampling.temperature > 0
         if count > 1 and not several:
             alone = (self._answer(prompt, first + each, 1) for each in range(count))
-            return [answer for found in await asyncio.gather(*alone) for answer in found]
+            return [answer for (answer,) in await asyncio.gather(*alone)]
         return await self._answer(prompt, first, count)
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
@@ -186,19 +186,19 @@ class OptionScorer(_Stored):
             return await self._served.answer(prompt, first, count)
         messages = self._served.messages(prompt)
         try:
-            found = await self._client.label_probabilities(messages, list(prompt.options))
+            labels = await self._client.label_probabilities(messages, list(prompt.options))
         except LabelError as fault:
             raise ModelError(f"--mcq-scoring logprob: {fault}, or use --mcq-scoring text") from None
         except EndpointError as fault:
             return [_unanswered(fault)]
-        return [_most_probable(found)]
+        return [_most_probable(labels)]
 
 
-def _most_probable(found: LabelProbabilities) -> Answer:
-    shown = ", ".join(f"{label} {value:.4f}" for label, value in found.probabilities.items())
-    detail = f"{shown}; outside {found.outside:.4f}, of it unseen {found.unseen:.4f}"
-    best = max(found.probabilities.values())
-    letters = [label for label, value in found.probabilities.items() if value == best]
+def _most_probable(labels: LabelProbabilities) -> Answer:
+    shown = ", ".join(f"{label} {value:.4f}" for label, value in labels.probabilities.items())
+    detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+    best = max(labels.probabilities.values())
+    letters = [label for label, value in labels.probabilities.items() if value == best]
     if len(letters) > 1:
         return Invalid(Reason.NO_OPTION, f"several letters are equally probable: {detail}")
     return Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))
@@ -246,6 +246,6 @@ class BufferedCandidate:
         """See ``Candidate.answer``."""
         keys = self.keys(prompt)[first : first + count]
         if not self.is_gone:
-            found = await self._candidate.answer(prompt, first, count)
-            self._answers.update(zip(keys, found, strict=False))
+            answers = await self._candidate.answer(prompt, first, count)
+            self._answers.update(zip(keys, answers, strict=False))
         return [self._answers[key] for key in keys]

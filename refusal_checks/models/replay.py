@@ -141,8 +141,8 @@ def _key(path: Path, number: int, row: Mapping[str, Any], column: str | None) ->
     return str(row[column])
 
 
-def _frozen(found: Mapping[str, list[Completion]]) -> dict[str, tuple[Completion, ...]]:
-    return {key: tuple(answers) for key, answers in found.items()}
+def _frozen(lists: Mapping[str, list[Completion]]) -> dict[str, tuple[Completion, ...]]:
+    return {key: tuple(answers) for key, answers in lists.items()}
 
 
 def _columns(path: Path, known: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
@@ -152,22 +152,22 @@ def _columns(path: Path, known: Sequence[str], mapping: Mapping[str, str]) -> di
             f"--replay-columns {unknown[0]}={mapping[unknown[0]]}: no such field; "
             f"known: {', '.join(COLUMNS)}"
         )
-    found = {}
+    columns = {}
     for name, usual in COLUMNS.items():
         wanted = (mapping[name],) if name in mapping else usual
         column = next((column for column in wanted if column in known), None)
         if column is not None:
-            found[name] = column
+            columns[name] = column
         elif name in mapping:
             raise DataError(f"{path}: no column {mapping[name]!r}; it has {', '.join(known)}")
-    if "completion" not in found or not {"id", "prompt"} & set(found):
+    if "completion" not in columns or not {"id", "prompt"} & set(columns):
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
             f"{', '.join(known)}. "
             "Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
         )
-    return found
+    return columns
 
 
 def _completion(

@@ -127,12 +127,12 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
 def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
         return _attached(name, extras, option)
-    found = _path(name, option)
-    if found is not None:
-        return _served(name, found, "", extras)
+    path = _path(name, option)
+    if path is not None:
+        return _served(name, path, "", extras)
     base, _, adapter = name.rpartition("@")
-    found = _path(base, option) if base else None
-    if found is None or not adapter:
+    path = _path(base, option) if base else None
+    if path is None or not adapter:
         raise ModelError(
             f"{option} {name}: no such folder; name a folder, a Hugging Face id (ORG/MODEL), a URL "
             "(http://HOST/v1#MODEL), demo:NAME"
@@ -143,7 +143,7 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
             f"{option} {name}: name the adapter's folder with "
             f'{option}-args "--enable-lora --lora-modules {adapter}=FOLDER"'
         )
-    return _served(name, found, adapter, extras)
+    return _served(name, path, adapter, extras)
 
 
 def _path(name: str, option: str) -> str | None:
@@ -175,16 +175,8 @@ def _served(name: str, path: str, adapter: str, extras: Extras) -> Served:
     if name.startswith("demo:"):
         persona = name.removeprefix("demo:").partition("@")[0]
         kwargs = {"persona": persona, **kwargs}
-    return Served(
-        name,
-        path,
-        extras.args,
-        kwargs,
-        extras.reasoning_end,
-        adapter,
-        extras.engine,
-        extras.program,
-    )
+    others = vars(extras) | {"template_kwargs": kwargs}
+    return Served(name, path, adapter=adapter, **others)
 
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:

@@ -35,7 +35,7 @@ class Choice:
     reasoning: State = ""
 
 
-def read_choices(found: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
+def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
     """Read the answers from a server's response, in the order of their index.
 
     Args:
@@ -45,10 +45,10 @@ def read_choices(found: Any, n: int, reasoning_end: str = "") -> tuple[Choice, .
         TransientError: there are more or fewer.
         LookupError, TypeError, ValueError, AttributeError, OverflowError: it is malformed.
     """
-    listed = sorted(found["choices"], key=lambda choice: int(choice.get("index") or 0))
+    listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
-    total = usage.tokens(found)[2] if n == 1 else 0
+    total = usage.tokens(response)[2] if n == 1 else 0
     return tuple(_choice(choice, reasoning_end, total) for choice in listed)
 
 
@@ -97,8 +97,8 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
         end = _CLOSE
     if not end:
         return Spoken(text)
-    _, found, answer = text.partition(end)
-    return Spoken(answer.lstrip(), "closed") if found else Spoken("", "unclosed")
+    _, ended, answer = text.partition(end)
+    return Spoken(answer.lstrip(), "closed") if ended else Spoken("", "unclosed")
 
 
 def written(message: Mapping[str, Any]) -> str:
@@ -143,5 +143,5 @@ def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: Spoken) -> lis
 
 def _bytes(token: Mapping[str, Any]) -> bytes:
     """A token's bytes; a character may span two tokens."""
-    found = token.get("bytes")
-    return bytes(found) if found else str(token.get("token", "")).encode(errors="replace")
+    known = token.get("bytes")
+    return bytes(known) if known else str(token.get("token", "")).encode(errors="replace")

@@ -100,8 +100,8 @@ def api_key(option: str, number: int) -> str:
         ModelError: it cannot be sent in a header.
     """
     shared = api_key_variable(option)
-    own = shared.replace("_API_KEY", f"_{number}_API_KEY")
-    for name in (own, shared, "OPENAI_API_KEY"):
+    numbered = shared.replace("_API_KEY", f"_{number}_API_KEY")
+    for name in (numbered, shared, "OPENAI_API_KEY"):
         # A key that was read from a file often ends in a line feed.
         if key := os.environ.get(name, "").strip():
             if not key.isprintable():
@@ -126,8 +126,8 @@ async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
     try:
         headers = authorization(api_key)
         async with (
-            session(url, LIST_TIMEOUT) as own,
-            own.get(f"{url}/models", headers=headers) as response,
+            session(url, LIST_TIMEOUT) as client,
+            client.get(f"{url}/models", headers=headers) as response,
         ):
             text = await response.text("utf-8", errors="replace")
             if response.status in (401, 403):
@@ -167,8 +167,8 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
 
 def wants_key(option: str) -> str:
     """What to do if a server refuses the key, or asks for one."""
-    own = api_key_variable(option)
-    return f"the server wants an API key; set {own} (or OPENAI_API_KEY) to a valid one"
+    variable = api_key_variable(option)
+    return f"the server wants an API key; set {variable} (or OPENAI_API_KEY) to a valid one"
 
 
 def api_key_variable(option: str) -> str:

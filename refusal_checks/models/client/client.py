@@ -141,7 +141,7 @@ class Client:
         return await self.ask(
             messages,
             options.body(),
-            lambda found: read_choices(found, options.n, self._reasoning_end),
+            lambda response: read_choices(response, options.n, self._reasoning_end),
         )
 
     async def label_probabilities(
@@ -169,7 +169,7 @@ class Client:
             return await self.ask(
                 messages,
                 label_fields(ids),
-                lambda found: read_labels(found["choices"][0], labels, ids),
+                lambda response: read_labels(response["choices"][0], labels, ids),
             )
         except LabelError as fault:
             raise LabelError(f"{self.url}: {fault}") from None
@@ -218,24 +218,24 @@ class Client:
 
     async def _tokenize(self, labels: Sequence[str]) -> Mapping[str, int] | None:
         try:
-            found = [await self._tokens(label) for label in labels]
+            divided = [await self._tokens(label) for label in labels]
         except TransientError:
             raise
         except EndpointError:
             return None
-        for label, tokens in zip(labels, found, strict=True):
+        for label, tokens in zip(labels, divided, strict=True):
             if len(tokens) != 1:
                 raise LabelError(
                     f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so "
                     "its probability cannot be read from one; name another judge"
                 )
-        return {label: tokens[0] for label, tokens in zip(labels, found, strict=True)}
+        return {label: tokens[0] for label, tokens in zip(labels, divided, strict=True)}
 
     async def _tokens(self, text: str) -> list[int]:
         body = {"model": self.model, "prompt": text, "add_special_tokens": False}
-        found: Any = await retrying(self._transport.post, TOKENIZE, body)
+        response: Any = await retrying(self._transport.post, TOKENIZE, body)
         try:
-            tokens = [int(token) for token in found["tokens"]]
+            tokens = [int(token) for token in response["tokens"]]
         except MALFORMED as fault:
             raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
         if not tokens:  # llama.cpp has another field for the text

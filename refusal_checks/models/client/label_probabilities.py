@@ -70,8 +70,10 @@ def read_labels(
     shown = [(str(token["token"]), _logprob(token["logprob"])) for token in listed]
     # A server that knows the tokens may still show their text.
     names = {label: {label} | ({f"token_id:{ids[label]}"} if ids else set()) for label in labels}
-    found = {label: [value for token, value in shown if token in names[label]] for label in labels}
-    return _renormalised(found, [value for _, value in shown])
+    by_label = {
+        label: [value for token, value in shown if token in names[label]] for label in labels
+    }
+    return _renormalised(by_label, [value for _, value in shown])
 
 
 def _logprob(value: Any) -> float:
@@ -82,21 +84,21 @@ def _logprob(value: Any) -> float:
 
 
 def _renormalised(
-    found: Mapping[str, Sequence[float]], listed: Sequence[float]
+    by_label: Mapping[str, Sequence[float]], listed: Sequence[float]
 ) -> LabelProbabilities:
-    seen = [value for values in found.values() for value in values if value > -math.inf]
+    seen = [value for values in by_label.values() for value in values if value > -math.inf]
     if not seen:
-        probabilities = {label: 1 / len(found) for label in found}
+        probabilities = {label: 1 / len(by_label) for label in by_label}
     else:
         # Relative to the largest, so that tiny probabilities keep their proportions.
         weights = {
             label: math.fsum(math.exp(value - max(seen)) for value in values)
-            for label, values in found.items()
+            for label, values in by_label.items()
         }
         total = math.fsum(weights.values())
         probabilities = {label: weight / total for label, weight in weights.items()}
     outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, seen))))
-    missing = sum(not values for values in found.values())
+    missing = sum(not values for values in by_label.values())
     rest = max(0.0, 1.0 - math.fsum(map(math.exp, listed)))
     unseen = min(outside, rest, missing * math.exp(min(listed)))
     return LabelProbabilities(probabilities, outside, unseen)

@@ -47,7 +47,7 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": RequestParams(schema=SCHEMA).body()["response_format"]}
-    fault, *found = await asyncio.gather(
+    fault, *supports = await asyncio.gather(
         _fault(client, plain),
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
         _support(client, {**plain, "logprobs": True}, _has_logprobs),
@@ -57,7 +57,7 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     )
     if fault:
         raise fault
-    return Capabilities(*found)
+    return Capabilities(*supports)
 
 
 async def _fault(client: Client, fields: Mapping[str, Any]) -> EndpointError | None:
@@ -73,28 +73,28 @@ async def _support(
 ) -> Support:
     """What a server does with the fields of a request; ``shows`` gets the answers to each."""
     try:
-        found = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
+        answers = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
     except TransientError as fault:
         return Support.REFUSED if fault.status == _BROKEN else Support.YES
     except EndpointError:
         return Support.REFUSED
-    return Support.YES if shows(*found) else Support.IGNORED
+    return Support.YES if shows(*answers) else Support.IGNORED
 
 
 async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
     return await client.ask((Message("user", QUESTION),), fields, _read)
 
 
-def _read(found: Any) -> Choices:
-    choices = [dict(choice) for choice in found["choices"]]
+def _read(response: Any) -> Choices:
+    choices = [dict(choice) for choice in response["choices"]]
     if not choices:
         raise LookupError("no choices")
     return [{**choice, "text": written(choice["message"])} for choice in choices]
 
 
 def _has_logprobs(choices: Choices) -> bool:
-    found = choices[0].get("logprobs")
-    return isinstance(found, Mapping) and bool(found.get("content"))
+    logprobs = choices[0].get("logprobs")
+    return isinstance(logprobs, Mapping) and bool(logprobs.get("content"))
 
 
 def _begins_an_object(choices: Choices) -> bool:

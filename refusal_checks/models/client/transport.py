@@ -152,7 +152,7 @@ def proxy(url: str) -> str | None:
     parts = urlsplit(url)
     named = getproxies().get(parts.scheme)
     host = parts.hostname or ""
-    own = host in ("localhost", "::1") or host.startswith("127.")
-    if not named or own or proxy_bypass(parts.netloc):
+    is_here = host in ("localhost", "::1") or host.startswith("127.")
+    if not named or is_here or proxy_bypass(parts.netloc):
         return None
     return named if "://" in named else f"http://{named}"

@@ -39,10 +39,10 @@ class Usage:
         return self.prompt - self.cached
 
 
-def tokens(found: Any) -> tuple[int, int, int]:
+def tokens(response: Any) -> tuple[int, int, int]:
     """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
     try:
-        usage = found["usage"]
+        usage = response["usage"]
         details = usage.get("prompt_tokens_details") or {}
         prompt, output = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
         cached = int(details.get("cached_tokens") or 0)
@@ -56,24 +56,14 @@ class Meter:
 
     def __init__(self) -> None:
         self.asked = self.tries = self.verdicts = 0
-        self._requests = self._prompt = self._cached = self._output = 0
+        self._answered = Usage()
 
-    def add(self, found: Any) -> None:
+    def add(self, response: Any) -> None:
         """Count a server's answer."""
-        prompt, cached, output = tokens(found)
-        self._requests += 1
-        self._prompt += prompt
-        self._cached += cached
-        self._output += output
+        prompt, cached, output = tokens(response)
+        self._answered += Usage(requests=1, prompt=prompt, cached=cached, output=output)
 
     @property
     def usage(self) -> Usage:
         """The usage so far."""
-        return Usage(
-            self._requests,
-            self.tries - self.asked,
-            self._prompt,
-            self._cached,
-            self._output,
-            self.verdicts,
-        )
+        return self._answered + Usage(retries=self.tries - self.asked, verdicts=self.verdicts)
