@@ -70,7 +70,7 @@ def explain(verdict: Verdict) -> list[Remark]:
 
 def select(verdict: Verdict, *topics: Topic) -> list[str]:
     """The texts on some topics that are news, in reading order."""
-    return [found.text for found in explain(verdict) if found.topic in topics and found.is_news]
+    return [each.text for each in explain(verdict) if each.topic in topics and each.is_news]
 
 
 def headline(verdict: Verdict) -> str:

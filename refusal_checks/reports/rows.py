@@ -51,15 +51,15 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
         verbose: include passing gates on the share of invalid answers, which has a column.
     """
     names = candidate_names(runs)
-    found: list[Row] = []
+    shown: list[Row] = []
     for benchmark, ids in _benchmarks(runs).items():
         for gate_id in ids:
             is_main = gate_id == ids[0]
-            shown = clean(gate_id if is_main else gate_id.removeprefix(f"{benchmark}-"))
+            label = clean(gate_id if is_main else gate_id.removeprefix(f"{benchmark}-"))
             for run, name in zip(runs, names, strict=True):
                 if is_main or verbose or not is_extra(run.verdicts.get(gate_id)):
-                    found += _rows(run, gate_id, Row("", shown, name, is_main))
-    return found
+                    shown += _rows(run, gate_id, Row("", label, name, is_main))
+    return shown
 
 
 def is_extra(verdict: Verdict | None) -> bool:
@@ -90,13 +90,13 @@ def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
     for run in runs:
         for gate_id in run.errors:
             gates.setdefault(gate_id.partition("-")[0], {}).setdefault(gate_id, None)
-    return {name: _main_first(found) for name, found in gates.items()}
+    return {name: _main_first(by_id) for name, by_id in gates.items()}
 
 
 def _main_first(gates: Mapping[str, Gate | None]) -> list[str]:
-    known = [gate for gate in gates.values() if gate]
-    first = main_gate(known).id if known else next(iter(gates))
-    return [first, *(gate_id for gate_id in gates if gate_id != first)]
+    decided = [gate for gate in gates.values() if gate]
+    main = main_gate(decided).id if decided else next(iter(gates))
+    return sorted(gates, key=lambda gate_id: gate_id != main)
 
 
 def _rows(run: RunSummary, gate_id: str, row: Row) -> Iterator[Row]:

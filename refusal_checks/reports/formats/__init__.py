@@ -42,22 +42,22 @@ class Format(Protocol):
 
 def discover() -> Mapping[str, Format]:
     """All formats by module name."""
-    found = (module.name for module in iter_modules(__path__))
-    return {name: cast(Format, import_module(f"{__name__}.{name}")) for name in found}
+    names = (module.name for module in iter_modules(__path__))
+    return {name: cast(Format, import_module(f"{__name__}.{name}")) for name in names}
 
 
 def add(group: pytest.OptionGroup) -> None:
     """Declare the formats' options."""
-    for found in discover().values():
-        if found.OPTION:
-            group.addoption(found.OPTION, metavar="FILE", help=found.HELP)
+    for module in discover().values():
+        if module.OPTION:
+            group.addoption(module.OPTION, metavar="FILE", help=module.HELP)
 
 
 def targets(config: pytest.Config) -> Iterator[tuple[str, Format, Path]]:
     """The requested formats, with their names and files."""
-    for name, found in discover().items():
-        option = found.OPTION.lstrip("-").replace("-", "_")
-        given = config.getoption(option) if option else None
-        given = given or (os.environ.get(found.VARIABLE) if found.VARIABLE else None)
-        if given:
-            yield name, found, config.invocation_params.dir / given
+    for name, module in discover().items():
+        option = module.OPTION.lstrip("-").replace("-", "_")
+        path = config.getoption(option) if option else None
+        path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
+        if path:
+            yield name, module, config.invocation_params.dir / path

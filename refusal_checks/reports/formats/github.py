@@ -100,8 +100,8 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
-        for title, message in islice(found, ANNOTATIONS):
+    for kind, messages in (("error", _errors(runs)), ("warning", _warnings(runs))):
+        for title, message in islice(messages, ANNOTATIONS):
             yield f"::{kind} title={_property(title)}::{_data(message)}"
 
 

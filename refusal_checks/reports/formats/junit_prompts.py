@@ -45,7 +45,7 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
     summaries = [run.summary() for run in runs]
     names = rows.candidate_names(summaries)
-    cases = sum(found.prompts for run in summaries for found in run.benchmarks.values())
+    cases = sum(each.prompts for run in summaries for each in run.benchmarks.values())
     limit = min(CASE, ALL // (4 * max(cases, 1)))
     suites = [
         _suite(run, summary, benchmark, name, limit)
@@ -103,18 +103,18 @@ def _reasons(answers: Sequence[Record]) -> str:
 
 def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> dict[str, str]:
     """The origin of the cases, and the figure of the gate that they count against."""
-    known, found = summary.manifest, summary.benchmarks[benchmark]
-    data = known.data.get(benchmark, Data())
+    manifest, evaluated = summary.manifest, summary.benchmarks[benchmark]
+    data = manifest.data.get(benchmark, Data())
     properties: dict[str, object] = {
-        "candidate": known.candidate,
-        "judge": known.judge,
-        "kind": found.kind,
-        "prompts": found.prompts,
-        "answers": found.answers,
-        "invalid_answers": sum(found.invalid.values()),
+        "candidate": manifest.candidate,
+        "judge": manifest.judge,
+        "kind": evaluated.kind,
+        "prompts": evaluated.prompts,
+        "answers": evaluated.answers,
+        "invalid_answers": sum(evaluated.invalid.values()),
         "data_revision": data.revision,
         "data_sha256": data.sha256,
-        "redacted": "yes" if known.redacted else None,
+        "redacted": "yes" if manifest.redacted else None,
     }
     if bound:
         gate, verdict = bound.gate, summary.verdicts[bound.gate.id]
@@ -125,5 +125,5 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
             "interval": words.interval(gate, verdict.estimate),
             "result": words.mark(verdict),
         }
-    known_ones = {name: value for name, value in properties.items() if value not in ("", None)}
-    return {name: clean(str(value)) for name, value in known_ones.items()}
+    shown = {name: value for name, value in properties.items() if value not in ("", None)}
+    return {name: clean(str(value)) for name, value in shown.items()}

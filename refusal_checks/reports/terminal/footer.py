@@ -54,9 +54,9 @@ def _models(manifest: Manifest) -> str:
 def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
     """One line on how often several judges disagree, and the file that lists the answers."""
     disputed = {
-        name: found.disputed
-        for name, found in summary.benchmarks.items()
-        if found.disputed is not None
+        name: benchmark.disputed
+        for name, benchmark in summary.benchmarks.items()
+        if benchmark.disputed is not None
     }
     if not disputed:
         return

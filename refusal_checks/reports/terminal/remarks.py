@@ -111,15 +111,14 @@ def _percent(estimate: Estimate) -> str:
 
 def groups(summary: RunSummary) -> Iterator[str]:
     """Lines by group, in the main metric of each benchmark."""
-    for benchmark, found in summary.benchmarks.items():
-        metric = main_metric(found.figures)
+    for name, benchmark in summary.benchmarks.items():
+        metric = main_metric(benchmark.figures)
         if metric is None:
             continue
-        name, show = metric.name, metric.show
-        for kind, by_group in found.groups.items():
-            yield f"{benchmark} by {kind}: {name}"
+        show = metric.show
+        for kind, by_group in benchmark.groups.items():
+            yield f"{name} by {kind}: {metric.name}"
             for group, figures in by_group.items():
-                if name in figures:
-                    estimate = figures[name]
+                if estimate := figures.get(metric.name):
                     span = f"[{show(estimate.lower)}, {show(estimate.upper)}], n = {estimate.n}"
                     yield f"  {padded(clean(group, 40), 40)} {show(estimate.value):>6}  {span}"

@@ -14,11 +14,12 @@ from refusal_checks.results.summary import RunSummary
 Answer = Literal["yes", "doubt", "open", "no"]
 
 HEADLINES: dict[Answer, str] = {
-    "yes": "Yes",
-    "doubt": "Yes, with reservations",
-    "open": "Not decided",
     "no": "No",
+    "open": "Not decided",
+    "doubt": "Yes, with reservations",
+    "yes": "Yes",
 }
+"""The weightiest answer first."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,7 @@ class Shipping:
 
 def shipping(summary: RunSummary) -> Shipping:
     """The answer that all gates of a run give together."""
-    order: list[Answer] = ["no", "open", "doubt", "yes"]
-    reasons = sorted(_reasons(summary), key=lambda reason: order.index(reason[0]))
+    reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
     return Shipping(reasons[0][0], tuple(text for _, text in reasons))
 
 

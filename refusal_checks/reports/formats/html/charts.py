@@ -157,11 +157,11 @@ class Radar:
 
 def radar(name: str, summary: BenchmarkSummary) -> Radar | None:
     """The radar of a rated benchmark; None if it has fewer than three categories."""
-    known = _figures(name, summary.groups.get("category", {}), safety_score)
-    if len(known) < 3:
+    scores = _figures(name, summary.groups.get("category", {}), safety_score)
+    if len(scores) < 3:
         return None
-    turn = 2 * math.pi / len(known)
-    return Radar(name, [_spoke(each, known[each], n * turn) for n, each in enumerate(known)])
+    turn = 2 * math.pi / len(scores)
+    return Radar(name, [_spoke(*item, n * turn) for n, item in enumerate(scores.items())])
 
 
 def _spoke(name: str, estimate: Estimate, angle: float) -> Spoke:

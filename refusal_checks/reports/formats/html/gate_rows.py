@@ -55,12 +55,12 @@ class Row:
 
 def rows(summary: RunSummary) -> list[Row]:
     """All gates of a run, those that need attention first."""
-    found = [
+    errors = [
         Row(gate_id, None, "ERROR", TONES["ERROR"], None, reasons=[error])
         for gate_id, error in summary.errors.items()
     ]
-    found += [_row(n, *item) for n, item in enumerate(summary.verdicts.items())]
-    return sorted(found, key=lambda row: list(TONES).index(row.mark))
+    decided = [_row(n, *item) for n, item in enumerate(summary.verdicts.items())]
+    return sorted(errors + decided, key=lambda row: list(TONES).index(row.mark))
 
 
 def _row(number: int, gate_id: str, verdict: Verdict) -> Row:

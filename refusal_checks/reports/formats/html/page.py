@@ -63,7 +63,7 @@ class View:
     @property
     def invalid(self) -> int:
         """Answers without a verdict."""
-        return sum(sum(found.invalid.values()) for found in self.summary.benchmarks.values())
+        return sum(sum(each.invalid.values()) for each in self.summary.benchmarks.values())
 
     @property
     def gates(self) -> str:
@@ -98,8 +98,8 @@ def _view(number: int, run: RunFolder) -> View:
     against: dict[int, int] = {}
     names = sorted(summary.benchmarks, key=lambda name: _rank(summary.benchmarks[name].kind))
     for name in [*names, *sorted(set(run.benchmarks) - set(names))]:
-        known = summary.benchmarks.get(name)
-        payload = Payload(name, known.kind if known else "", verdicts)
+        kind = summary.benchmarks[name].kind if name in names else ""
+        payload = Payload(name, kind, verdicts)
         payloads.append(Markup(payload.read(run.records(name))))  # noqa: S704  # made by embed()
         against.update(payload.against)
         if payload.confidences:
@@ -137,20 +137,20 @@ def _bars(name: str, summary: RunSummary) -> list[Bars]:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
+    environment.filters |= {
         "visible": visible,
         "clean": clean,
         "name": partial(clean, limit=120),
         "percent": lambda value: f"{100 * value:.3g}%",
     }
-    found.globals |= {
+    environment.globals |= {
         "about": ABOUT,
         "drawing": charts.span,
         "limits": AllowedRange,
@@ -158,7 +158,7 @@ def _environment() -> Environment:
         "spurious_failures": spurious_failures,
         "words": words,
     }
-    return found
+    return environment
 
 
 def _source(name: str) -> Markup:
@@ -166,5 +166,5 @@ def _source(name: str) -> Markup:
 
 
 def _digest(source: str) -> str:
-    found = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(found).decode()}'"
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

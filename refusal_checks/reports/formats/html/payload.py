@@ -24,7 +24,7 @@ from itertools import groupby
 from typing import Any
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import confidence
@@ -42,7 +42,7 @@ def embed(value: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     return text
 
 
@@ -60,8 +60,11 @@ class Payload:
     def __init__(self, name: str, kind: str, verdicts: Mapping[int, Verdict]) -> None:
         self.name = name
         self.kind = kind
-        own = {n: found for n, found in verdicts.items() if found.gate.benchmark == name}
-        self._standards = {n: held for n, found in own.items() if (held := standard(found))}
+        self._standards = {
+            number: bound
+            for number, verdict in verdicts.items()
+            if verdict.gate.benchmark == name and (bound := standard(verdict))
+        }
         self._words: dict[tuple[str, str], int] = {}
         self._judges: dict[str, int] = {}
         self._groups: dict[str, None] = {}
@@ -81,8 +84,8 @@ class Payload:
         return f'{embed(head)[:-1]},"prompts":[{prompts}]}}'
 
     def _prompts(self, records: Iterable[Record]) -> Iterator[list[Any]]:
-        for prompt, found in groupby(records, lambda record: record.prompt):
-            yield self._prompt(prompt, list(found))
+        for prompt, answers in groupby(records, lambda record: record.prompt):
+            yield self._prompt(prompt, list(answers))
 
     def _prompt(self, prompt: Prompt, answers: Sequence[Record]) -> list[Any]:
         for kind in prompt.groups:
@@ -90,7 +93,7 @@ class Payload:
         score = confidence(answers)
         if score is not None:
             self.confidences.append(score)
-        against = [n for n, held in self._standards.items() if held.is_missed_by(answers)]
+        against = [n for n, bound in self._standards.items() if bound.is_missed_by(answers)]
         self.against.update(against)
         return [
             prompt.id,
@@ -110,9 +113,9 @@ class Payload:
             [[self._judge(vote.judge), self._judgement(vote.judgement)] for vote in record.votes],
         ]
 
-    def _judgement(self, found: Judgement) -> list[Any]:
-        number = self._words.setdefault(found.shown, len(self._words))
-        return [number, found.category, found.rationale]
+    def _judgement(self, judgement: Judgement) -> list[Any]:
+        number = self._words.setdefault(judgement.shown, len(self._words))
+        return [number, judgement.category, judgement.rationale]
 
     def _judge(self, name: str) -> int:
         return self._judges.setdefault(name, len(self._judges))
@@ -127,21 +130,17 @@ def _turns(prompt: Prompt) -> str | list[list[str]]:
 def _facts(record: Record) -> Iterator[str]:
     completion, judgement = record.completion, record.judgement
     if completion:
-        yield from _about(completion)
+        if completion.finish_reason != "stop":
+            yield f"ended by {completion.finish_reason}"
+        if completion.tokens:
+            yield f"{completion.tokens} tokens"
+        if completion.mean_logprob is not None:
+            yield f"mean log-probability {completion.mean_logprob:.3f}"
+        if completion.reasoning:
+            yield f"reasoning {completion.reasoning}"
+        if completion.label is not None:
+            yield f"recorded label {completion.label}"
     if judgement.verdict != judgement.shown[0]:
         yield judgement.verdict
     if judgement.cut:
         yield f"{judgement.cut} characters not shown to the judge"
-
-
-def _about(completion: Completion) -> Iterator[str]:
-    if completion.finish_reason != "stop":
-        yield f"ended by {completion.finish_reason}"
-    if completion.tokens:
-        yield f"{completion.tokens} tokens"
-    if completion.mean_logprob is not None:
-        yield f"mean log-probability {completion.mean_logprob:.3f}"
-    if completion.reasoning:
-        yield f"reasoning {completion.reasoning}"
-    if completion.label is not None:
-        yield f"recorded label {completion.label}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports.terminal import WIDTH
-from refusal_checks.reports.terminal.footer import footer, unfinished
+from refusal_checks.reports.terminal.footer import footer, tokens, unfinished
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary, summarise
@@ -48,8 +51,8 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
 
 
 def test_the_footer_stays_within_its_columns() -> None:
-    tokens = {role: used(123_456_789) for role in ("candidate", "judge")}
-    found = RunSummary(Manifest().extended(tokens=tokens))
+    usages = {role: used(123_456_789) for role in ("candidate", "judge")}
+    found = RunSummary(Manifest().extended(tokens=usages))
     assert max(map(len, footer([(found, Path())]))) <= WIDTH
 
 
@@ -90,3 +93,28 @@ def test_a_fresh_run_names_its_own_store() -> None:
 def test_a_complete_run_and_one_that_never_began_have_nothing_to_continue() -> None:
     assert list(unfinished(progress(True), RunSummary(), 4, STORE, fresh=False)) == []
     assert list(unfinished(Progress(), RunSummary(), 4, STORE, fresh=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("usages", "line"),
+    [
+        ({}, None),
+        ({"candidate": Usage()}, None),
+        (
+            {"candidate": Usage(80, 0, 12345, 1000, 678), "judge": Usage()},
+            "tokens: candidate 12,345 prompt (1,000 cached), 678 output in 80 requests",
+        ),
+        (
+            {"judge": Usage(20, 1, 4120, 3800, 310, 10)},
+            "tokens: judge 4,120 prompt (3,800 cached), 310 output in 20 requests and 1 retries, "
+            "per verdict: 412 prompt (380 cached), 31 output",
+        ),
+        (
+            {"candidate": Usage(3), "judge": Usage(2, verdicts=2)},
+            "tokens: candidate unknown in 3 requests; judge unknown in 2 requests",
+        ),
+    ],
+)
+def test_tokens_are_told_by_role(usages: dict[str, Usage], line: str | None) -> None:
+    assert list(tokens(usages)) == ([line] if line else [])
+    assert list(tokens({})) == []
