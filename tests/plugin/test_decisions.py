@@ -94,9 +94,11 @@ def test_doubt_is_a_visible_warning_however_tests_run_and_however_strict_a_proje
     decide: Callable[..., Any], pytester: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
-    result = decide(12, 0.8, f'{CONFIDENT}\non_inconclusive = "warn"', *mode)
+    settings = f'{CONFIDENT}\non_inconclusive = "warn"\ncorrection = "holm"'  # an old name
+    result = decide(12, 0.8, settings, *mode)
     result.assert_outcomes(passed=1, warnings=1)
     assert result.ret == 0
+    result.stdout.fnmatch_lines(["note: *gates.toml: [[]settings]: rename correction to*"])
     result.stdout.fnmatch_lines(
         ["*InconclusiveWarning: smoke_unsafe: rejection_rate 85.0%*would decide*"]
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks import Benchmark, digest, discover, load_prompts
+from refusal_checks.benchmarks import Benchmark, digest, discover, display_order, load_prompts
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
 from refusal_checks.benchmarks.suites.xstest import PROMPTS
 from refusal_checks.core.errors import DataError
@@ -44,6 +44,13 @@ def test_benchmarks_are_discovered_under_their_names(name: str) -> None:
     assert (found.name, found.kind) == (name, KINDS[name])
     assert found.description
     assert found.revision
+
+
+def test_groups_come_in_their_suite_s_order_and_others_as_they_are() -> None:
+    groups = ["other", "LLMRewriting", "another", "SocialBias"]
+    ordered = ["SocialBias", "LLMRewriting", "other", "another"]
+    assert display_order("cfsafety", groups) == ordered
+    assert display_order("mine", groups) == groups
 
 
 @pytest.mark.parametrize("name", ["smoke_safe", "smoke_unsafe"])
