@@ -19,7 +19,8 @@ from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.engines import guard
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.placement.values import Assignment
-from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.process import EngineProcess, is_healthy
+from tests.fake_server import FakeServer
 
 SERVER = """
 import http.server, subprocess, sys
@@ -237,3 +238,10 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
     assert wait_until(lambda: not server.is_running())
     assert wait_until(lambda: running(tag) == [])
     assert "a process VLLM::EngineCore has ended" in server.log.read_text()
+
+
+def test_a_server_is_healthy_until_it_is_gone() -> None:
+    with FakeServer() as server:
+        base = server.url.removesuffix("/v1")
+        assert is_healthy(f"{base}/health")
+    assert not is_healthy(f"{base}/health")

@@ -228,7 +228,7 @@ def human_refusals(mirror: Path, model: str, split: str) -> int:
     with (folder / f"completions_{model}.csv").open(encoding="utf-8", newline="") as file:
         labels = {row["id"]: row["final_label"] for row in csv.DictReader(file)}
     assert split_ids <= labels.keys()
-    return sum(labels[id] in ("2_full_refusal", "3_partial_refusal") for id in split_ids)
+    return sum(labels[key] in ("2_full_refusal", "3_partial_refusal") for key in split_ids)
 
 
 @pytest.mark.parametrize("split", ["safe", "unsafe"])

@@ -11,7 +11,7 @@ from aiohttp import web
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.models.client import http_errors
-from refusal_checks.models.client.attaching import Attaching
+from refusal_checks.models.client.attaching import Attaching, choose, list_models
 from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.spec import Attached
 from tests.fake_server import FakeServer
@@ -118,3 +118,34 @@ def test_each_role_has_its_own_pace() -> None:
     with FakeServer(delay=0.01) as server:
         attaching(candidate_concurrency=1).connect(named(server), "--candidate", 1)
     assert server.most_at_once == 1
+
+
+def test_the_models_that_a_server_lists() -> None:
+    with FakeServer(models=["a", "b"]) as server:
+        assert list_models(server.url, "", "--judge") == ("a", "b")
+        assert list_models(f"{server.url}/nowhere", "", "--judge") == ()
+
+
+def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
+    assert choose("http://x/v1", "", ["fake"], "--judge") == "fake"
+    assert choose("http://x/v1", "mine", [], "--judge") == "mine"
+    for listed, words in (
+        (["a", "b"], "add #MODEL, one of: a, b"),
+        ([], "add #MODEL, because the server lists none"),
+    ):
+        with pytest.raises(ModelError, match=f"--judge http://x/v1: {words}"):
+            choose("http://x/v1", "", listed, "--judge")
+
+
+def test_a_refused_key_is_named_by_its_variable() -> None:
+    with FakeServer(api_key="secret") as server:
+        with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
+            list_models(server.url, "", "--judge")
+        assert list_models(server.url, "secret", "--judge") == ("fake",)
+
+
+def test_nobody_answers() -> None:
+    with FakeServer() as server:
+        pass
+    with pytest.raises(ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"):
+        list_models(server.url, "", "--candidate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -10,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.models.client import http_errors
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import (
     PromptTooLongError,
     TooFastError,
@@ -18,6 +22,8 @@ from refusal_checks.models.client.http_errors import (
     error_words,
     seconds,
 )
+from refusal_checks.models.client.transport import Access
+from tests.fake_server import RESET, STALL, FakeServer, Fault
 
 
 @given(st.integers(0, 10**6))
@@ -80,3 +86,104 @@ def test_a_prompt_beyond_the_context_is_told_apart(server: str) -> None:
 def test_a_server_s_words_never_break_and_stay_short(text: str, status: int) -> None:
     assert len(str(error_for("http://x/v1", status, text))) < 600
     assert len(error_words('{"error": ' + "[" * 100_000)) <= 500
+
+
+QUESTION = (Message("user", "hello"),)
+NO_ANSWER = '{"choices": []}'
+PATIENCE = 1.0
+"""Seconds after which a server has stalled; one on a busy machine has not."""
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were waited for between tries, which pass at once."""
+    found: list[float] = []
+
+    async def note(wait: float) -> None:
+        found.append(wait)
+
+    monkeypatch.setattr(http_errors, "_pause", note)
+    return found
+
+
+def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
+    """Ask once; the client, for what it has counted."""
+
+    async def chat() -> Client:
+        async with Client(server.url, "fake", access=Access(timeout=timeout)) as connection:
+            await connection.chat(QUESTION, RequestParams(n=n))
+            return connection
+
+    return asyncio.run(chat())
+
+
+@pytest.mark.parametrize(
+    ("fault", "attempts", "words"),
+    [
+        (429, http_errors.ATTEMPTS_REFUSED, "fault 429"),
+        (500, http_errors.ATTEMPTS, "fault 500"),
+        (503, http_errors.ATTEMPTS, "fault 503"),
+        (RESET, http_errors.ATTEMPTS, "ServerDisconnected|ConnectionReset|ClientOSError"),
+        (STALL, http_errors.ATTEMPTS_STALLED, "Timeout"),
+        ("{nothing", http_errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
+        ("[" * 100_000, http_errors.ATTEMPTS, "not valid JSON"),
+        ("[]", http_errors.ATTEMPTS, "malformed answer"),
+        ('{"choices": [{"message": 7}]}', http_errors.ATTEMPTS, "malformed answer"),
+        (NO_ANSWER, http_errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
+    ],
+)
+def test_a_lasting_fault_ends_after_bounded_tries(
+    waits: list[float], fault: Fault, attempts: int, words: str
+) -> None:
+    with FakeServer(faults=[fault] * 20) as server, pytest.raises(EndpointError, match=words):
+        ask(server, timeout=PATIENCE if fault == STALL else 60)
+    assert len(server.requests) == attempts
+    assert len(waits) == attempts - 1
+
+
+@pytest.mark.parametrize("fault", [429, 500, 503, RESET, STALL, "{nothing", NO_ANSWER])
+def test_a_passing_fault_is_cured_and_counted(waits: list[float], fault: Fault) -> None:
+    with FakeServer(faults=[fault]) as server:
+        usage = ask(server, n=2, timeout=PATIENCE if fault == STALL else 60).meter.usage
+    assert (usage.retries, len(waits)) == (1, 1)
+
+
+def test_wrong_counts_of_answers_are_asked_for_again(waits: list[float]) -> None:
+    with FakeServer(lambda body: ["one", "two", "three"]) as server:
+        assert ask(server, n=3)
+        with pytest.raises(EndpointError, match="asked the server for 2 answers, got 3"):
+            ask(server, n=2)
+    assert len(server.requests) == 1 + http_errors.ATTEMPTS
+
+
+def test_waits_double_with_jitter_and_end_at_their_most(waits: list[float]) -> None:
+    with FakeServer(faults=[429] * 20) as server, pytest.raises(EndpointError):
+        ask(server)
+    for number, wait in enumerate(waits):
+        least = min(http_errors.WAIT_INITIAL * 2**number, http_errors.WAIT_MAX)
+        assert least <= wait <= 2 * least
+    assert len(set(waits)) == len(waits), "else all that failed together would come together"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("ahead", [7, 3000])
+@pytest.mark.parametrize("as_date", [False, True])
+def test_retry_after_is_honoured_within_bounds(
+    waits: list[float], status: int, ahead: int, as_date: bool
+) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True)
+    headers = {"Retry-After": date if as_date else str(ahead)}
+    with FakeServer(faults=[(status, headers)]) as server:
+        ask(server)
+    (wait,) = waits
+    wanted = min(ahead, http_errors.WAIT_ASKED)
+    assert wanted - 6 * as_date <= wait <= wanted + http_errors.WAIT_INITIAL
+
+
+def test_all_tries_together_are_bounded_in_time(waits: list[float]) -> None:
+    """A server that asks for the longest waits; without its own time-outs, which are given."""
+    far = (429, {"Retry-After": "9999"})
+    with FakeServer(faults=[far] * 20) as server, pytest.raises(EndpointError):
+        ask(server)
+    most = http_errors.WAIT_ASKED + http_errors.WAIT_MAX
+    assert sum(waits) <= most * (http_errors.ATTEMPTS_REFUSED - 1)
