@@ -41,7 +41,7 @@ def test_the_gates_are_decided_as_on_vllm(tmp_path: Path) -> None:
     assert "starting transformers for" in aligned.output
     shown = " ".join(aligned.output.split())
     for words in (
-        "note: candidate demo:aligned: one answer a request",
+        "note: candidate demo:aligned: one answer per request",
         "note: candidate demo:aligned: no log-probabilities",
         "note: judge demo:judge: no structured outputs",
     ):

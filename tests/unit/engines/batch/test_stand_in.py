@@ -107,7 +107,7 @@ def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
             ask(client)
     assert (models.unfit, models.waiting) == (1, 1)
     (written,) = models.publish()
-    assert json.loads(written.path.read_text())["custom_id"] == id
+    assert json.loads(written.path.read_text())["custom_id"] == request_id
 
 
 def test_each_server_has_its_file_and_models_of_one_server_share_it(
