@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from refusal_checks.engines import kinds
 from refusal_checks.run import doctor as machine
 from refusal_checks.run.doctor import Level, Plan
+from refusal_checks.run.options.placement import choose_engine
 
 STORE = Path(".refusal-checks") / "store.sqlite"
 THRESHOLDS = Path("thresholds") / "default.toml"
@@ -48,9 +48,8 @@ def doctor(
     Each line begins with OK, WARN or FAIL and says what to do. Exits with 1 if any line is FAIL.
     """
     usual = [THRESHOLDS] if THRESHOLDS.is_file() else []
-    program = tuple(shlex.split(engine_command))
-    chosen = kinds.choose(engine)
-    plan = Plan(candidate, judge or (), thresholds or usual, store, data, chosen, program)
+    chosen = choose_engine(engine, engine_command)
+    plan = Plan(candidate, judge or (), thresholds or usual, store, data, *chosen)
     failed = 0
     for finding in machine.examine(plan):
         failed += finding.level is Level.FAIL

@@ -33,7 +33,7 @@ is gone."""
 
 def main(cores: str, vital: str, *command: str) -> int:
     """Run the command until it ends or standard input closes, then kill the whole group."""
-    if cores != "all":
+    if cores != "all" and hasattr(os, "sched_setaffinity"):  # macOS has none
         os.sched_setaffinity(0, map(int, cores.split(",")))
     # Must survive the SIGTERM that it sends to its own group.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -238,20 +238,19 @@ class Engines:
 def _require_usable(spec: EngineSpec) -> None:
     """Raise ModelError, with the remedy, if an engine cannot be started or lacks an argument."""
     engine = kinds.get(spec.engine)
-    if spec.program:
-        if shutil.which(spec.program[0]) is None:
-            raise ModelError(
-                f"--engine-command: no program {spec.program[0]} here; name one on the PATH, or "
-                "its whole path"
-            )
-        return
-    require_installed(engine)
-    engine.check(spec.args)
+    require_program(engine, spec.program)
+    if not spec.program:
+        engine.check(spec.args)
 
 
-def require_installed(engine: Engine) -> None:
-    """Raise ModelError, with the remedy, if an engine is not installed."""
-    if not engine.is_installed():
+def require_program(engine: Engine, program: Sequence[str]) -> None:
+    """Raise ModelError, with the remedy, if an engine or the program in its place is missing."""
+    if program and shutil.which(program[0]) is None:
+        raise ModelError(
+            f"--engine-command: no program {program[0]} here; name one on the PATH, or its whole "
+            "path"
+        )
+    if not program and not engine.is_installed():
         others = [name for name in kinds.names() if kinds.get(name).is_installed()]
         use = f"use --engine {others[0]}" if others else f"install it: {engine.remedy}"
         raise ModelError(

@@ -21,7 +21,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
 from refusal_checks.engines.base import Engine
 from refusal_checks.engines.placement import devices
-from refusal_checks.engines.pool import require_installed
+from refusal_checks.engines.pool import require_program
 from refusal_checks.gates import threshold_files
 from refusal_checks.models import spec
 from refusal_checks.models.client import attaching
@@ -54,7 +54,7 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        remedy: what to do; empty where nothing is to be done.
+        remedy: what to do; empty if nothing.
     """
 
     level: Level
@@ -69,7 +69,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run; each part may be left open.
+    """The planned run; each part may be left open.
 
     Attributes:
         store: the file of stored answers, which need not exist.
@@ -93,7 +93,7 @@ class Plan:
 
 
 def examine(plan: Plan) -> Iterator[Finding]:
-    """Look at everything, what costs nothing first."""
+    """Look at everything, the cheap parts first."""
     yield _python()
     yield _memory()
     yield from _disks(plan)
@@ -235,21 +235,16 @@ def _weights(model: Model, what: str, said: str) -> Finding:
 def _engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Finding]:
     """The engine and its devices; attached servers and recordings need neither."""
     bad = Level.FAIL if needed else Level.WARN
-    finding = _program(program, bad) if program else _installed(engine, bad)
+    finding = _installed(engine, program, bad)
     yield finding
     yield _devices(engine, bad if finding.level is Level.OK else Level.WARN)
 
 
-def _program(program: Sequence[str], bad: Level) -> Finding:
-    path = shutil.which(program[0])
-    if path is None:
-        return Finding(bad, "engine", f"--engine-command: no program {program[0]}")
-    return Finding(Level.OK, "engine", f"--engine-command: {path}")
-
-
-def _installed(engine: Engine, bad: Level) -> Finding:
+def _installed(engine: Engine, program: Sequence[str], bad: Level) -> Finding:
     try:
-        require_installed(engine)
+        require_program(engine, program)
+        if program:
+            return Finding(Level.OK, engine.title, f"started by {program[0]}")
     except ModelError as fault:
         return Finding(bad, engine.title, str(fault))
     module = engine.modules[0]

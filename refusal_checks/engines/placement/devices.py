@@ -16,7 +16,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.engines.placement.values import Devices, EngineNeed, PlacementRequest
 
 _BUSY = 0.2
-"""Share of a GPU's memory in use from which on others are taken to work on it."""
+"""A GPU of which a greater share of the memory is in use counts as taken by others."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
 """Where Linux shows a container its own limits."""
@@ -27,7 +27,7 @@ NONE = Devices("unknown")
 
 @dataclass(frozen=True)
 class _Gpu:
-    """One line of nvidia-smi; memory in GiB, 0 where the driver does not say."""
+    """One line of nvidia-smi; memory in GiB, 0 if unknown."""
 
     index: str
     uuid: str
@@ -43,19 +43,24 @@ class _Gpu:
         return self.share_used > _BUSY
 
     def is_named(self, name: str) -> bool:
-        """Whether a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
+        """True if a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
         return name == self.index or (not name.isdecimal() and self.uuid.startswith(name))
 
 
 def cpu() -> Devices:
-    """The cores that this process may use, and the memory that is free."""
-    cores = tuple(map(str, sorted(os.sched_getaffinity(0))))
+    """The cores that this process may use, and the free memory."""
+    usable = (
+        os.sched_getaffinity(0)
+        if hasattr(os, "sched_getaffinity")
+        else range(psutil.cpu_count() or 1)
+    )
+    cores = tuple(map(str, sorted(usable)))
     free = min(psutil.virtual_memory().available, _left_to_container())
     return Devices("cpu", cores, free / 2**30)
 
 
 def _left_to_container(root: Path = _CGROUPS) -> float:
-    """Bytes that a container's limit leaves, what is only cached included; infinite without one."""
+    """Bytes that a container's limit leaves, caches included; infinite without a limit."""
     for folder, limit, used, prefix in (
         (root, "memory.max", "memory.current", ""),
         (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
@@ -72,7 +77,7 @@ def _left_to_container(root: Path = _CGROUPS) -> float:
 
 
 def gpus() -> Devices:
-    """The GPUs: those that CUDA_VISIBLE_DEVICES names, or those that nobody uses, if any."""
+    """The GPUs that CUDA_VISIBLE_DEVICES names; without it the free ones, or all if none is."""
     found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
     if limit is not None:
         return _devices(_named(found, limit))

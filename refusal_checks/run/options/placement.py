@@ -58,20 +58,23 @@ class EngineChoice(NamedTuple):
 
 
 def read_engine(config: Given) -> EngineChoice:
-    """Read ``--engine`` and ``--engine-command``.
+    """Read ``--engine`` and ``--engine-command``; see ``choose_engine``."""
+    return choose_engine(config.getoption("engine"), config.getoption("engine_command"))
+
+
+def choose_engine(name: str | None, command: str | None) -> EngineChoice:
+    """The engine that the options name; None if one was not given.
 
     Raises:
         UserError: no such engine, or a command with an unbalanced quote.
     """
-    command = config.getoption("engine_command") or ""
     try:
-        program = tuple(shlex.split(command))
+        program = tuple(shlex.split(command or ""))
     except ValueError as fault:
         raise UserError(f"--engine-command {command}: {fault}") from None
-    name = config.getoption("engine") or kinds.AUTO
-    if program and name == kinds.AUTO:
-        name = kinds.PREFERRED  # it need not be installed for this interpreter
-    return EngineChoice(kinds.choose(name), program)
+    # A program of the user's own stands for vLLM, which need not be installed here then.
+    usual = kinds.PREFERRED if program else kinds.AUTO
+    return EngineChoice(kinds.choose(usual if name in (None, kinds.AUTO) else name), program)
 
 
 def require_engine(config: Given, models: Sequence[Candidate | JudgeModel]) -> None:
