@@ -22,8 +22,8 @@ from refusal_checks.judges.trust.scale import Partial, Scale, ScaleName
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.run.calibrate import measure
-from refusal_checks.run.options import command_line
 from refusal_checks.run.options import models as model_options
+from refusal_checks.run.options.command_line import Options
 
 COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""
@@ -137,13 +137,13 @@ def calibrate(
             "judge_rpm": judge_rpm,
             "judge_concurrency": judge_concurrency,
         }
-        settings = command_line.for_recorded(
-            model_options.read_judges(given),
-            Replay(f"replay:{files[0].path}", files[0].path),
-            JudgeSampling.read(_set(sampling), "command line"),
-            Limits.read(_set(limits), "command line"),
-            store,
-            fresh,
+        settings = Options(
+            candidate=Replay(f"replay:{files[0].path}", files[0].path),
+            judges=model_options.read_judges(given),
+            store=store,
+            fresh=fresh,
+            judge_sampling=JudgeSampling.read(_set(sampling), "command line"),
+            limits=Limits.read(_set(limits), "command line"),
         )
         folder = OWN / "runs" / f"{datetime.now():%Y%m%d-%H%M%S}-calibrate"
         measured += measure(files, settings, meaning, folder, _say)

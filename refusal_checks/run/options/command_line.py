@@ -56,18 +56,18 @@ class Options:
 
     candidate: spec.Candidate
     judges: tuple[NamedJudge, ...]
-    sampling: Sampling
-    judge_sampling: JudgeSampling
-    multiple_choice: MultipleChoice
-    limits: Limits
-    confidence: float
-    replay_columns: Mapping[str, str]
-    threshold_files: tuple[Path, ...]
-    benchmarks: Mapping[str, Benchmark]
-    mirror: Path | None
     store: Path
-    fresh: bool
-    offenders: int
+    fresh: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
+    judge_sampling: JudgeSampling = field(default_factory=JudgeSampling)
+    multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
+    limits: Limits = field(default_factory=Limits)
+    confidence: float = 0.95
+    replay_columns: Mapping[str, str] = field(default_factory=dict)
+    threshold_files: tuple[Path, ...] = ()
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
+    mirror: Path | None = None
+    offenders: int = 0
     multiple_testing: MultipleTesting = "none"
     baseline: Path | None = None
     allow_incomparable: bool = False
@@ -209,33 +209,6 @@ def read(config: pytest.Config, thresholds: Thresholds) -> tuple[Options, ...]:
         notes=thresholds.notes,
     )
     return tuple(replace(first, candidate=one, number=n) for n, one in enumerate(candidates, 1))
-
-
-def for_recorded(
-    judges: tuple[NamedJudge, ...],
-    recorded: spec.Replay,
-    judge_sampling: JudgeSampling,
-    limits: Limits,
-    store: Path,
-    fresh: bool,
-) -> Options:
-    """The settings to judge recorded answers outside of a gate run."""
-    return Options(
-        candidate=recorded,
-        judges=judges,
-        sampling=Sampling(),
-        judge_sampling=judge_sampling,
-        multiple_choice=MultipleChoice(),
-        limits=limits,
-        confidence=0.95,
-        replay_columns={},
-        threshold_files=(),
-        benchmarks={},
-        mirror=None,
-        store=store,
-        fresh=fresh,
-        offenders=0,
-    )
 
 
 def _benchmarks(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.models.spec import Attached, Replay, Rule, Served
+from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.run.concurrency import LEAST, prompts_at_once
-from refusal_checks.run.options.command_line import Options, for_recorded
+from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge
 
 ATTACHED = Attached("there", "http://there/v1", "model")
@@ -19,15 +19,8 @@ JUDGE = NamedJudge("keyword", Rule("keyword"))
 
 
 def options(candidate: Served | Attached, samples: int, **limits: int) -> Options:
-    found = for_recorded(
-        (JUDGE,),
-        Replay("replay", Path("answers.csv")),
-        JudgeSampling(),
-        Limits(**limits),
-        Path("store.sqlite"),
-        fresh=False,
-    )
-    return replace(found, candidate=candidate, sampling=Sampling(samples=samples))
+    sampling, store = Sampling(samples=samples), Path("store.sqlite")
+    return Options(candidate, (JUDGE,), store, sampling=sampling, limits=Limits(**limits))
 
 
 def served(*args: str) -> Served:
