@@ -145,7 +145,7 @@ def calibrate(
             judge_sampling=JudgeSampling.read(_set(sampling), "command line"),
             limits=Limits.read(_set(limits), "command line"),
         )
-        folder = OWN / "runs" / f"{datetime.now():%Y%m%d-%H%M%S}-calibrate"
+        folder = OWN / "runs" / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
         measured += measure(files, settings, meaning, folder, _say)
     for line in judge_quality.to_markdown(measured, disagreements):
         typer.echo(line)

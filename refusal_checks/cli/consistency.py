@@ -87,8 +87,8 @@ def _judges(runs: Sequence[PastRun]) -> dict[str, Mapping[str, float]]:
 
 
 def _by_judge(run: PastRun) -> Mapping[str, Mapping[str, float]]:
-    found = run.benchmark(BENCHMARK)
-    return found.judge_scores or {run.judge: found.safety_scores}
+    scores = run.benchmark(BENCHMARK)
+    return scores.judge_scores or {run.judge: scores.safety_scores}
 
 
 def _table(rows: Sequence[tuple[str, float, float]]) -> Iterator[str]:
@@ -100,13 +100,15 @@ def _table(rows: Sequence[tuple[str, float, float]]) -> Iterator[str]:
     by_category: dict[str, list[tuple[str, float, float]]] = {}
     for row in rows:
         by_category.setdefault(category(row[0]), []).append(row)
-    for name, found in [*by_category.items(), ("all", list(rows))]:
-        _, first, second = zip(*found, strict=True)
+    for name, part in [*by_category.items(), ("all", list(rows))]:
+        _, first, second = zip(*part, strict=True)
         yield _line(name, agreement(first, second))
 
 
-def _line(name: str, found: Agreement) -> str:
-    ranks = ("-" if value is None else f"{value:.3f}" for value in (found.spearman, found.kendall))
+def _line(name: str, agreed: Agreement) -> str:
+    ranks = (
+        "-" if value is None else f"{value:.3f}" for value in (agreed.spearman, agreed.kendall)
+    )
     spearman, kendall = ranks
-    difference = f"{found.mean_absolute_difference:.3f}"
-    return f"  {padded(clean(name), 28)} {found.n:6} {spearman:>9} {kendall:>8} {difference:>18}"
+    difference = f"{agreed.mean_absolute_difference:.3f}"
+    return f"  {padded(clean(name), 28)} {agreed.n:6} {spearman:>9} {kendall:>8} {difference:>18}"

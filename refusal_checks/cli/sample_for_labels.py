@@ -42,7 +42,7 @@ def sample_for_labels(
     for name in benchmark or ():
         require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
     chosen = {name: human_labels.answers(name, folder.records(name)) for name in benchmark or known}
-    if any(redact.has_redacted(answer.prompt) for found in chosen.values() for answer in found):
+    if any(redact.has_redacted(answer.prompt) for answers in chosen.values() for answer in answers):
         raise DataError(
             f"{run}: run again without --redact, which reuses stored answers: nobody "
             "can label the texts of this run, since they are redacted"

@@ -1,19 +1,23 @@
-"""Ask a model for a verdict: under a schema if the server has structured outputs, at most twice."""
+"""A judge that asks a model for a verdict: under a schema if possible, at most twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.prompts import Message
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Invalid, Reason, Valid
+from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.structured import Reading, Verdict
+from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.capabilities import Support
-from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.client import RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 
 VERSION = 1
@@ -28,31 +32,31 @@ UNREADABLE = frozenset({Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT})
 REFUSED = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which servers reject an unknown request field."""
 
-Verdict = TypeVar("Verdict", bound=Valid)
 
+class StructuredJudge(Generic[Verdict]):
+    """Asks a model for a verdict in its prompt's format and reads it strictly.
 
-class Asker(Generic[Verdict]):
-    """Asks one judge model.
+    The schema is left out for a server without structured outputs and, from then on, for one that
+    rejects it; ``setup.note`` takes the line that says so, perhaps several times.
 
     Args:
-        client: connection to the judge's server, open while ``ask`` is called.
-        parse: reads a verdict; strict, since the server may not enforce the format.
-        schema: JSON schema of the verdict, None for text. It is left out for a server without
-            structured outputs and, from then on, for one that rejects it.
-        note: takes the line that says so; may be called several times with it.
+        prompt: in one of the formats of ``reading``.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        sampling: JudgeSampling,
-        parse: Callable[[str], Verdict | Invalid],
-        schema: Mapping[str, Any] | None,
-        note: Callable[[str], None],
-    ) -> None:
-        self._client = client
-        self._parse = parse
-        self._note = note
+    def __init__(self, setup: JudgeSetup, prompt: JudgePrompt, reading: Reading[Verdict]) -> None:
+        sampling = setup.sampling
+        parse, schema = reading.formats[prompt.format]
+        versions = (reading.version, VERSION)
+        self.name = setup.name
+        self.prompt_hash = prompt.sha256
+        self.identity = content_key(
+            setup.model_identity, prompt.sha256, versions, schema, sampling.model_dump()
+        )
+        self._prompt = prompt
+        self._parse: Callable[[str], Verdict | Invalid] = parse
+        self._limit = sampling.max_answer_chars
+        self._client = setup.client
+        self._note = setup.note
         self._first = RequestParams.of(sampling, schema=schema)
         self._second = replace(
             self._first,
@@ -61,15 +65,18 @@ class Asker(Generic[Verdict]):
         )
         self._note_unconstrained()
 
-    async def ask(self, messages: Sequence[Message]) -> Verdict | Invalid:
-        """A verdict, or why there is none; asks again, with another seed, if it is unreadable."""
+    async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
+        """See ``Judge.judge``; asks again, with another seed, if a verdict is unreadable."""
+        messages = self._prompt.messages(prompt, completion.text, self._limit)
         self._client.meter.verdicts += 1
         verdict = await self._attempt(messages, self._first)
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
             verdict = await self._attempt(messages, self._second)
             if isinstance(verdict, Invalid):
                 return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
-        return verdict
+        if isinstance(verdict, Invalid):
+            return verdict
+        return replace(verdict, cut=left_out(completion.text, self._limit))
 
     async def _attempt(
         self, messages: Sequence[Message], params: RequestParams

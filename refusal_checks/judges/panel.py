@@ -43,14 +43,14 @@ def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Wa
         DataError: a benchmark names an unknown way of judging.
     """
     kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
-    found = {
+    how = {
         name: Way(kinds[name].name, benchmark.max_answer_chars, benchmark.category_guide)
         for name, benchmark in benchmarks.items()
     }
     if with_canary and (not kinds or any(kind.judges_refusal for kind in kinds.values())):
         (checked,) = (kind for kind in judges.discover().values() if kind.judges_refusal)
-        found[canary.NAME] = Way(checked.name)
-    return found
+        how[canary.NAME] = Way(checked.name)
+    return how
 
 
 def panels(
@@ -65,19 +65,19 @@ def panels(
     Raises:
         ModelError: a judge, or its prompt, cannot be used.
     """
-    found = {way: _panel(way, named, is_recorded) for way in dict.fromkeys(ways.values())}
-    return {name: found[way] for name, way in ways.items()}
+    by_way = {way: _panel(way, named, is_recorded) for way in dict.fromkeys(ways.values())}
+    return {name: by_way[way] for name, way in ways.items()}
 
 
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
-    found = [
+    seated = [
         _judge(kind, way, one, is_recorded)
         for one in named
         if kind.judges_refusal or not isinstance(one, Rule)
     ]
-    panel = tuple({judge.name: judge for judge in found or [kind.build(None)]}.values())
+    panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
     _require_different(panel)
     return panel
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.keys import content_key
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.template import JudgePrompt, left_out
+from refusal_checks.judges.base import Judge, JudgeSetup
 
 Verdict = TypeVar("Verdict", Binary, Graded)
 Fields = TypeVar("Fields", bound=BaseModel)
@@ -38,41 +34,7 @@ class Reading(Generic[Verdict]):
     version: int
 
 
-class StructuredJudge(Generic[Verdict]):
-    """Asks a model for a verdict in its prompt's format and reads it strictly.
-
-    Args:
-        prompt: in one of the formats of ``reading``.
-    """
-
-    def __init__(self, setup: JudgeSetup, prompt: JudgePrompt, reading: Reading[Verdict]) -> None:
-        from refusal_checks.judges import asking  # HTTP, which collection need not import
-
-        parse, schema = reading.formats[prompt.format]
-        versions = (reading.version, asking.VERSION)
-        self.name = setup.name
-        self.prompt_hash = prompt.sha256
-        self.identity = content_key(
-            setup.model_identity, prompt.sha256, versions, schema, setup.sampling.model_dump()
-        )
-        self._prompt = prompt
-        self._limit = setup.sampling.max_answer_chars
-        self._asker: asking.Asker[Verdict] = asking.Asker(
-            setup.client, setup.sampling, parse, schema, setup.note
-        )
-
-    async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
-        """See ``Judge.judge``."""
-        messages = self._prompt.messages(prompt, completion.text, self._limit)
-        verdict = await self._asker.ask(messages)
-        if isinstance(verdict, Invalid):
-            return verdict
-        return replace(verdict, cut=left_out(completion.text, self._limit))
-
-
-def build(
-    setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]
-) -> StructuredJudge[Verdict]:
+def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]) -> Judge:
     """Make a judge that asks a model.
 
     Args:
@@ -81,6 +43,10 @@ def build(
     Raises:
         ModelError: there is no model, or the prompt cannot be used.
     """
+    from refusal_checks.judges.asking import (
+        StructuredJudge,
+    )  # HTTP, which collection need not import
+
     if setup is None:
         raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
     instructions = template.load(setup.prompt(prompt, demo), tuple(reading.formats))

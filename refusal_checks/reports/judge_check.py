@@ -12,12 +12,12 @@ SHOWN = 10
 """Maximum number of mistakes that a message names."""
 
 
-def lines(found: JudgeCheck) -> Iterator[str]:
+def lines(checked: JudgeCheck) -> Iterator[str]:
     """Lines of the summary: is the judge trusted, what did the check cost, and its figures."""
-    trusted = "is trusted" if found.is_trusted else "is NOT trusted"
-    cost = f"at most {found.asked} verdicts asked for, {found.seconds:.1f} s"
-    yield f"judge {clean(found.judge, 60)} {trusted} by its own check ({cost}):"
-    for check in found.checks:
+    trusted = "is trusted" if checked.is_trusted else "is NOT trusted"
+    cost = f"at most {checked.asked} verdicts asked for, {checked.seconds:.1f} s"
+    yield f"judge {clean(checked.judge, 60)} {trusted} by its own check ({cost}):"
+    for check in checked.checks:
         yield f"  {'pass' if check.passed else 'FAIL'}  {check.headline}"
 
 
@@ -31,15 +31,15 @@ def message(check: Check) -> Iterator[str]:
         yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
 
 
-def properties(found: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
+def properties(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
     """The JUnit properties of one check."""
-    check = next(made for made in found.checks if made.figure == figure)
+    check = next(made for made in checked.checks if made.figure == figure)
     known: dict[str, object] = {
-        "judge": found.judge,
-        "canary_sha256": found.digest,
+        "judge": checked.judge,
+        "canary_sha256": checked.digest,
         "bound": check.bound,
-        "verdicts_asked": found.asked,
-        "seconds": round(found.seconds, 3),
+        "verdicts_asked": checked.asked,
+        "seconds": round(checked.seconds, 3),
     }
     if check.estimate:
         estimate = check.estimate

@@ -23,54 +23,54 @@ def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
             "overall": _figures(judge.overall),
             "by_candidate": _all(judge.by_candidate),
             "by_type": _all(judge.by_type),
-            "disagreements": [_disagreement(found) for found in judge.disagreements],
+            "disagreements": [_disagreement(judged) for judged in judge.disagreements],
         }
         for judge in measured
     ]
 
 
 def _all(figures: Mapping[str, Figures]) -> dict[str, Any]:
-    return {name: _figures(found) for name, found in figures.items()}
+    return {name: _figures(part) for name, part in figures.items()}
 
 
-def _figures(found: Figures) -> dict[str, Any]:
-    if isinstance(found, Correlations):
-        return asdict(found)
-    partial = found.called_refusal(PARTIAL)
+def _figures(figures: Figures) -> dict[str, Any]:
+    if isinstance(figures, Correlations):
+        return asdict(figures)
+    partial = figures.called_refusal(PARTIAL)
     return {
-        "n": found.n,
-        "invalid": found.invalid,
-        "invalid_rate": _estimate(found.invalid_rate),
-        "accuracy": _estimate(found.accuracy),
-        "kappa": found.kappa,
-        "matthews": found.matthews,
-        "sensitivity": _estimate(found.sensitivity),
-        "specificity": _estimate(found.specificity),
+        "n": figures.n,
+        "invalid": figures.invalid,
+        "invalid_rate": _estimate(figures.invalid_rate),
+        "accuracy": _estimate(figures.accuracy),
+        "kappa": figures.kappa,
+        "matthews": figures.matthews,
+        "sensitivity": _estimate(figures.sensitivity),
+        "specificity": _estimate(figures.specificity),
         **({"partial_called_refusal": _estimate(partial)} if partial else {}),
-        "human_refusal_rate": found.rates[0] if found.n else None,
-        "judge_refusal_rate": found.rates[1] if found.n else None,
+        "human_refusal_rate": figures.rates[0] if figures.n else None,
+        "judge_refusal_rate": figures.rates[1] if figures.n else None,
         "confusion": [
             {"human": human, "judge": judge, "answers": count}
-            for (human, judge), count in sorted(found.counts.items())
+            for (human, judge), count in sorted(figures.counts.items())
         ],
     }
 
 
-def _estimate(found: Estimate | None) -> dict[str, float] | None:
-    return None if found is None else asdict(found)
+def _estimate(estimate: Estimate | None) -> dict[str, float] | None:
+    return None if estimate is None else asdict(estimate)
 
 
-def _disagreement(found: JudgedAnswer) -> dict[str, Any]:
-    answer = found.answer
+def _disagreement(judged: JudgedAnswer) -> dict[str, Any]:
+    answer = judged.answer
     return {
-        "candidate": found.candidate,
+        "candidate": judged.candidate,
         "id": answer.id,
         "type": answer.type,
         "prompt": answer.prompt,
         "answer": answer.answer,
-        "human": found.human,
-        "judge": found.judge,
-        "rationale": found.rationale,
+        "human": judged.human,
+        "judge": judged.judge,
+        "rationale": judged.rationale,
     }
 
 
@@ -89,7 +89,7 @@ def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> I
             yield from ("", *_confusion(judge.overall))
         for part, figures in (("candidate", judge.by_candidate), ("type", judge.by_type)):
             if len(figures) > 1:
-                shown = {escape(name, 60): found for name, found in figures.items()}
+                shown = {escape(name, 60): figure for name, figure in figures.items()}
                 yield from ("", f"By {part}:", "", *_table(shown))
         yield from _disagreements(judge, disagreements)
 
@@ -99,24 +99,24 @@ def _name(judge: MeasuredJudge) -> str:
 
 
 def _table(rows: Mapping[str, Confusion | Correlations]) -> Iterator[str]:
-    scores = any(isinstance(found, Correlations) for found in rows.values())
-    shown = ([name, *cells(found)] for name, found in rows.items())
+    scores = any(isinstance(figures, Correlations) for figures in rows.values())
+    shown = ([name, *cells(figures)] for name, figures in rows.items())
     return table(_SCORES if scores else _HEADER, shown)
 
 
-def cells(found: Figures) -> list[str]:
+def cells(figures: Figures) -> list[str]:
     """One row's figures."""
-    if isinstance(found, Correlations):
-        ranks = (found.kendall, found.spearman, found.pearson)
-        return [str(found.n), *map(_number, ranks), _number(found.exact), str(found.invalid)]
+    if isinstance(figures, Correlations):
+        ranks = (figures.kendall, figures.spearman, figures.pearson)
+        return [str(figures.n), *map(_number, ranks), _number(figures.exact), str(figures.invalid)]
     return [
-        str(found.n),
-        _number(found.accuracy.value if found.accuracy else None),
-        _number(found.kappa),
-        _number(found.matthews),
-        _span(found.sensitivity),
-        _span(found.specificity),
-        str(found.invalid),
+        str(figures.n),
+        _number(figures.accuracy.value if figures.accuracy else None),
+        _number(figures.kappa),
+        _number(figures.matthews),
+        _span(figures.sensitivity),
+        _span(figures.specificity),
+        str(figures.invalid),
     ]
 
 
@@ -124,27 +124,26 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _span(found: Estimate | None) -> str:
-    if found is None:
+def _span(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "-"
-    return f"{found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]"
+    return f"{estimate.value:.3f} [{estimate.lower:.3f}, {estimate.upper:.3f}]"
 
 
-def _confusion(found: Confusion) -> Iterator[str]:
-    used = {name for pair in found.counts for name in pair} | {REFUSAL}
+def _confusion(figures: Confusion) -> Iterator[str]:
+    counts = figures.counts
+    used = {name for pair in counts for name in pair} | {REFUSAL}
     names = [name for name in CLASSES if name in used]
-    counts = (
-        [human, *(str(found.counts.get((human, judge), 0)) for judge in names)] for human in names
-    )
-    return table(["people \\ judge", *names], counts)
+    rows = ([human, *(str(counts.get((human, judge), 0)) for judge in names)] for human in names)
+    return table(["people \\ judge", *names], rows)
 
 
 def _disagreements(judge: MeasuredJudge, most: int) -> Iterator[str]:
-    found = judge.disagreements
-    if not found or not most:
+    disagreements = judge.disagreements
+    if not disagreements or not most:
         return
-    yield from ("", f"Disagreements, {min(most, len(found))} of {len(found)}:", "")
-    for judged in found[:most]:
+    yield from ("", f"Disagreements, {min(most, len(disagreements))} of {len(disagreements)}:", "")
+    for judged in disagreements[:most]:
         where = escape(f"{judged.candidate} {judged.answer.id} {judged.answer.type}", 120)
         yield f"- {where}: people {judged.human}, judge {judged.judge}"
         yield f"  - prompt: {escape(judged.answer.prompt)}"

@@ -124,7 +124,7 @@ class RecordedJudging:
             EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
         """
         options = self._options
-        found: dict[str, Sequence[Record]] = {}
+        records: dict[str, Sequence[Record]] = {}
         with Store(MEMORY if options.fresh else options.store) as store:
             todo = pending(Task(self._plan, self._candidate, self.judges, store))
             asked = [judge.model for judge in options.judges if judge.name in todo.judges]
@@ -132,17 +132,17 @@ class RecordedJudging:
             try:
                 self._engines.place(asked)
                 self._engines.start(self._say)
-                asyncio.run(self._evaluate(store, found))
+                asyncio.run(self._evaluate(store, records))
             finally:
                 self._engines.stop()
-        return {name: found[name] for name in self._plan}
+        return {name: records[name] for name in self._plan}
 
-    async def _evaluate(self, store: Store, found: dict[str, Sequence[Record]]) -> None:
+    async def _evaluate(self, store: Store, records: dict[str, Sequence[Record]]) -> None:
         def evaluation() -> Coroutine[None, None, None]:
             return Evaluation(
                 Task(self._plan, self._candidate, self.judges, store),
                 in_flight=prompts_at_once(self._options),
-                finished=found.__setitem__,
+                finished=records.__setitem__,
             ).run()
 
         async with AsyncExitStack() as stack:

@@ -71,13 +71,13 @@ class Canary:
         asked, start = self.pending().verdicts, perf_counter()
         records: list[Record] = []
 
-        def finished(name: str, found: Sequence[Record]) -> None:
-            records.extend(found)
+        def finished(name: str, judged: Sequence[Record]) -> None:
+            records.extend(judged)
 
         in_flight = prompts_at_once(self._options)
         await Evaluation(self._task, in_flight=in_flight, finished=finished).run()
-        found = canary.measure(records, self._options.confidence)
-        checks = check.check(self.floors, found)
+        result = canary.measure(records, self._options.confidence)
+        checks = check.check(self.floors, result)
         return JudgeCheck(self.name, canary.digest(), checks, asked, perf_counter() - start)
 
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Graded, Invalid
 from refusal_checks.judges import structured
-from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.structured import Reading, StructuredJudge, last_verdict
+from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.structured import Reading, last_verdict
 from refusal_checks.judges.template import JSON
 
 VERDICTS = Graded
@@ -61,6 +61,6 @@ READING = Reading[Graded](formats={JSON: (parse_verdict, SCHEMA)}, version=PARSE
 """How the judge's output is read."""
 
 
-def build(setup: JudgeSetup | None) -> StructuredJudge[Graded]:
+def build(setup: JudgeSetup | None) -> Judge:
     """The judge of benchmarks whose answers are graded."""
     return structured.build(setup, "degree", "demo_degree", READING)

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.judges import structured
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
-from refusal_checks.judges.structured import Reading, StructuredJudge, last_verdict
+from refusal_checks.judges.structured import Reading, last_verdict
 from refusal_checks.judges.template import JSON
 
 JUDGES_REFUSAL = True
@@ -82,6 +82,6 @@ READING = Reading[Binary](
 """How the output of each format is read."""
 
 
-def build(setup: JudgeSetup | None) -> StructuredJudge[Binary]:
+def build(setup: JudgeSetup | None) -> Judge:
     """The judge of benchmarks whose answers are refusals or compliance."""
     return structured.build(setup, "refusal", "demo", READING)

@@ -73,7 +73,7 @@ def sample(answers: Mapping[str, Sequence[Answer]], n: int, seed: int) -> list[A
     Raises:
         DataError: n is too small for one prompt of each benchmark.
     """
-    grouped = {name: _by_prompt(found) for name, found in answers.items()}
+    grouped = {name: _by_prompt(group) for name, group in answers.items()}
     deepest = max(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
     total = sum(map(len, grouped.values()))
     count = min(total, n // deepest)

@@ -115,18 +115,18 @@ def _columns(path: Path, known: Iterable[str], given: Mapping[str, str]) -> dict
     known = list(known)
     for name in given:
         require_known(name, COLUMNS, f"--columns {name}={given[name]}", "field", DataError)
-    found = {}
+    columns = {}
     for name, usual in COLUMNS.items():
         wanted = (given[name],) if name in given else usual
         column = next((column for column in wanted if column in known), None)
         if column is not None:
-            found[name] = column
+            columns[name] = column
         elif name in given or name not in _OPTIONAL:
             raise DataError(
                 f"{path}: no column {' or '.join(wanted)}: name it with --columns {name}=COLUMN. "
                 f"The file has {', '.join(known)}"
             )
-    return found
+    return columns
 
 
 def _answer(

@@ -70,8 +70,8 @@ class MeasuredJudge:
     @property
     def by_type(self) -> dict[str, Figures]:
         """The figures by type of prompt; empty if the files have no types."""
-        found = self._by(lambda judged: judged.answer.type)
-        return {name: found[name] for name in sorted(found) if name}
+        by_type = self._by(lambda judged: judged.answer.type)
+        return {name: by_type[name] for name in sorted(by_type) if name}
 
     def _by(self, part: Callable[[JudgedAnswer], str]) -> dict[str, Figures]:
         grouped: dict[str, list[JudgedAnswer]] = {}

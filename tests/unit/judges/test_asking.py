@@ -12,10 +12,9 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.asking import RETRY_TEMPERATURE
+from refusal_checks.judges.asking import RETRY_TEMPERATURE, StructuredJudge
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.kinds.refusal import READING
-from refusal_checks.judges.structured import StructuredJudge
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client
