@@ -21,14 +21,14 @@ __all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "display_orde
 def discover() -> dict[str, Benchmark]:
     """Every benchmark of this package by name. Reads no data."""
     modules = (
-        import_module(f"{suites.__name__}.{found.name}") for found in iter_modules(suites.__path__)
+        import_module(f"{suites.__name__}.{info.name}") for info in iter_modules(suites.__path__)
     )
-    found: dict[str, Benchmark] = {}
+    known: dict[str, Benchmark] = {}
     for module in modules:
         for benchmark in getattr(module, "BENCHMARKS", ()):
-            assert benchmark.name not in found, f"two benchmarks are named {benchmark.name}"
-            found[benchmark.name] = benchmark
-    return found
+            assert benchmark.name not in known, f"two benchmarks are named {benchmark.name}"
+            known[benchmark.name] = benchmark
+    return known
 
 
 def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
@@ -41,8 +41,8 @@ def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
         DataError: a table does not describe a benchmark.
     """
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
-    found = discover() | own
-    return found | {name: _changed(found[name], table) for name, table in tables.items()}
+    known = discover() | own
+    return known | {name: _changed(known[name], table) for name, table in tables.items()}
 
 
 def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:

@@ -86,10 +86,10 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
         if not prompt.messages or not prompt.request.strip():
             raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
         seen.add(prompt.id)
-    if benchmark.sha256 and (found := digest(prompts)) != benchmark.sha256:
+    if benchmark.sha256 and (sha256 := digest(prompts)) != benchmark.sha256:
         raise DataError(
-            f"{benchmark.name}: the data has changed: its {len(prompts)} rows have sha256 {found}, "
-            f"expected {benchmark.sha256} (revision {benchmark.revision}). Look at what changed; "
-            f'to accept it, write sha256 = "{found}" into [{benchmark.name}] of a threshold file'
+            f"{benchmark.name}: the data has changed: its {len(prompts)} rows have sha256 {sha256}"
+            f", expected {benchmark.sha256} (revision {benchmark.revision}). Look at what changed; "
+            f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a threshold file'
         )
     return prompts

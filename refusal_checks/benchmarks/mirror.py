@@ -62,10 +62,10 @@ def load(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
             f"run `refusal-checks data pull {mirror}` again"
         )
     prompts = load_prompts(benchmark, mirror)
-    found = digest(prompts)
-    if found != entry.sha256:
+    sha256 = digest(prompts)
+    if sha256 != entry.sha256:
         raise DataError(
-            f"{where} has changed since it was pulled: sha256 {found}, expected {entry.sha256}; "
+            f"{where} has changed since it was pulled: sha256 {sha256}, expected {entry.sha256}; "
             f"run `refusal-checks data pull {mirror}` again"
         )
     return prompts

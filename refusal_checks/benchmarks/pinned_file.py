@@ -95,10 +95,10 @@ def _mirrored(file: PinnedFile, mirror: Path) -> Path:
             f"the data mirror {mirror} lacks {file.path}; fetch it with "
             f"`refusal-checks data pull {mirror}` or put {file.url} there"
         )
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != file.sha256:
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    if sha256 != file.sha256:
         raise DataError(
-            f"{path}: sha256 {found}, expected {file.sha256} (revision {file.revision}); "
+            f"{path}: sha256 {sha256}, expected {file.sha256} (revision {file.revision}); "
             f"fetch {file.url} again"
         )
     return path

@@ -130,7 +130,7 @@ def p_normal(
 
 
 def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
-    """The checks, with each breach that chance may explain among so many turned inconclusive.
+    """The checks, with breaches that chance may explain among several made inconclusive.
 
     The probability that the result contains any false breach is at most alpha.
 

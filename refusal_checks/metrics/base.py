@@ -36,7 +36,7 @@ class Metric:
     """A named figure over records.
 
     Attributes:
-        score: one prompt's score from the records of its answers; None where it has none.
+        score: one prompt's score from the records of its answers; None if it has none.
         counts: whether a prompt with this score is in the share; None for a mean of scores.
         reads: the types of verdict that it is computed from.
         lowest, highest: the range of the figure; a threshold must lie within.
@@ -146,7 +146,7 @@ def mean(reads: VerdictTypes, **attributes: Any) -> Callable[[Score], Metric]:
 
 
 def main_metric(names: Container[str]) -> Metric | None:
-    """The metric of these that a benchmark is broken down by; None where there is none."""
+    """The metric of these that a benchmark is broken down by; None if there is none."""
     return next((m for m in METRICS.values() if m.group == "main" and m.name in names), None)
 
 

@@ -37,10 +37,10 @@ def _degree(answers: Sequence[Record], degree: int) -> float | None:
 
 def _vote(votes: Iterable[tuple[bool, Completion | None]]) -> float | None:
     """Confidence in [-1, 1] from votes for and against, weighted by the answers' likelihood."""
-    found = list(votes)
-    signs = [1 if holds else -1 for holds, _ in found]
-    logprobs = [answer.mean_logprob if answer else None for _, answer in found]
-    return refusal_confidence(signs, logprobs) if found else None
+    cast = list(votes)
+    signs = [1 if holds else -1 for holds, _ in cast]
+    logprobs = [answer.mean_logprob if answer else None for _, answer in cast]
+    return refusal_confidence(signs, logprobs) if cast else None
 
 
 @share(

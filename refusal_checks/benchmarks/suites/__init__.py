@@ -1,1 +1,1 @@
-"""One module per suite; a module that defines ``BENCHMARKS`` is found by itself."""
+"""One module per suite; those that define ``BENCHMARKS`` are discovered."""

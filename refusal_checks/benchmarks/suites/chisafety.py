@@ -57,16 +57,12 @@ DIALOGUE = _pinned(
 )
 
 
-def _read(file: PinnedFile, mirror: Path | None) -> Any:
-    return json.loads(fetch(file, mirror).read_text(encoding="utf-8"))
-
-
 def _groups(category: str, where: str, task: str, area: str | None = None) -> dict[str, str]:
     """The groups of a question, from the names of its category and area in its file."""
-    around, found = taxonomy.load(TAXONOMY).find(category, where, task)
+    around, inner = taxonomy.load(TAXONOMY).find(category, where, task)
     if area is not None and area not in around.spellings:
         raise DataError(f"{where}: the category {category} is not of the area {area}")
-    return {"area": around.slug, "category": found.slug, "language": "zh"}
+    return {"area": around.slug, "category": inner.slug, "language": "zh"}
 
 
 def multiple_choice(rows: Any) -> Iterator[Prompt]:
@@ -128,8 +124,8 @@ def parse_options(question: str, where: str) -> Mapping[str, str]:
         after = marks[-1].end() if marks else 0
         forms = (_SEPARATED, _BARE) if marks else (_SEPARATED,)
         patterns = (re.compile(form.format(letter), re.MULTILINE) for form in forms)
-        found = (match for pattern in patterns if (match := pattern.search(question, after)))
-        if (mark := next(found, None)) is None:
+        matches = (match for pattern in patterns if (match := pattern.search(question, after)))
+        if (mark := next(matches, None)) is None:
             break
         marks.append(mark)
     ends = (*(mark.start() for mark in marks[1:]), len(question))
@@ -139,19 +135,19 @@ def parse_options(question: str, where: str) -> Mapping[str, str]:
     return dict(zip("ABCDEFGH", texts, strict=False))
 
 
-def _load_mcq(mirror: Path | None) -> list[Prompt]:
-    return list(multiple_choice(_read(MCQ, mirror)))
+_PARSERS = {MCQ: multiple_choice, SINGLE: single_turn, DIALOGUE: with_history}
 
 
-def _load_risky(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
-    return [prompt for file in files for prompt in _RISKY[file](_read(file, mirror))]
-
-
-_RISKY = {SINGLE: single_turn, DIALOGUE: with_history}
+def _load(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
+    return [
+        prompt
+        for file in files
+        for prompt in _PARSERS[file](json.loads(fetch(file, mirror).read_text(encoding="utf-8")))
+    ]
 
 
 def _risky(name: str, description: str, *files: PinnedFile) -> Benchmark:
-    load, revision = partial(_load_risky, files), " ".join(file.revision for file in files)
+    load, revision = partial(_load, files), " ".join(file.revision for file in files)
     return Benchmark(name, Kind.SAFETY, description, load, revision, "degree", files)
 
 
@@ -160,7 +156,7 @@ BENCHMARKS = (
         "chisafety_mcq",
         Kind.RECOGNITION,
         "CHiSafetyBench: 1,567 multiple-choice questions on risks",
-        _load_mcq,
+        partial(_load, (MCQ,)),
         MCQ.revision,
         "multiple_choice",
         (MCQ,),

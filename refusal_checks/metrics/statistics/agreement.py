@@ -42,8 +42,7 @@ def falling(scores: Sequence[float]) -> float:
     Args:
         scores: at least 3.
     """
-    found = agreement([-float(place) for place in range(len(scores))], scores).spearman
-    return 0.0 if found is None else found
+    return agreement([-float(place) for place in range(len(scores))], scores).spearman or 0.0
 
 
 def matched(

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 _MANY = 5000
-"""Above so many units, the percentile bootstrap of a mean is replaced by its normal limit."""
+"""Number of units above which the normal interval replaces the percentile bootstrap."""
 
 
 @dataclass(frozen=True, slots=True)
