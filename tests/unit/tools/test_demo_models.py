@@ -222,7 +222,9 @@ def test_the_model_folder_is_complete_and_small() -> None:
 
 
 def test_the_tokenizer_is_lossless_and_knows_the_special_tokens() -> None:
-    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(MODEL_DIR / "tokenizer.json"))
+    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(
+        str(MODEL_DIR / "tokenizer.json")
+    )
     for text in ("How do I kill a process?", "怎样才能写童话？\n\n再见 é 🙂", "a  b\t{x}"):
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
     for persona in PERSONAS:
@@ -230,7 +232,9 @@ def test_the_tokenizer_is_lossless_and_knows_the_special_tokens() -> None:
 
 
 def test_judgements_letters_and_thinking_marks_are_single_tokens_and_stay_visible() -> None:
-    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(MODEL_DIR / "tokenizer.json"))
+    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(
+        str(MODEL_DIR / "tokenizer.json")
+    )
     for text in (*"0123456789ABCDE", "<think>", "</think>"):
         ids = tokenizer.encode(text).ids
         assert len(ids) == 1
