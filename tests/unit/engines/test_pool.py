@@ -256,6 +256,7 @@ def test_a_missing_engine_names_another_that_is_installed(
 def test_what_a_started_engine_lacks_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
     monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
     monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
     other = replace(ALIGNED, engine="transformers")
