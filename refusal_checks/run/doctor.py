@@ -144,8 +144,8 @@ def _data(plan: Plan) -> Iterator[Finding]:
 def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | None]:
     """What threshold files say, and the benchmarks that they need; None where nobody knows."""
     if not files:
-        said = "none named, none in thresholds/default.toml"
-        return Finding(Level.WARN, "thresholds", said, "name the gates by --thresholds"), None
+        problem = "none named, none in thresholds/default.toml"
+        return Finding(Level.WARN, "thresholds", problem, "name the gates by --thresholds"), None
     try:
         read = threshold_files.load(list(files), discover())
         known = catalogue(read.tables)
@@ -264,15 +264,12 @@ def _installed(engine: Engine, program: Sequence[str], bad: Level) -> Finding:
 
 def _devices(engine: Engine, bad: Level) -> Finding:
     if engine.runs_on_cpu():
-        cores = len(devices.cpu().ids)
-        return Finding(Level.OK, "devices", f"{cores} CPU cores; large models need a GPU")
+        cores = f"{len(devices.cpu().ids)} CPU cores; large models need a GPU"
+        return Finding(Level.OK, "devices", cores)
     found = devices.gpus()
     if found.kind != "gpu":
-        remedy = "check that nvidia-smi lists one, and CUDA_VISIBLE_DEVICES"
-        return Finding(bad, "devices", "no GPU", remedy)
-    gpus = f"GPU {', '.join(found.ids)}"
-    if found.memory:
-        gpus += f", {found.memory:.0f} GiB each at least"
-    if found.busy:
-        return Finding(Level.WARN, "devices", f"{gpus}; in use: {', '.join(found.busy)}")
-    return Finding(Level.OK, "devices", gpus)
+        return Finding(bad, "devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+    size = f", {found.memory:.0f} GiB each at least" if found.memory else ""
+    busy = f"; in use: {', '.join(found.busy)}" if found.busy else ""
+    level = Level.WARN if busy else Level.OK
+    return Finding(level, "devices", f"GPU {', '.join(found.ids)}{size}{busy}")

@@ -45,8 +45,10 @@ def look(
     judges: tuple[str, ...] = (),
     thresholds: tuple[Path, ...] = (),
     data: str | None = None,
+    program: tuple[str, ...] = (),
 ) -> dict[str, Finding]:
-    plan = Plan(candidate, judges, thresholds, tmp_path / "store.sqlite", data)
+    store = tmp_path / "store.sqlite"
+    plan = Plan(candidate, judges, thresholds, store, data, "vllm", program)
     return {finding.what: finding for finding in examine(plan)}
 
 
@@ -168,3 +170,10 @@ def test_the_shell_completes_commands() -> None:
         check=False,
     )
     assert done.stdout.split() == ["doctor"], done.stderr
+
+
+def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) -> None:
+    assert look(tmp_path, str(MODEL_DIR), program=("sh", "-c"))["vLLM"].level is Level.OK
+    missing = look(tmp_path, str(MODEL_DIR), program=("no/such",))["vLLM"]
+    assert missing.level is Level.FAIL
+    assert "--engine-command: no program no/such here" in missing.said
