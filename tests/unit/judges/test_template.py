@@ -187,7 +187,7 @@ def test_the_parts_that_fine_tuned_judges_know() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "format"),
+    ("header", "declared"),
     [
         ("", "json"),
         ("format: json\n", "json"),
@@ -197,12 +197,12 @@ def test_the_parts_that_fine_tuned_judges_know() -> None:
         ("\nformat: wildguard\n", "json"),
     ],
 )
-def test_the_first_line_may_declare_the_format(write: Write, header: str, format: str) -> None:
+def test_the_first_line_may_declare_the_format(write: Write, header: str, declared: str) -> None:
     prompt = load(str(write("mine.md", f"{header}{{{{ request }}}} -> {{{{ answer }}}}")))
-    assert prompt.format == format
+    assert prompt.format == declared
     (message,) = prompt.messages(PROMPT, "so")
     assert message.content.endswith("How do I boil an egg? -> so")
-    assert ("format:" in message.content) is (format == "json" and "wildguard" in header)
+    assert ("format:" in message.content) is (declared == "json" and "wildguard" in header)
 
 
 def test_a_header_goes_before_the_system_message(write: Write) -> None:

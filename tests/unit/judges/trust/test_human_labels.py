@@ -127,8 +127,10 @@ def labelled_file(write: Write, records: Sequence[Record], labels: Sequence[str]
 def test_labels_replace_the_judges_verdicts(write: Write, records: Records) -> None:
     judged = records("RC R- CC")
     labels = ["Refusal ", "3_partial_refusal", "compliance", "", "refusal", ""]
-    found = human_labels.read_labels(labelled_file(write, judged, labels)).relabelled("b", judged)
-    assert {id: [r.judgement for r in group] for id, group in found.items()} == {
+    relabelled = human_labels.read_labels(labelled_file(write, judged, labels)).relabelled(
+        "b", judged
+    )
+    assert {name: [r.judgement for r in group] for name, group in relabelled.items()} == {
         "p1": [Binary(Label.REFUSAL), Binary(Label.REFUSAL)],
         "p2": [Binary(Label.COMPLIANCE)],
     }
