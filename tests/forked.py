@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
-import multiprocessing
+import multiprocessing.popen_forkserver  # kept by pytester only if imported before a test
 import os
 import subprocess
 import sys
