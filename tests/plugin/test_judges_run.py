@@ -220,7 +220,7 @@ def test_a_long_answer_s_cut_is_shown_where_it_counts(
     result = run_gate(*mode, *SAFE, "--judge-max-answer-chars", "1000")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*verdict: *refusal (deflection), on a part of the answer: 40?? characters not read"]
+        ["*verdict: *refusal (deflection); the judge did not see 40?? characters of the answer"]
     )
     shown = server.asked(judge=True)[0]["messages"][-1]["content"]
     assert " characters of the answer are left out here " in shown
