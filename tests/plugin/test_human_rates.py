@@ -150,7 +150,7 @@ def test_a_gate_on_corrected_rates_needs_a_calibration(own: pytest.Pytester) -> 
     gate(own, ', use = "corrected"')
     result = own.runpytest_subprocess(*REPLAY, *JUDGE)
     assert result.ret == 4
-    assert "needs --calibration FILE" in result.stderr.str() + result.stdout.str()
+    assert "give --calibration FILE" in result.stderr.str() + result.stdout.str()
 
 
 def label(project: pytest.Pytester, n: int) -> Path:
