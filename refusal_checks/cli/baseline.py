@@ -41,7 +41,7 @@ def accept(
         write_text(folder / f"{name}.json", baseline.dump(scores))
         candidate = clean(scores.candidate)
         typer.echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
-    failed = [id for id, verdict in past.summary.verdicts.items() if not verdict.passed]
+    failed = [gate for gate, verdict in past.summary.verdicts.items() if not verdict.passed]
     if failed:
         typer.echo(
             f"note: {len(failed)} gates failed in that run: {clean(', '.join(failed), 2000)}"

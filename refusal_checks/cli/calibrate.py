@@ -19,6 +19,7 @@ from refusal_checks.judges.trust import calibration, label_files
 from refusal_checks.judges.trust.label_files import LabelFile
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.judges.trust.scale import Partial, Scale, ScaleName
+from refusal_checks.models import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.run.calibrate import measure
@@ -160,10 +161,7 @@ def _read(labels: Sequence[Path], candidate: Many, columns: str) -> list[LabelFi
             f"--candidate is given {len(names)} times for {len(labels)} --labels files: give it "
             "once per file, in the same order"
         )
-    pairs = [part.partition("=") for part in columns.split(",") if part]
-    if not all(field and column for field, _, column in pairs):
-        raise DataError(f"--columns {columns}: write FIELD=COLUMN,FIELD=COLUMN")
-    mapping = {field.strip(): column.strip() for field, _, column in pairs}
+    mapping = replay.columns(columns, "--columns")
     files = [
         label_files.read(path, mapping, name) for path, name in zip(labels, names, strict=True)
     ]

@@ -40,6 +40,35 @@ def header(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(column for row in rows for column in row if column))
 
 
+def find_columns(
+    path: Path,
+    known: Sequence[str],
+    usual: Mapping[str, Sequence[str]],
+    given: Mapping[str, str],
+    option: str,
+) -> dict[str, str]:
+    """The column of each field that a file has.
+
+    Args:
+        known: the file's columns.
+        usual: names that columns of a field usually have, by field, the best first.
+        given: column by field, where the user named one with the option.
+        option: its name, for messages.
+
+    Raises:
+        DataError: the user named a field or a column that does not exist.
+    """
+    for field, column in given.items():
+        require_known(field, usual, f"{option} {field}={column}", "field", DataError)
+        require_known(column, known, f"{path}: {option} {field}={column}", "column", DataError)
+    wanted = {**usual, **{field: [column] for field, column in given.items()}}
+    found = {
+        field: next((name for name in names if name in known), None)
+        for field, names in wanted.items()
+    }
+    return {field: column for field, column in found.items() if column is not None}
+
+
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """The rows of a CSV file that has these columns, each cell as text.
 

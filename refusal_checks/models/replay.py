@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import header, read_rows
-from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.csv_jsonl import find_columns, header, read_rows
+from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
@@ -30,16 +30,16 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Usual column names of each field; the first that the file has is taken."""
 
 
-def columns(text: str) -> dict[str, str]:
-    """Parse ``--replay-columns``: column by field.
+def columns(text: str, option: str = "--replay-columns") -> dict[str, str]:
+    """Parse an option's value: column by field.
 
     Raises:
-        UserError: it is not of the form FIELD=COLUMN,FIELD=COLUMN.
+        DataError: it is not of the form FIELD=COLUMN,FIELD=COLUMN.
     """
     pairs = [part.partition("=") for part in text.split(",") if part]
     for name, equals, column in pairs:
         if not (name and equals and column):
-            raise UserError(f"--replay-columns {text}: write FIELD=COLUMN,FIELD=COLUMN")
+            raise DataError(f"{option} {text}: write FIELD=COLUMN,FIELD=COLUMN")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
@@ -145,22 +145,9 @@ def _frozen(lists: Mapping[str, list[Completion]]) -> dict[str, tuple[Completion
     return {key: tuple(answers) for key, answers in lists.items()}
 
 
-def _columns(path: Path, known: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
-    unknown = sorted(set(mapping) - set(COLUMNS))
-    if unknown:
-        raise DataError(
-            f"--replay-columns {unknown[0]}={mapping[unknown[0]]}: no such field; "
-            f"known: {', '.join(COLUMNS)}"
-        )
-    columns = {}
-    for name, usual in COLUMNS.items():
-        wanted = (mapping[name],) if name in mapping else usual
-        column = next((column for column in wanted if column in known), None)
-        if column is not None:
-            columns[name] = column
-        elif name in mapping:
-            raise DataError(f"{path}: no column {mapping[name]!r}; it has {', '.join(known)}")
-    if "completion" not in columns or not {"id", "prompt"} & set(columns):
+def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    found = find_columns(path, known, COLUMNS, given, "--replay-columns")
+    if "completion" not in found or not {"id", "prompt"} & set(found):
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "

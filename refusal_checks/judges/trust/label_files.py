@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import header, read_rows
+from refusal_checks.core.csv_jsonl import find_columns, header, read_rows
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
@@ -111,22 +111,15 @@ def require_distinct(files: Sequence[LabelFile]) -> None:
             )
 
 
-def _columns(path: Path, known: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
-    known = list(known)
-    for name in given:
-        require_known(name, COLUMNS, f"--columns {name}={given[name]}", "field", DataError)
-    columns = {}
-    for name, usual in COLUMNS.items():
-        wanted = (given[name],) if name in given else usual
-        column = next((column for column in wanted if column in known), None)
-        if column is not None:
-            columns[name] = column
-        elif name in given or name not in _OPTIONAL:
+def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    found = find_columns(path, known, COLUMNS, given, "--columns")
+    for field, usual in COLUMNS.items():
+        if field not in found and field not in _OPTIONAL:
             raise DataError(
-                f"{path}: no column {' or '.join(wanted)}: name it with --columns {name}=COLUMN. "
+                f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
                 f"The file has {', '.join(known)}"
             )
-    return columns
+    return found
 
 
 def _answer(

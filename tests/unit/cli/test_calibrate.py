@@ -157,7 +157,7 @@ def test_wrong_options(
         (
             "prompt,answer,label\na,b,refusal\n",
             "label=x",
-            "no column x: name it with --columns label=COLUMN. The file has prompt",
+            'no column "x". Known: answer, label, prompt',
         ),
     ],
 )

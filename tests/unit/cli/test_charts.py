@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Any:
     ) -> Path:
         records = [
             Record(
-                Prompt.single(id, "?", category=id.rpartition("-")[0]),
+                Prompt.single(prompt, "?", category=prompt.rpartition("-")[0]),
                 0,
                 Completion("a"),
                 Rated(1.0, score),
@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Any:
                     for judge, change in (votes or {}).items()
                 ),
             )
-            for id, score in scores(offset).items()
+            for prompt, score in scores(offset).items()
         ]
         manifest = Manifest(candidate=candidate, judge=f"judge of {name}")
         models = {"candidate": {"version": candidate}}

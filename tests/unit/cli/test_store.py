@@ -17,7 +17,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import baseline
 
-NOW = datetime(2026, 5, 20, 12)
+NOW = datetime.fromisoformat("2026-05-20 12:00").astimezone()
 AGES = {"a": 30, "b": 20, "c": 10, "d": 0}
 """Days since the last use of what is stored, by key."""
 
@@ -85,7 +85,7 @@ def test_a_dry_run_drops_nothing(folder: Path) -> None:
 
 
 def test_what_was_used_in_the_last_days_is_kept(folder: Path) -> None:
-    days = (datetime.now().astimezone() - NOW.astimezone()).total_seconds() / 86400
+    days = (datetime.now().astimezone() - NOW).total_seconds() / 86400
     call("store", "gc", "--keep-days", str(days + 15))
     assert left(folder) == "cd"
 
