@@ -1,4 +1,4 @@
-"""``refusal-checks baseline``: the run that later ones are compared with."""
+"""``refusal-checks baseline``: accept a run as the one that later runs are compared with."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from refusal_checks.results.run_folder import PastRun
 
 def add(app: typer.Typer) -> None:
     """Add the command."""
-    group = typer.Typer(no_args_is_help=True, help="The run that later ones are compared with.")
+    group = typer.Typer(no_args_is_help=True, help="The run that later runs are compared with.")
     group.callback()(_about)
     group.command()(accept)
     app.add_typer(group, name="baseline")
 
 
 def _about() -> None:
-    """The run that later ones are compared with."""
+    """The run that later runs are compared with."""
 
 
 def accept(
     run: Annotated[Path, typer.Argument(help="A run's folder, or its summary.json.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
 ) -> None:
-    """Make a run the baseline: one JSON file per benchmark in DIR, without any text, for review.
+    """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
 
-    Benchmarks that the run did not evaluate keep the files that they have.
+    Files of benchmarks that the run did not evaluate stay as they are.
     """
     past = PastRun.read(run)
     _require_whole(past)
@@ -52,7 +52,7 @@ def _require_whole(run: PastRun) -> None:
     """Raise BaselineError unless the run evaluated all prompts of its benchmarks."""
     path, summary = run.folder.path, run.summary
     if summary.failure:
-        raise BaselineError(f"{path}: this run did not complete: {summary.failure}")
+        raise BaselineError(f"{path}: this run did not complete; run it again: {summary.failure}")
     for name, found in summary.benchmarks.items():
         if found.prompts < found.planned:
             raise BaselineError(

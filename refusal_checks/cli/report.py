@@ -1,4 +1,4 @@
-"""``refusal-checks report``: files that show runs, made from the runs' folders."""
+"""``refusal-checks report``: reports of finished runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from refusal_checks.run.options.redact import VARIABLE, is_wanted
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]
 Redact = Annotated[
-    bool, typer.Option("--redact", help=f"Show hashes and lengths instead of texts; ${VARIABLE}=1.")
+    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
 ]
 
 
 def add(app: typer.Typer) -> None:
     """Add one command for each format that has an option."""
-    group = typer.Typer(no_args_is_help=True, help="Reports of runs, made from their folders.")
+    group = typer.Typer(no_args_is_help=True, help="Write reports of finished runs.")
     for found in formats.discover().values():
         if found.OPTION:
-            about = f"{found.HELP[:1].upper()}{found.HELP[1:]}."  # an option's help is no sentence
+            about = f"{found.HELP[:1].upper()}{found.HELP[1:]}."  # as a sentence
             group.command(found.OPTION.lstrip("-"), help=about)(_writer(found))
     app.add_typer(group, name="report")
 

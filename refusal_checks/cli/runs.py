@@ -1,4 +1,4 @@
-"""``refusal-checks runs``: the runs that were made here, again."""
+"""``refusal-checks runs``: list, show and export the runs of a project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from refusal_checks.results.board import Board
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
-Root = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where the runs' folders are.")]
+Root = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="The folder that holds the runs.")
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help='A run: its id, its folder, or "last".')]
 HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "errors", "took")
 _WIDTH = 40
@@ -25,7 +27,9 @@ _WIDTH = 40
 
 def add(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="The runs that were made here.")
+    group = typer.Typer(
+        no_args_is_help=True, help="List, show and export the runs of this project."
+    )
     group.command("list")(list_runs)
     group.command()(show)
     group.command()(export)
@@ -45,9 +49,9 @@ def list_runs(runs: Root = run_folder.ROOT) -> None:
 def show(
     run: Run,
     runs: Root = run_folder.ROOT,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Groups too.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show groups too.")] = False,
 ) -> None:
-    """Show a run's table again, as the terminal did when it ended."""
+    """Show the table that the terminal showed when a run ended."""
     found = run_folder.find(run, runs)
     for line in footer.ended_run(found.summary(), found.path, verbose):
         typer.echo(line)
@@ -58,7 +62,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")],
     runs: Root = run_folder.ROOT,
 ) -> None:
-    """Write all answers of a run with their judgements, one row per answer; holds all texts."""
+    """Write all answers and judgements of a run, one row per answer, with all texts."""
     from refusal_checks.results.export import write
 
     count = write(run_folder.find(run, runs), file)
@@ -66,7 +70,7 @@ def export(
 
 
 def _row(run: RunFolder) -> Sequence[str]:
-    """What is known of a run, which may not have ended or be of another version."""
+    """The cells of a run; it may not have ended, or its summary may not be readable."""
     name, started = run.path.name, f"{run.started:%Y-%m-%d %H:%M}"
     try:
         summary = run.summary()
@@ -96,7 +100,7 @@ def _provenance(run: RunFolder) -> Mapping[str, str]:
 
 
 def _took(known: Manifest) -> str:
-    """The time that a run took."""
+    """The duration of a run."""
     try:
         return str(datetime.fromisoformat(known.finished) - datetime.fromisoformat(known.started))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Which earlier run figures are compared with, and whether they may be."""
+"""The earlier run that figures are compared with, if the two runs are comparable."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from refusal_checks.run.options.command_line import Options
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
-    """What a benchmark's figures depend on besides the candidate, by name.
+    """The conditions, besides the candidate, that a benchmark's figures depend on, by name.
 
-    The seed is none of them: runs that differ by chance alone are what a comparison is for.
+    The seed is left out, because a comparison expects runs to differ by chance.
     """
     answers = manifest.answer_conditions(benchmark)
     verdicts = manifest.verdict_conditions(benchmark)
@@ -45,7 +45,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """One condition for each setting; the user's own system prompt is named, not published."""
+    """One condition per setting; a system prompt is shown by its hash and length."""
     known = {name: value for name, value in settings.items() if value not in (None, "", (), [])}
     if "system_prompt" in known:
         known["system_prompt"] = redact.text(known["system_prompt"])
@@ -53,7 +53,7 @@ def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _judge(model: ModelFacts) -> str:
-    """A judge by its model and how it is asked; where its server runs does not matter."""
+    """A judge's model and how it is asked, without the address of its server."""
     url, _, name = model.version.partition("#")
     known = name if url.startswith("http") and name else model.version
     named = ("template_kwargs", "reasoning_end", "adapter")
@@ -71,7 +71,7 @@ def scores(
     figures: Mapping[str, Estimate],
     prompts: Mapping[str, PromptScores],
 ) -> Scores:
-    """A benchmark of this run as what later runs are compared with."""
+    """The scores of a benchmark, for later runs to be compared with."""
     return Scores(
         benchmark=benchmark.name,
         kind=benchmark.kind,
@@ -85,10 +85,11 @@ def scores(
 
 
 def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlier]:
-    """The earlier run of each benchmark that it has; empty without ``--baseline``.
+    """The earlier run of each benchmark in the baseline; empty without ``--baseline``.
 
     Raises:
-        BaselineError: it cannot be read, or is not comparable and that is not overridden.
+        BaselineError: the baseline cannot be read, or is not comparable and
+            ``--allow-incomparable`` is not given.
     """
     if options.baseline is None:
         return {}
@@ -98,12 +99,12 @@ def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlie
         name: tuple(baseline.differences(scores, conditions(manifest, name)))
         for name, scores in found.items()
     }
-    named = [f"{name}: {each}" for name, found in differences.items() for each in found]
+    named = [f"{name}: {each}" for name, several in differences.items() for each in several]
     if named and not options.allow_incomparable:
         raise BaselineError(
             f"--baseline {options.baseline}: not comparable with this run:\n  "
             + "\n  ".join(named)
-            + "\nrun both alike, accept a new baseline, or compare all the same with "
+            + "\nrun both under the same conditions, accept a new baseline, or compare anyway with "
             "--allow-incomparable"
         )
     return {
@@ -113,7 +114,7 @@ def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlie
 
 
 def _texts(scores: Scores, options: Options, store: Store) -> Texts:
-    """Looks earlier answers up: in the recording that they came from, or else in the store."""
+    """Looks up earlier answers in the recording that they came from, or else in the store."""
     recording = _recording(scores, options)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
@@ -126,7 +127,7 @@ def _texts(scores: Scores, options: Options, store: Store) -> Texts:
 
 
 def _recording(scores: Scores, options: Options) -> replay.Recording | None:
-    """The recording of the earlier run, if it is still there and still the same."""
+    """The recording of the earlier run, if it still exists unchanged."""
     kind, _, name = scores.candidate.partition(":")
     path = Path(name).expanduser()
     if kind != "replay" or not path.is_file():

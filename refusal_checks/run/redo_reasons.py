@@ -1,4 +1,4 @@
-"""Why a run has to do again what earlier runs have done: which of its conditions are others."""
+"""Why a run redoes stored work: the conditions that changed since an earlier run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from refusal_checks.run.plan import Pending, Plan
 Conditions = Mapping[str, str]
 
 LOOKED_AT = 20
-"""Most earlier runs that are compared."""
+"""At most so many earlier runs are compared."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What is different from an earlier run of a benchmark.
+    """Differences from an earlier run of a benchmark.
 
     Attributes:
-        answers: names of conditions that answers depend on; verdicts: those of verdicts alone.
-        new: ids of the prompts that it did not evaluate.
-        why_new: what made them new, ``data`` or ``limit``; empty where the prompts are the same.
+        answers: names of changed conditions of the answers; verdicts: of the verdicts alone.
+        new: ids of prompts that the earlier run did not evaluate.
+        why_new: the reason, ``data`` or ``limit``; empty if the prompts are the same.
     """
 
     answers: tuple[str, ...]
@@ -40,19 +40,20 @@ class Difference:
 
     @property
     def size(self) -> int:
-        """How many conditions are others."""
+        """The number of changed conditions."""
         return len(self.answers) + len(self.verdicts) + bool(self.why_new)
 
 
 def changes(
     manifest: Manifest, plan: Plan, folder: Path, count: Callable[[Plan], Pending]
 ) -> Iterator[str]:
-    """Lines that name the conditions for which stored work is done again; none where none is.
+    """One line for each set of changed conditions that makes the run redo stored work.
 
     Args:
         manifest: of the run that is about to start.
-        folder: the run's own; the earlier runs' are beside it.
-        count: what is left to do of a plan.
+        plan: its prompts, by benchmark.
+        folder: of this run, next to those of earlier runs.
+        count: counts the work that is left to do in a plan.
     """
     earlier = list(_completed(folder))
     found = {name: _nearest(earlier, manifest, name, prompts) for name, prompts in plan.items()}
@@ -76,7 +77,7 @@ def changes(
 
 
 def _completed(folder: Path) -> Iterator[PastRun]:
-    """The latest runs that ended, the last one first."""
+    """The latest runs that ended, newest first."""
     runs = [run for run in run_folder.all_runs(folder.parent) if run.path != folder]
     for run in reversed(runs[-LOOKED_AT:]):
         with suppress(DataError):  # a run that was killed, or of another version
@@ -86,7 +87,7 @@ def _completed(folder: Path) -> Iterator[PastRun]:
 def _nearest(
     earlier: Sequence[PastRun], manifest: Manifest, name: str, prompts: Sequence[Prompt]
 ) -> Difference | None:
-    """The difference from the run that this one is most like, the later one of several."""
+    """The difference from the most similar run; from the newest of equally similar ones."""
     differences = []
     for run, summary in earlier:
         if name in summary.benchmarks:
@@ -119,7 +120,7 @@ def _difference(
 def _changed(then: Conditions, now: Conditions) -> tuple[str, ...]:
     """Names of conditions that differ and that both versions record.
 
-    Where the model itself is another one, its settings are left out.
+    The settings of a model are left out if the model itself is another one.
     """
     names = [name for name in now if name in then and then[name] != now[name]]
     whole = [name for name in ("candidate", "judge model") if name in names]
