@@ -39,7 +39,9 @@ def radar(
 ) -> None:
     """Draw mean safety scores by category, next to other runs or published models."""
     run = PastRun.read(summary)
-    series: dict[str, Mapping[str, float]] = {run.candidate: _scores(run, benchmark)}
+    series: dict[str, Mapping[str, float]] = {
+        run.summary.manifest.candidate: _scores(run, benchmark)
+    }
     for name in against or []:
         other, scores = _other(name, benchmark)
         series[f"{other} ({name})" if other in series else other] = scores
@@ -65,7 +67,9 @@ def histogram(
     if not found:
         raise DataError(f"{run.folder.summary_file}: {benchmark} has no rated answers")
     ordered = {name: found[name] for name in display_order(benchmark, found)}
-    chart_files.write(chart_files.histograms(ordered, f"{benchmark}: {run.candidate}"), out)
+    chart_files.write(
+        chart_files.histograms(ordered, f"{benchmark}: {run.summary.manifest.candidate}"), out
+    )
     for name, distribution in ordered.items():
         typer.echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
     typer.echo(out)
@@ -75,7 +79,7 @@ def _other(name: str, benchmark: str) -> tuple[str, Mapping[str, float]]:
     """Name and scores of another run or a published model."""
     if Path(name).exists():
         run = PastRun.read(Path(name))
-        return run.candidate, _scores(run, benchmark)
+        return run.summary.manifest.candidate, _scores(run, benchmark)
     if name in published():
         return f"{name}, as published", published()[name]
     known = ", ".join(published())

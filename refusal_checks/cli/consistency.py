@@ -88,7 +88,7 @@ def _judges(runs: Sequence[PastRun]) -> dict[str, Mapping[str, float]]:
 
 def _by_judge(run: PastRun) -> Mapping[str, Mapping[str, float]]:
     scores = run.benchmark(BENCHMARK)
-    return scores.judge_scores or {run.judge: scores.safety_scores}
+    return scores.judge_scores or {run.summary.manifest.judge: scores.safety_scores}
 
 
 def _table(rows: Sequence[tuple[str, float, float]]) -> Iterator[str]:

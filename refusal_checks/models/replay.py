@@ -154,7 +154,7 @@ def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict
             f"{', '.join(known)}. "
             "Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
         )
-    return columns
+    return found
 
 
 def _completion(

@@ -37,16 +37,6 @@ Value = TypeVar("Value")
 _SHAPE = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
 
 
-def require_silent(models: Sequence[Candidate | JudgeModel]) -> None:
-    """Refuse engines that would write prompts or answers into their logs.
-
-    Raises:
-        ModelError: names the setting that makes one do so.
-    """
-    for model in (found for found in models if isinstance(found, Served)):
-        kinds.get(model.engine).require_silent(model.args)
-
-
 def text(original: str) -> str:
     """Hash and length of a text; an empty or redacted one stays as it is."""
     if not original or is_redacted(original):
@@ -130,10 +120,11 @@ class Redaction:
         """Refuse engines that would write prompts or answers into their logs.
 
         Raises:
-            ModelError: one is asked to.
+            ModelError: names the setting that makes one do so.
         """
-        if self.wanted:
-            require_silent(models)
+        for model in models if self.wanted else ():
+            if isinstance(model, Served):
+                kinds.get(model.engine).require_silent(model.args)
 
     def store(self, usual: Path, folder: Path, fresh: bool) -> Path:
         """The file of completions and judgements; a fresh run has one of its own.

@@ -189,16 +189,6 @@ class PastRun(NamedTuple):
         folder = RunFolder.of(path)
         return cls(folder, folder.summary())
 
-    @property
-    def candidate(self) -> str:
-        """The candidate as it was named."""
-        return self.summary.manifest.candidate or self.folder.path.name
-
-    @property
-    def judge(self) -> str:
-        """The judge as it was named."""
-        return self.summary.manifest.judge or self.folder.path.name
-
     def benchmark(self, name: str) -> BenchmarkSummary:
         """The figures of one benchmark.
 

@@ -139,7 +139,7 @@ def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
 
 def test_engines_that_log_texts_are_refused() -> None:
     with pytest.raises(ModelError, match="--redact"):
-        redact.require_silent([Served("m", "m", ("--enable-log-requests",))])
+        Redaction(True).require_silent([Served("m", "m", ("--enable-log-requests",))])
 
 
 def test_a_server_that_logs_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +147,10 @@ def test_a_server_that_logs_answers_is_refused(monkeypatch: pytest.MonkeyPatch) 
         Served("m", "m", ("--enable-lora",)),
         Attached("a", "http://h/v1", ""),
     ]
-    redact.require_silent(models)
+    Redaction(True).require_silent(models)
     monkeypatch.setenv("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "True")
     with pytest.raises(ModelError, match="VLLM_DEBUG_LOG_API_SERVER_RESPONSE"):
-        redact.require_silent(models)
+        Redaction(True).require_silent(models)
 
 
 @pytest.mark.parametrize("turns", [1, 2])
