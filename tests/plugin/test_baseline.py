@@ -76,7 +76,9 @@ def test_the_same_behaviour_passes(
 ) -> None:
     result = run_gate(*gates, *mode, "--baseline", base, "--seed", "7")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["smoke_unsafe: compared with http://*", "*-4.4 points (one-sided*"])
+    result.stdout.fnmatch_lines(
+        ["smoke_unsafe: compared with http://*", "*-4.4 points (one-sided*"]
+    )
 
 
 def test_a_drop_that_is_not_shown_to_be_small_fails_and_says_how_many_prompts_would_show_it(
