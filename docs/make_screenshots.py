@@ -1,5 +1,4 @@
-"""Make the pictures of the documentation: ``docs/images/report.png``, ``report-dark.png`` and
-``terminal.png``.
+"""Make the pictures in ``docs/images``: the report, light and dark, and the terminal.
 
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
     python docs/make_screenshots.py RUN [RUN ...]  # the report of finished runs, no terminal

@@ -266,7 +266,7 @@ class FakeServer:
         given = self._tokens(body)
         shown = sorted(given, key=given.__getitem__, reverse=True)
         if self._tokenizer and "logprob_token_ids" in body:
-            wanted = [chr(id) for id in body["logprob_token_ids"]]
+            wanted = [chr(token) for token in body["logprob_token_ids"]]
             shown = [*shown[:1], *(token for token in wanted if token != shown[0])]
             names = [f"token_id:{ord(token[0])}" for token in shown]
         else:

@@ -54,17 +54,16 @@ def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
     while True:
         with suppress(subprocess.TimeoutExpired):
             return server.wait(WATCH)
-        alive = _children(server.pid, vital) if vital else set()
-        if known - alive:
+        known |= _children(server.pid, vital) if vital else set()
+        if not all(map(_lives, known)):
             with suppress(subprocess.TimeoutExpired):
                 return server.wait(VITAL_GRACE)
             print(f"a process {vital} has ended: ending its server", file=sys.stderr)
             server.kill()
-        known |= alive
 
 
 def _children(server: int, vital: str) -> set[psutil.Process]:
-    """The live vital processes of a server."""
+    """A server's vital processes, as far as their names can be read."""
     found = set()
     with suppress(psutil.NoSuchProcess):
         for process in psutil.Process(server).children(recursive=True):
@@ -72,6 +71,14 @@ def _children(server: int, vital: str) -> set[psutil.Process]:
                 if process.cmdline()[0].startswith(vital):
                     found.add(process)
     return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    """True unless it is known to have ended; a name that cannot be read for once is no death."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _default_signals() -> None:

@@ -52,7 +52,7 @@ class GateRun:
 
     def failed(self) -> set[str]:
         """Ids of the gates that did not pass."""
-        return {id for id, found in self.summary["verdicts"].items() if not found["passed"]}
+        return {gate for gate, found in self.summary["verdicts"].items() if not found["passed"]}
 
 
 def gate_command(*args: str | Path) -> list[str]:

@@ -73,7 +73,7 @@ def test_batches_give_the_live_run_s_answers_and_rates(
 
     theirs, ours = answers(live), answers(batched)
     assert len(theirs) == len(ours) == 160
-    same = sum(theirs[id] == ours[id] for id in theirs) / len(theirs)
+    same = sum(theirs[key] == ours[key] for key in theirs) / len(theirs)
     assert same >= 0.95, "batches of another shape change few answers"
     for name in BENCHMARKS:
         gate = f"{name}-rejection_rate"

@@ -99,9 +99,9 @@ def test_without_a_terminal_there_are_no_annotations(
 
 
 def test_ids_of_data_and_recordings_do_not_act(project: pytest.Pytester) -> None:
-    id = "::error::x ##[error]forged \x1b[31m\u202e"
+    row_id = "::error::x ##[error]forged \x1b[31m\u202e"
     folder = project.path / "thresholds"
-    row = {"id": id, "prompt": "Say hello", "answer": "Hello"}
+    row = {"id": row_id, "prompt": "Say hello", "answer": "Hello"}
     (folder / "rows.jsonl").write_text(json.dumps(row))
     (project.path / "said.jsonl").write_text(json.dumps(row | {"prompt": "Say bye"}))
     table = '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'

@@ -57,7 +57,7 @@ def run_xstest(
     (path,) = project.path.glob(".refusal-checks/runs/*/summary.json")
     summary = json.loads(path.read_text())
     path.rename(path.with_suffix(".seen"))
-    return {id: verdict["estimate"] for id, verdict in summary["verdicts"].items()}
+    return {gate: verdict["estimate"] for gate, verdict in summary["verdicts"].items()}
 
 
 @needs_mirror

@@ -38,11 +38,11 @@ def test_a_run_is_listed_shown_and_exported(
     assert listed[0].split() == [
         *("run", "started", "candidate", "judge", "passed", "failed", "errors", "took")
     ]
-    id, _, _, candidate, judge, passed, failed, errors, took = listed[1].split()
+    run, _, _, candidate, judge, passed, failed, errors, took = listed[1].split()
     assert (passed, failed, errors) == ("1", "2", "0")
     assert candidate == judge == f"{server.url}#fake"
     assert took.startswith("0:0")
-    for name in ("last", id, runs / id):
+    for name in ("last", run, runs / run):
         again = call("runs", "show", name, "--runs", runs).output.splitlines()
         assert [line for line in again if line] == shown(first)
     export = ("runs", "export", "last", str(project.path / "all.jsonl"), "--runs", str(runs))

@@ -26,7 +26,7 @@ JUDGEMENTS: dict[str, Judgement] = {
 
 def make_record(
     verdict: str,
-    id: str = "p1",
+    id: str = "p1",  # noqa: A002 - the name of the field that it fills
     sample: int = 0,
     *,
     logprob: float | None = None,
