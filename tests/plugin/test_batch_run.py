@@ -25,8 +25,8 @@ def verdicts(folder: Path) -> Verdicts:
     path = max((folder / ".refusal-checks" / "runs").glob("*/summary.json"), key=os.path.getmtime)
     found = json.loads(path.read_text())["verdicts"]
     return {
-        id: (verdict["estimate"]["value"], verdict["estimate"]["n"])
-        for id, verdict in found.items()
+        gate: (verdict["estimate"]["value"], verdict["estimate"]["n"])
+        for gate, verdict in found.items()
     }
 
 
