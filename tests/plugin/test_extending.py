@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from types import MethodType
 
 import pytest
 
@@ -30,6 +31,8 @@ def extended(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
         path.write_text(text)
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{ROOT}")
     monkeypatch.setenv("REFUSAL_CHECKS_OUTCOMES", "outcomes.txt")
+    # A forked process would have this checkout's package, which is loaded already.
+    monkeypatch.setattr(project, "popen", MethodType(pytest.Pytester.popen, project))
     return project
 
 

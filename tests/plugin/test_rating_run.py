@@ -174,7 +174,7 @@ def test_the_command_line_s_limit_wins_and_grows_without_asking_again(
     ("args", "message"),
     [
         (("--limit", "0"), "*--limit 0: must be at least 1*"),
-        (("--limit", "1"), "*smoke_unsafe.language.zh*a limit of 1 prompts leaves none*"),
+        (("--limit", "1"), "*smoke_unsafe.language.zh*raise the limit of 1 prompts*leaves none*"),
     ],
 )
 def test_a_limit_that_makes_no_sense_is_named(
