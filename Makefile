@@ -35,9 +35,8 @@ lint: engine
 unit: engine
 	$(bin)/pytest tests/unit tests/plugin -n 3 $(ARGS)
 
-# One worker has the engine that most tests share, the other starts engines of its own.
 e2e: engine
-	$(bin)/pytest tests/e2e -n 2 --dist loadgroup $(ARGS)
+	$(bin)/pytest tests/e2e $(ARGS)
 
 engine: $(VENV)/.$(ENGINE)
 

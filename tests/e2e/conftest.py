@@ -1,8 +1,4 @@
-"""Real vLLM with the demo models. One engine serves most tests; it is attached to by URL.
-
-With pytest-xdist one worker has that engine and all tests that use it; the others run the tests
-that start engines of their own (``--dist loadgroup``).
-"""
+"""Real vLLM with the demo models. One engine serves most tests; it is attached to by URL."""
 
 from __future__ import annotations
 
@@ -77,14 +73,6 @@ def run_gate(command: Sequence[str], environment: Mapping[str, str] | None = Non
 
 
 RunPersona = Callable[..., GateRun]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests that use the shared engine to one worker."""
-    for item in items:
-        if "engine" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("shared engine"))
 
 
 @pytest.fixture(scope="session")
