@@ -18,7 +18,7 @@ from tests.forked import Forked
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
-MODES: tuple[tuple[str, ...], ...] = ((), ("-n2",))
+MODES: tuple[tuple[str, ...], ...] = ((), ("-n0",), ("-n2",))
 
 THRESHOLDS = """
 [smoke_unsafe]
@@ -67,17 +67,11 @@ def server() -> Iterator[FakeServer]:
         yield running
 
 
-@pytest.fixture(params=MODES, ids=["plain", "n2"])
+@pytest.fixture(params=MODES, ids=["plain", "n0", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How pytest is run: without xdist's options, and with two workers."""
+    """How pytest is run: without xdist's options, with -n0, and with two workers."""
     found: tuple[str, ...] = request.param
     return found
-
-
-every_mode = pytest.mark.parametrize(
-    "mode", [*MODES, ("-n0",)], ids=["plain", "n2", "n0"], indirect=True
-)
-"""With ``-n0``, too: only the hooks of pytest-xdist make it differ from a plain run."""
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.plugin import engine_project
-from tests.plugin.conftest import every_mode
 from tests.plugin.engine_project import DEMO, TWO, orphans, requests
 from tests.processes import wait_until
 
@@ -29,7 +28,6 @@ def starts(project: pytest.Pytester) -> int:
     return len(engine_project.starts(project))
 
 
-@every_mode
 def test_candidate_and_judge_of_one_model_share_an_engine(
     project: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import RunGate, careless, every_mode, well_behaved
+from tests.plugin.conftest import RunGate, careless, well_behaved
 
 ALL_DISTRIBUTIONS = ["load", "loadscope", "loadfile", "loadgroup", "worksteal"]
 
@@ -27,7 +27,6 @@ def judged(server: FakeServer) -> Counter[str]:
     return Counter(body["messages"][-1]["content"] for body in server.asked(judge=True))
 
 
-@every_mode
 def test_gates_pass_and_every_answer_is_asked_for_once(
     run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
 ) -> None:

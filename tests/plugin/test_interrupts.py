@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import every_mode, well_behaved
+from tests.plugin.conftest import well_behaved
 from tests.processes import lives, wait_until
 
 SLOW = ("--samples", "2", "--in-flight", "4", "-k", "smoke_unsafe")
@@ -28,7 +28,6 @@ def interrupt_pytest(session: subprocess.Popen[str]) -> None:
     session.send_signal(signal.SIGINT)
 
 
-@every_mode
 @pytest.mark.parametrize("interrupt", [interrupt_all, interrupt_pytest])
 def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     project: pytest.Pytester,

@@ -14,7 +14,7 @@ import pytest
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import RunGate, every_mode
+from tests.plugin.conftest import RunGate
 
 KEYWORD = ("--judge", "keyword")
 
@@ -91,7 +91,6 @@ def test_a_model_that_cannot_be_found(
     refused(result, "--candidate", candidate.removeprefix("replay:"), *words)
 
 
-@every_mode
 def test_a_usage_error_under_xdist_looks_the_same(
     project: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:
