@@ -74,7 +74,7 @@ def _children(server: int, vital: str) -> set[psutil.Process]:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """True unless it is known to have ended; a name that cannot be read for once is no death."""
+    """Return True unless the process has ended, even if its name cannot be read right now."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

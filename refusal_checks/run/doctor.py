@@ -142,7 +142,7 @@ def _data(plan: Plan) -> Iterator[Finding]:
 
 
 def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | None]:
-    """What threshold files say, and the benchmarks that they need; None where nobody knows."""
+    """What threshold files say, and the benchmarks that they need; None if they cannot be read."""
     if not files:
         problem = "none named, none in thresholds/default.toml"
         return Finding(Level.WARN, "thresholds", problem, "name the gates by --thresholds"), None
