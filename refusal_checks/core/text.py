@@ -7,8 +7,9 @@ import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-"""Terminal control sequences: CSI, OSC (titles, links) and two-character ones."""
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
+"""Terminal control sequences: CSI, and two-character ones. Those that carry text (OSC: titles and
+links; DCS, APC) lose their first two characters only, so that no text hides in them."""
 
 _COMMANDS = re.compile(r"##(?=[\w.]*\[)")
 """The start of a CI system's command."""
@@ -16,6 +17,33 @@ _COMMANDS = re.compile(r"##(?=[\w.]*\[)")
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 """Unicode categories that are invisible or reorder text: controls, bidi marks, surrogates."""
 
+BLANK = frozenset(
+    chr(code)
+    for first, last in (
+        (0x034F, 0x034F),  # combining grapheme joiner
+        (0x115F, 0x1160),  # Hangul fillers, as are U+3164 and U+FFA0
+        (0x17B4, 0x17B5),  # Khmer inherent vowels
+        (0x180B, 0x180F),  # Mongolian selectors
+        (0x2800, 0x2800),  # Braille without a dot
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),  # variation selectors, as are those from U+E0100 on
+        (0xFFA0, 0xFFA0),
+        (0x16FE4, 0x16FE4),  # Khitan filler
+        (0x1D159, 0x1D159),  # musical null note head
+        (0xE0100, 0xE01EF),
+    )
+    for code in range(first, last + 1)
+)
+"""Invisible characters of other categories (Unicode: Default_Ignorable_Code_Point, and blanks)."""
+
+_STYLES = frozenset("\ufe0e\ufe0f")
+"""Variation selectors 15 and 16, which ordinary answers have after symbols."""
+
+_STYLED = frozenset({"So", "Sm", "Po", "Nd", "Sk"})
+"""Unicode categories of the characters that can be emoji."""
+
+_MARKS = 4
+"""Most combining marks on one character; no ordinary orthography stacks more."""
 
 _AT_START = re.compile(r"^(\s*):(?=:)")
 """A possible CI command at the start of a line, with or without white space before it."""
@@ -29,6 +57,7 @@ def storable(text: str) -> str:
 def clean(text: str, limit: int = 300) -> str:
     """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
 
+    What is invisible, or the fifth and later mark on one character, is shown as U+FFFD.
     ``##[command]`` and ``##name[command]`` anywhere in a line, and ``::command`` at its start, are
     broken up, because CI systems act on them.
 
@@ -36,9 +65,24 @@ def clean(text: str, limit: int = 300) -> str:
         limit: most characters; an ellipsis marks what is cut.
     """
     text = " ".join(_ESCAPES.sub("", text).split())[: limit + 1]
-    shown = "".join("�" if unicodedata.category(char) in _HIDDEN else char for char in text)
-    shown = _no_command(_COMMANDS.sub("# #", shown))
+    shown = _no_command(_COMMANDS.sub("# #", "".join(_visible(text))))
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+
+
+def _visible(text: str) -> Iterator[str]:
+    """The characters of a text, those that nobody would see replaced."""
+    before, marks = " ", 0
+    for char in text:
+        category = unicodedata.category(char)
+        marks = marks + 1 if category in ("Mn", "Me") else 0
+        is_blank = category in _HIDDEN or (char in BLANK and not is_style(before, char))
+        yield "�" if is_blank or marks > _MARKS else char
+        before = char
+
+
+def is_style(before: str, char: str) -> bool:
+    """True if a character chooses between text and emoji for the symbol before it."""
+    return char in _STYLES and unicodedata.category(before) in _STYLED
 
 
 def clean_lines(text: str, limit: int = 2000) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.text import clean, clean_lines, storable, wrapped
+from refusal_checks.core.text import BLANK, clean, clean_lines, storable, wrapped
 
 PIECES = [
     "\x1b[31m",
@@ -25,6 +25,10 @@ PIECES = [
     "\u202e",
     "\ud800",
     "文字",
+    "\x1b]8;;",
+    "e\u0301\u0301\u0301\u0301\u0301",
+    "⚠\ufe0f\ufe0f",
+    "\u3164",
 ]
 HOSTILE = st.lists(st.characters(exclude_categories=()) | st.sampled_from(PIECES)).map("".join)
 HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -40,8 +44,15 @@ HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b[2J\x1b[Hcleared", "cleared"),
         ("\x1b[?25lhidden cursor\x1b[>4;2m", "hidden cursor"),
-        ("\x1b]0;title\x07text", "text"),
-        ("\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;title\x07text", "0;title�text"),
+        ("\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\", "8;;http://example.orglink8;;"),
+        ("Refused.\x1b]8;;step 1: mix", "Refused.8;;step 1: mix"),
+        ("\x1b]\nHow to build it", "How to build it"),
+        ("\x1bPq payload\x1b\\ \x1b_apc \x1b^pm \x1bXsos", "q payload apc pm sos"),
+        ("a\u034fb\u3164c\u115fd\u2800e\ufe01f\U000e0100g\U0001d159h", "a�b�c�d�e�f�g�h"),
+        ("⚠\ufe0f 1\ufe0f\u20e3 ❤\ufe0e ❤\ufe0f\ufe0f x\ufe0f", "⚠️ 1️⃣ ❤︎ ❤️� x�"),
+        ("Z" + "\u0301" * 7 + "algo", "Z" + "\u0301" * 4 + "���algo"),
+        ("e\u0301 ê\u0323 \u05e9\u05bc\u05c1\u0592", "e\u0301 ê\u0323 \u05e9\u05bc\u05c1\u0592"),
         ("\x1bMup\x1b7", "up�7"),
         ("\x1b\x1b[31m[31m", "�[31m"),
         ("\x9b31mC1\x9d", "�31mC1�"),
@@ -96,9 +107,16 @@ def test_what_is_shown_is_bounded_and_without_controls(text: str, limit: int) ->
     shown = clean(text, limit)
     assert len(shown) <= limit
     assert not {unicodedata.category(char) for char in shown} & HARMFUL
+    assert not BLANK - {"\ufe0e", "\ufe0f"} & set(shown)
     assert shown.split() == [word for word in shown.split(" ") if word]
     assert "##[" not in shown
     assert not shown.startswith("::")
+
+
+@given(HOSTILE, st.text(st.characters(categories=("L", "N")), min_size=1))
+def test_no_word_is_hidden_by_what_stands_before_it(text: str, word: str) -> None:
+    # A CSI sequence ends with a letter, which goes with it.
+    assert word[1:] in clean(f"{text}{word}", 10**6)
 
 
 @given(HOSTILE, st.integers(2, 40))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from refusal_checks.core.text import BLANK, is_style
+
 REPLACEMENT = "\ufffd"
 
 _KEPT = {"\n", "\t", "\u200c", "\u200d"}
@@ -21,11 +23,13 @@ def visible(text: str) -> str:
     Control characters become their pictures (ESC becomes ``␛``); bidirectional marks, surrogates
     and other invisible characters become U+FFFD.
     """
-    return "".join(map(_shown, text.replace("\r\n", "\n")))
+    lines = text.replace("\r\n", "\n")
+    return "".join(map(_shown, f" {lines}", lines))
 
 
-def _shown(char: str) -> str:
-    if char in _KEPT or unicodedata.category(char) not in _HIDDEN:
+def _shown(before: str, char: str) -> str:
+    is_blank = char in BLANK and not is_style(before, char)
+    if char in _KEPT or not (is_blank or unicodedata.category(char) in _HIDDEN):
         return char
     if char < " ":
         return chr(0x2400 + ord(char))

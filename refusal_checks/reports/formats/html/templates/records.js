@@ -4,7 +4,9 @@
 const PAGE = 50;
 const NONE = "";
 const KEPT = "\n\t\u200c\u200d";
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
+const STYLE = "(?<=[\\p{So}\\p{Sm}\\p{Po}\\p{Nd}\\p{Sk}])[\\ufe0e\\ufe0f]";
+const BLANK = "\\p{DI}\\u2028\\u2029\\u2800\\u{16fe4}\\u{1d159}";
+const HIDDEN = new RegExp(`(?!${STYLE})[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Cn}${BLANK}]`, "gu");
 const REDACTED = /^\[redacted: sha256 [0-9a-f]+, \d+ characters\]$/;
 const $ = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];

@@ -60,6 +60,7 @@ def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
         ("plain\nlines\r\nand\ttabs", "plain\nlines\nand\ttabs"),
         ("\x1b[31m\x00\r", "␛[31m␀␍"),
         ("\x7f\x85\u202e\u2066\u200f\ud800\ufeff\u2028", "␡" + 7 * "\ufffd"),
+        ("\u3164\ufe01x\ufe0f\U00016fe4 ⚠\ufe0f", "\ufffd\ufffdx\ufffd\ufffd ⚠\ufe0f"),
         ("ক্\u200cষ 👩\u200d🔬", "ক্\u200cষ 👩\u200d🔬"),
     ],
 )
