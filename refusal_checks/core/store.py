@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from refusal_checks.core.database import Database, Execute
-from refusal_checks.core.records import Completion
+from refusal_checks.core.records import ABORTED, Completion
 from refusal_checks.core.verdicts import Valid
 
 Value = TypeVar("Value")
@@ -31,6 +31,12 @@ TABLES: tuple[Table, ...] = ("completions", "judgements")
 _COMPLETION = TypeAdapter(Completion)
 _JUDGEMENT: TypeAdapter[Valid] = TypeAdapter(Annotated[Valid, Field(discriminator="kind")])
 
+_WORDS = ", ".join(f"'{word}'" for word in sorted(ABORTED))
+_KEEP = (
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value "
+    f"WHERE json_extract(value, '$.finish_reason') IN ({_WORDS})"
+)
+"""What is stored stays, but for an answer that a server broke off."""
 
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
@@ -77,8 +83,9 @@ class Store:
         self._db.close()
 
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """The stored completions among the keys."""
-        return self._read("completions", keys, _COMPLETION.validate_json)
+        """The stored completions among the keys; those that a server broke off are not there."""
+        found = self._read("completions", keys, _COMPLETION.validate_json)
+        return {key: each for key, each in found.items() if each.finish_reason not in ABORTED}
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
         """The stored judgements among the keys."""
@@ -90,7 +97,7 @@ class Store:
             return {key for (key,) in self._select("judgements", "key", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
-        """Store completions, all or none; the first one stored under a key stays."""
+        """Store completions, all or none; the first whole one stored under a key stays."""
         self._write("completions", completions, _COMPLETION.dump_json)
 
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
@@ -172,7 +179,7 @@ class Store:
             return
         rows = [(key, dump(value).decode()) for key, value in values.items()]
         with self._db.faults(), self._db.transaction():
-            self._db.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?, ?)", rows)
+            self._db.executemany(f"INSERT INTO {table} VALUES (?, ?) {_KEEP}", rows)
             now = int(time.time())
             self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
 

@@ -7,7 +7,6 @@ the file's name is what ``--engine`` takes. Where a method has a default, an eng
 from __future__ import annotations
 
 import importlib.util
-import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from refusal_checks.core.settings import CONNECTIONS
+from refusal_checks.engines.inherited import inherited
 from refusal_checks.engines.placement.values import Assignment, Parallel
 from refusal_checks.models.client.capabilities import ALL, Capabilities
 from refusal_checks.models.spec import Served
@@ -145,6 +145,7 @@ class Engine(Protocol):
     ) -> dict[str, str]:
         """The server's environment; the user's variables win over all but key and devices.
 
+        Of these it has only those that an engine needs, see ``inherited``.
         The devices of a place are some of those that the user left visible.
         """
         # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
@@ -152,4 +153,4 @@ class Engine(Protocol):
         devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
         # Not among the arguments, where every user of the machine could read it.
         key = {self.key_variable: api_key} if self.key_variable else {}
-        return {**order, **self.variables(spec, place), **os.environ, **devices, **key}
+        return {**order, **self.variables(spec, place), **inherited(), **devices, **key}

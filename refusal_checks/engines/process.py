@@ -125,8 +125,8 @@ class EngineProcess:
         """Wait for the first good health check, as long as the process lives.
 
         Raises:
-            EngineStartError: the server ended or took longer than ``timeout`` seconds; it has
-                been stopped.
+            EngineStartError: the server ended, took longer than ``timeout`` seconds, or another
+                process has its port; it has been stopped.
         """
         title, begun = self.engine.title, time.monotonic()
         reported = 0.0
@@ -135,6 +135,7 @@ class EngineProcess:
             if not self.is_running():
                 raise self._start_error("ended before it was ready")
             if is_healthy(f"http://127.0.0.1:{self.port}{self.engine.health}"):
+                self._require_own()
                 progress(f"{title} is ready after {elapsed:.0f} s: {self.spec.model}")
                 return
             if elapsed > timeout:
@@ -143,6 +144,22 @@ class EngineProcess:
                 reported = elapsed
                 progress(f"{title} is loading {self.spec.model}: {elapsed:.0f} s ({self.log})")
             time.sleep(POLL)
+
+    def _require_own(self) -> None:
+        """Refuse to talk to a server that this process has not started: it would get the key.
+
+        The program of ``--engine-command`` may hand over to one that is out of sight, as a
+        container is.
+
+        Raises:
+            EngineStartError: another process listens on the port; the engine has been stopped.
+        """
+        assert self._process is not None
+        if not self.spec.program and not _listens(self._process.pid, self.port):
+            raise self._start_error(
+                f"did not get its port: a process that is not this engine's answers on 127.0.0.1:"
+                f"{self.port}; run the same command again, which chooses another port"
+            )
 
     def is_running(self) -> bool:
         """True if the server's process lives."""
@@ -216,6 +233,24 @@ def _belongs(process: psutil.Process, group: int) -> bool:
         return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, ProcessLookupError):
         return False
+
+
+def _listens(leader: int, port: int) -> bool:
+    """True if a process of a group, or one that its leader's processes started, has a port."""
+    with suppress(psutil.Error):
+        offspring = psutil.Process(leader).children(recursive=True)
+        group = (each for each in psutil.process_iter() if _belongs(each, leader))
+        return any(_has(process, port) for process in (*offspring, *group))
+    return False
+
+
+def _has(process: psutil.Process, port: int) -> bool:
+    with suppress(psutil.Error):
+        return any(
+            each.status == psutil.CONN_LISTEN and each.laddr.port == port
+            for each in process.net_connections("tcp")
+        )
+    return False
 
 
 def _free_port() -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +13,23 @@ from refusal_checks.core.errors import EndpointError, EngineStartError
 from refusal_checks.core.settings import Limits, Pace
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.servers import Say
+from refusal_checks.models.client.answers import require_finished
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
-from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.client import CHAT, Client, RequestParams
+from refusal_checks.models.client.http_errors import TransientError
 from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.transport import Access, HttpTransport
+from refusal_checks.models.client.usage import MALFORMED
 from refusal_checks.models.spec import Extras, Served
+
+FINISHED = frozenset(
+    {"stop", "length", "content_filter", "tool_calls", "function_call", "repetition"}
+)
+"""Finish reasons of an engine that goes on; any other says that it is about to end."""
+
+SETTLE = 5.0
+"""Seconds in which an engine ends after a request has failed, if that is why it failed: its guard
+takes ``guard.WATCH + guard.VITAL_GRACE`` to notice."""
 
 
 class EngineTransport(HttpTransport):
@@ -45,8 +59,27 @@ class EngineTransport(HttpTransport):
         )
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport.post``."""
-        return await super().post(path, self._process.engine.translate(body))
+        """See ``Transport.post``; what an engine says that is about to end is no answer.
+
+        Raises:
+            EngineDiedError: it has ended; nothing is sent to whoever listens in its place.
+        """
+        self._process.require_running()
+        try:
+            answer = await super().post(path, self._process.engine.translate(body))
+            if path == CHAT:
+                _require_whole(answer)
+        except TransientError:
+            await self._settle()
+            raise
+        return answer
+
+    async def _settle(self) -> None:
+        """Raise EngineDiedError if the engine ends soon after a fault."""
+        deadline = time.monotonic() + SETTLE
+        while time.monotonic() < deadline:
+            self._process.require_running()
+            await asyncio.sleep(0.1)
 
     def learn(self, say: Say) -> None:
         """Probe an engine that lacks something, once, and do without what this version lacks."""
@@ -70,3 +103,9 @@ class EngineTransport(HttpTransport):
     async def _probe(self, model: Served) -> Capabilities:
         async with self, self._client(model) as client:
             return await probe(client, RequestParams())
+
+
+def _require_whole(answer: Any) -> None:
+    """Raise TransientError if the engine broke an answer off; what is malformed others refuse."""
+    with suppress(*MALFORMED):
+        require_finished(answer, FINISHED)

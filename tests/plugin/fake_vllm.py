@@ -1,7 +1,8 @@
 """Stands in for ``vllm.entrypoints.openai.api_server``: a fake server with a child process.
 
-``FAKE_VLLM`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
-``die-once`` does so in the first life only, ``slow`` takes its time to answer, ``load`` never
+``VLLM_FAKE`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
+``die-once`` does so in the first life only, ``abort-once`` breaks all
+answers off in the second before it does, ``slow`` takes its time to answer, ``load`` never
 gets ready but for the first one. ``starts.txt`` gets
 a line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
 each answer.
@@ -13,6 +14,7 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -53,11 +55,21 @@ def mortal(body: Body) -> Sequence[str]:
     return recorded(body)
 
 
+class Aborting(FakeServer):
+    """Breaks off all that it is asked, once a life is over, and ends: vLLM's end by SIGTERM."""
+
+    def _choice(self, index: int, said: str | Body) -> Body:
+        if next(_ANSWERED) < LIFE:
+            return super()._choice(index, said)
+        threading.Timer(1.0, os._exit, [0]).start()
+        return super()._choice(index, "I can") | {"finish_reason": "abort"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int)
     port = parser.parse_known_args()[0].port
-    behaviour = os.environ.get("FAKE_VLLM", "")
+    behaviour = os.environ.get("VLLM_FAKE", "")
     is_first = not STARTS.exists()
     with STARTS.open("a") as starts:
         starts.write(f"{running(Path.cwd())} running: {' '.join(sys.argv)}\n")
@@ -71,7 +83,8 @@ def main() -> None:
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])
     key, delay = os.environ["VLLM_API_KEY"], 0.5 if behaviour == "slow" else 0.0
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
-    with FakeServer(recorded, api_key=key, port=port, delay=delay) as server:
+    kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
+    with kind(recorded, api_key=key, port=port, delay=delay) as server:
         if dies:
             server.answer = mortal
         while True:

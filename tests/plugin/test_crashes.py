@@ -261,7 +261,7 @@ def test_an_engine_is_started_once_though_workers_are_killed(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine_project.install(project)
-    monkeypatch.setenv("FAKE_VLLM", "slow")
+    monkeypatch.setenv("VLLM_FAKE", "slow")
     command = [
         sys.executable,
         "-m",

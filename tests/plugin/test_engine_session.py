@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_no_engine_where_everything_is_stored(project: pytest.Pytester) -> None:
 def test_a_start_that_fails_ends_the_session_once(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "fail")
+    monkeypatch.setenv("VLLM_FAKE", "fail")
     result = project.runpytest_subprocess(*DEMO, *mode)
     assert result.ret == 16
     said = result.stdout.str()
@@ -104,7 +105,7 @@ def test_a_start_that_fails_ends_the_session_once(
 def test_an_engine_that_dies_is_started_again_once(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "die-once")
+    monkeypatch.setenv("VLLM_FAKE", "die-once")
     result = project.runpytest_subprocess(*DEMO, *mode)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["note: vLLM ended during the run and was started again, once*"])
@@ -115,10 +116,22 @@ def test_an_engine_that_dies_is_started_again_once(
     assert starts(project) == 2, "nothing is missing, so nothing was counted that is no answer"
 
 
+def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_FAKE", "abort-once")
+    project.runpytest_subprocess(*DEMO).assert_outcomes(passed=3)
+    assert starts(project) == 2
+    (summary,) = project.path.glob(".refusal-checks/runs/*/summary.json")
+    for found in json.loads(summary.read_text())["benchmarks"].values():
+        assert found["answers"] == 80
+        assert found["invalid"] == {}
+
+
 def test_of_two_engines_only_the_one_that_died_is_started_again(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "die-once")
+    monkeypatch.setenv("VLLM_FAKE", "die-once")
     project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
     assert starts(project) == 3
 
@@ -126,7 +139,7 @@ def test_of_two_engines_only_the_one_that_died_is_started_again(
 def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "die")
+    monkeypatch.setenv("VLLM_FAKE", "die")
     result = project.runpytest_subprocess(*DEMO, *mode)
     result.assert_outcomes(errors=3)
     assert result.ret == 1
@@ -144,7 +157,7 @@ def test_no_process_outlives_the_session(
     xdist: tuple[str, ...],
     number: signal.Signals,
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "slow")
+    monkeypatch.setenv("VLLM_FAKE", "slow")
     command = [sys.executable, "-m", "pytest", *DEMO, *xdist]
     with subprocess.Popen(
         command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -164,7 +177,7 @@ def test_no_process_outlives_the_session(
 def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, xdist: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "load")
+    monkeypatch.setenv("VLLM_FAKE", "load")
     both = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "keyword")
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", *both, "--samples", "1", *xdist],

@@ -69,7 +69,7 @@ def test_engines_that_die_are_in_the_report(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine_project.install(project)
-    monkeypatch.setenv("FAKE_VLLM", "die")
+    monkeypatch.setenv("VLLM_FAKE", "die")
     result = project.runpytest_subprocess(*engine_project.DEMO, "--html", "report.html")
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(["html report *report.html"])

@@ -60,7 +60,7 @@ def test_together_both_run_at_once(project: pytest.Pytester) -> None:
 def test_a_run_that_was_killed_in_either_turn_repeats_nothing(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, turn: str
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "slow")
+    monkeypatch.setenv("VLLM_FAKE", "slow")
     command = [sys.executable, "-m", "pytest", *TURNS, "--in-flight", "8"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.DEVNULL) as session:
         assert wait_until(lambda: requests(project)[turn] >= 40, 60)
@@ -80,7 +80,7 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(
 def test_in_turns_an_engine_that_dies_is_started_again(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAKE_VLLM", "die-once")
+    monkeypatch.setenv("VLLM_FAKE", "die-once")
     project.runpytest_subprocess(*TURNS).assert_outcomes(passed=3)
     assert len(starts(project)) == 3
 

@@ -58,7 +58,7 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
     mode: tuple[str, ...],
 ) -> None:
     engine_project.install(project)
-    monkeypatch.setenv("FAKE_VLLM", "fail")
+    monkeypatch.setenv("VLLM_FAKE", "fail")
     args = ("--candidate", "demo:aligned", *both, "--junitxml", "report.xml")
     result = project.runpytest_subprocess(*args, "-k", "smoke_safe", *mode)
     result.assert_outcomes(errors=1, passed=1)

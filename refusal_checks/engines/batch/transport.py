@@ -12,7 +12,7 @@ from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.batch.inbox import Results
 from refusal_checks.engines.batch.jsonl import RequestFile, custom_id
-from refusal_checks.models.client.answers import Choice, read_choices
+from refusal_checks.models.client.answers import Choice, read_choices, require_finished
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.label_probabilities import read_labels
 from refusal_checks.models.client.usage import MALFORMED
@@ -84,6 +84,7 @@ class BatchTransport:
 def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     """True if a result can be read and has all that its request asked for."""
     try:
+        require_finished(found)
         choices = read_choices(found, body.get("n", 1))
         if "top_logprobs" in body:
             read_labels(found["choices"][0], (), None)

@@ -74,7 +74,10 @@ class Vllm(Engine):
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
         """See ``Engine``."""
         address = ["--host", "127.0.0.1", "--port", str(port)]
-        return ["--model", spec.model, *address, *self._settings(spec), *_placed(place), *spec.args]
+        # Another program may lack this package.
+        lock = [] if spec.program else ["--middleware", "refusal_checks.engines.locked.Locked"]
+        settings = [*self._settings(spec), *lock, *_placed(place)]
+        return ["--model", spec.model, *address, *settings, *spec.args]
 
     def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
         """See ``Engine``; with the server's settings."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refusal_checks.core.records import State
+from refusal_checks.core.records import ABORTED, State
 from refusal_checks.models.client import usage
 from refusal_checks.models.client.http_errors import TransientError
 
@@ -50,6 +50,23 @@ def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
     total = usage.tokens(response)[2] if n == 1 else 0
     return tuple(_choice(choice, reasoning_end, total) for choice in listed)
+
+
+def require_finished(response: Any, finished: frozenset[str] | None = None) -> None:
+    """Refuse a response that the server broke off, for example because it was told to end.
+
+    Args:
+        finished: the only words by which this server says that an answer is whole or was cut by a
+            limit; None where they are not known, so that only ``ABORTED`` counts.
+
+    Raises:
+        TransientError: names the finish reason.
+        LookupError, TypeError, AttributeError: the response is malformed.
+    """
+    for choice in response["choices"]:
+        reason = str(choice.get("finish_reason"))[:64]
+        if reason in ABORTED or (finished and reason not in finished):
+            raise TransientError(f"the server broke an answer off: finish reason {reason!r}")
 
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:

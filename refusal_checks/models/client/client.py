@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Sampling
-from refusal_checks.models.client.answers import Choice, read_choices
+from refusal_checks.models.client.answers import Choice, read_choices, require_finished
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.http_errors import TransientError, error_words, retrying
 from refusal_checks.models.client.label_probabilities import (
@@ -203,6 +203,7 @@ class Client:
         answer = await self._transport.post(CHAT, body)
         self.meter.add(answer)
         try:
+            require_finished(answer)
             return read(answer)
         except MALFORMED as fault:
             has_words = isinstance(answer, dict) and answer.get("error")

@@ -220,3 +220,11 @@ def test_nobody_can_need_again_what_is_being_dropped(
         monkeypatch.setattr(Store, "_choose", need_meanwhile)
         store.drop(time.time() + 10)
     assert "locked" in refused[0]
+
+
+def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(path: Path) -> None:
+    with Store(path) as store:
+        store.add_completions({"a": Completion("cut", "abort"), "b": Completion("whole")})
+        assert store.completions(["a", "b"]).keys() == {"b"}
+        store.add_completions({"a": Completion("new"), "b": Completion("other")})
+        assert store.completions(["a", "b"]) == {"a": Completion("new"), "b": Completion("whole")}

@@ -259,6 +259,7 @@ def test_what_a_started_engine_lacks_is_done_without(
     monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
     monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
     monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
+    monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: True)
     other = replace(ALIGNED, engine="transformers")
     said: list[str] = []
     with FakeServer(refuses=["seed"], models=["model"]) as server:

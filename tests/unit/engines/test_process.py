@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -128,6 +129,35 @@ def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
     with pytest.raises(EngineStartError, match="not ready after 1 s"):
         server.wait_ready(0.8)
     assert running(tag) == []
+
+
+@pytest.fixture
+def impostor() -> Iterator[FakeServer]:
+    """A server of somebody else's, which took the port in the seconds before the engine did."""
+    with FakeServer() as server:
+        yield server
+
+
+def test_whoever_took_the_port_gets_no_key(tag: str, make: Make, impostor: FakeServer) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
+    server = make(lambda port: argv)
+    server.port = impostor.port
+    server.launch()
+    with pytest.raises(EngineStartError, match=r"not get its port.*run the same command again"):
+        server.wait_ready(20)
+    assert running(tag) == []
+    assert impostor.authorizations == []
+
+
+def test_a_program_of_the_user_s_may_hand_over_to_a_container(
+    tag: str, make: Make, impostor: FakeServer
+) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
+    server = make(lambda port: argv)
+    server.spec = replace(server.spec, program=("docker",))
+    server.port = impostor.port
+    server.launch()
+    server.wait_ready(20)
 
 
 def test_a_start_that_another_thread_ends_is_an_error_that_says_so(tag: str, make: Make) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import ABORTED
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.client import Client, RequestParams
@@ -84,6 +85,15 @@ def test_choices_carry_text_tokens_and_mean_logprob() -> None:
 def test_the_reason_for_an_end_has_one_name(said: str, read: str) -> None:
     with FakeServer(finish_reason=said) as server:
         assert [choice.finish_reason for choice in ask(server)] == [read]
+
+
+@pytest.mark.parametrize("said", sorted(ABORTED))
+def test_an_answer_that_the_server_broke_off_is_asked_for_again(said: str) -> None:
+    cut = f'{{"choices": [{{"message": {{"content": "cu"}}, "finish_reason": "{said}"}}]}}'
+    with FakeServer(lambda body: ["whole"], faults=[cut]) as server:
+        assert [choice.text for choice in ask(server)] == ["whole"]
+    with FakeServer(finish_reason=said) as server, pytest.raises(EndpointError, match=said):
+        ask(server)
 
 
 @pytest.mark.parametrize("index", ["", '"index": null, ', '"index": 0, ', '"index": "0", '])
