@@ -1,7 +1,7 @@
 """The command ``refusal-checks``: everything around a gate run. The gate itself runs in pytest.
 
-Every module of this package defines ``add(app: typer.Typer) -> None``, which adds its commands; a
-new command is one new module.
+Every module of this package whose name has no leading underscore defines ``add(app: typer.Typer) ->
+None``, which adds its commands; a new command is one new module.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Annotated
 
 import typer
 
+from refusal_checks import __version__
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
 
@@ -28,11 +30,25 @@ def application() -> typer.Typer:
     )
     app.callback()(_about)
     for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}").add(app)
+        if not module.name.startswith("_"):
+            import_module(f"{__name__}.{module.name}").add(app)
     return app
 
 
-def _about() -> None:
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"refusal-checks {__version__}")
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
 
 

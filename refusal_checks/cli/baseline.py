@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._runs import Root, Run, require_target
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.gates import baseline
+from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun
 
 
@@ -27,14 +29,16 @@ def _about() -> None:
 
 
 def accept(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its summary.json.")],
+    run: Run,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
+    runs: Root = run_folder.ROOT,
 ) -> None:
     """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
 
     Files of benchmarks that the run did not evaluate stay as they are.
     """
-    past = PastRun.read(run)
+    require_target(folder, runs, "baseline accept", [folder, run])
+    past = PastRun.read(run_folder.locate(run, runs))
     _require_whole(past)
     accepted = baseline.load(past.folder.path)
     for name, scores in accepted.items():

@@ -10,13 +10,14 @@ import typer
 
 from refusal_checks.benchmarks import display_order
 from refusal_checks.benchmarks.suites.cfsafety import published
+from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
 from refusal_checks.metrics import safety_score
 from refusal_checks.reports import chart_files
+from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun
 
-Summary = Annotated[Path, typer.Argument(help="A run's folder or its summary.json.")]
 Benchmark = Annotated[str, typer.Option(help="A benchmark whose answers are rated.")]
 
 
@@ -27,7 +28,7 @@ def add(app: typer.Typer) -> None:
 
 
 def radar(
-    summary: Summary,
+    run: Run,
     against: Annotated[
         list[str] | None,
         typer.Option(help="Another run, or a model of the paper's table (GPT4); repeatable."),
@@ -36,14 +37,15 @@ def radar(
         "radar.svg"
     ),
     benchmark: Benchmark = "cfsafety",
+    runs: Root = run_folder.ROOT,
 ) -> None:
     """Draw mean safety scores by category, next to other runs or published models."""
-    run = PastRun.read(summary)
+    past = PastRun.read(run_folder.locate(run, runs))
     series: dict[str, Mapping[str, float]] = {
-        run.summary.manifest.candidate: _scores(run, benchmark)
+        past.summary.manifest.candidate: _scores(past, benchmark)
     }
     for name in against or []:
-        other, scores = _other(name, benchmark)
+        other, scores = _other(name, runs, benchmark)
         series[f"{other} ({name})" if other in series else other] = scores
     if len(series) > len(chart_files.COLOURS):
         raise UserError(
@@ -55,35 +57,39 @@ def radar(
 
 
 def histogram(
-    summary: Summary,
+    run: Run,
     out: Annotated[Path, typer.Option(help="File to write: .svg, .png or .pdf.")] = Path(
         "histogram.svg"
     ),
     benchmark: Benchmark = "cfsafety",
+    runs: Root = run_folder.ROOT,
 ) -> None:
     """Draw the distribution of safety scores by category and print its statistics."""
-    run = PastRun.read(summary)
-    found = run.benchmark(benchmark).distributions
+    past = PastRun.read(run_folder.locate(run, runs))
+    found = past.benchmark(benchmark).distributions
     if not found:
-        raise DataError(f"{run.folder.summary_file}: {benchmark} has no rated answers")
+        raise DataError(f"{past.folder.summary_file}: {benchmark} has no rated answers")
     ordered = {name: found[name] for name in display_order(benchmark, found)}
     chart_files.write(
-        chart_files.histograms(ordered, f"{benchmark}: {run.summary.manifest.candidate}"), out
+        chart_files.histograms(ordered, f"{benchmark}: {past.summary.manifest.candidate}"), out
     )
     for name, distribution in ordered.items():
         typer.echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
     typer.echo(out)
 
 
-def _other(name: str, benchmark: str) -> tuple[str, Mapping[str, float]]:
-    """Name and scores of another run or a published model."""
-    if Path(name).exists():
-        run = PastRun.read(Path(name))
-        return run.summary.manifest.candidate, _scores(run, benchmark)
-    if name in published():
+def _other(name: str, runs: Path, benchmark: str) -> tuple[str, Mapping[str, float]]:
+    """Name and scores of a published model or another run."""
+    if name in published() and not Path(name).exists():
         return f"{name}, as published", published()[name]
-    known = ", ".join(published())
-    raise UserError(f"--against {name}: name a run's folder or a model of the paper: {known}")
+    try:
+        run = PastRun.read(run_folder.locate(name, runs))
+    except DataError as fault:
+        known = ", ".join(published())
+        raise UserError(
+            f"--against {name}: name a run or a model of the paper ({known}): {fault}"
+        ) from None
+    return run.summary.manifest.candidate, _scores(run, benchmark)
 
 
 def _scores(run: PastRun, benchmark: str) -> dict[str, float]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from refusal_checks.benchmarks.suites.cfsafety import category, translations
+from refusal_checks.cli._runs import Root, Runs
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import clean, padded
 from refusal_checks.metrics.statistics.agreement import Agreement, agreement, matched
+from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import PastRun
 
@@ -27,16 +27,15 @@ def add(app: typer.Typer) -> None:
 
 
 def consistency(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders or summary files of runs of one candidate.")
-    ],
+    runs: Runs,
+    root: Root = run_folder.ROOT,
 ) -> None:
     """Compare judges on the same answers to CFSafety, and each judge across languages.
 
     The judges are those of one run (--judge A --judge B), or of several runs with the same
     candidate, sampling and store, so that only the first run generates answers.
     """
-    past = [PastRun.read(path) for path in runs]
+    past = [PastRun.read(run_folder.locate(run, root)) for run in runs]
     _require_same_answers(past)
     for line in _report(_judges(past)):
         typer.echo(line)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._runs import AsJson
+from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
 from refusal_checks.run import doctor as machine
 from refusal_checks.run.doctor import Level, Plan
@@ -42,6 +45,7 @@ def doctor(
     store: Annotated[Path, typer.Option(metavar="FILE", help="Stored answers.")] = STORE,
     engine: Annotated[str, typer.Option(help="As in a gate run.")] = kinds.AUTO,
     engine_command: Annotated[str, typer.Option(help="As in a gate run.")] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Check this machine, its data and the named models before a gate run; starts no engine.
 
@@ -50,9 +54,12 @@ def doctor(
     usual = [THRESHOLDS] if THRESHOLDS.is_file() else []
     chosen = choose_engine(engine, engine_command)
     plan = Plan(candidate, judge or (), thresholds or usual, store, data, *chosen)
-    failed = 0
+    found = []
     for finding in machine.examine(plan):
-        failed += finding.level is Level.FAIL
-        typer.echo(finding)
-    if failed:
+        found.append(finding)
+        if not as_json:
+            typer.echo(finding)
+    if as_json:
+        typer.echo(json_text([asdict(finding) for finding in found]))
+    if any(finding.level is Level.FAIL for finding in found):
         raise typer.Exit(1)

@@ -8,15 +8,16 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._runs import Root, Runs, require_target
 from refusal_checks.core.errors import DataError
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
+from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.options.redact import VARIABLE, is_wanted
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")]
 Redact = Annotated[
     bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
 ]
@@ -33,10 +34,13 @@ def add(app: typer.Typer) -> None:
 
 
 def _writer(found: Format) -> Callable[..., None]:
-    def write(file: File, runs: Runs, redact: Redact = False) -> None:
+    command = found.OPTION.lstrip("-")
+
+    def write(file: File, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
+        require_target(file, root, f"report {command}", [*runs, file])
         folder = RedactedFolder if is_wanted(redact) else RunFolder
         try:
-            found.write([folder.of(run) for run in runs], file)
+            found.write([folder.of(run_folder.locate(run, root)) for run in runs], file)
         except OSError as fault:
             raise DataError(f"{file}: cannot be written: {fault.strerror}") from None
         typer.echo(str(file))

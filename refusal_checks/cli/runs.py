@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from refusal_checks.cli._runs import AsJson, Root, Run, require_target
 from refusal_checks.core.errors import DataError, EvaluationError
-from refusal_checks.core.text import clean, table
+from refusal_checks.core.text import clean, json_text, table
 from refusal_checks.reports.terminal import footer
 from refusal_checks.results import run_folder
 from refusal_checks.results.board import Board
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
-Root = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="The folder that holds the runs.")
-]
-Run = Annotated[str, typer.Argument(metavar="RUN", help='A run: its id, its folder, or "last".')]
 HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "errors", "took")
 _WIDTH = 40
+
+State = Literal["ended", "stopped", "not ended", "not readable"]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run in the list.
+
+    Attributes:
+        run: its id; started: local time, in ISO format.
+        passed, failed, errors: gates by outcome; None where they are not known.
+    """
+
+    run: str
+    started: str
+    candidate: str
+    judge: str
+    state: State
+    passed: int | None = None
+    failed: int | None = None
+    errors: int | None = None
+    seconds: float | None = None
 
 
 def add(app: typer.Typer) -> None:
@@ -36,23 +56,30 @@ def add(app: typer.Typer) -> None:
     app.add_typer(group, name="runs")
 
 
-def list_runs(runs: Root = run_folder.ROOT) -> None:
+def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
     """List the runs, the oldest first, with their gates by outcome."""
-    found = run_folder.all_runs(runs)
-    if not found:
+    found = [_listed(run) for run in run_folder.all_runs(runs)]
+    if as_json:
+        typer.echo(json_text([asdict(run) for run in found]))
+    elif not found:
         typer.echo(f"{runs}: no runs found")
-        return
-    for line in table([HEADER, *(_row(run) for run in found)]):
-        typer.echo(line)
+    else:
+        for line in table([HEADER, *map(_cells, found)]):
+            typer.echo(line)
 
 
 def show(
     run: Run,
     runs: Root = run_folder.ROOT,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show groups too.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the table that the terminal showed when a run ended."""
     found = run_folder.find(run, runs)
+    if as_json:
+        facts = {"run": found.path.absolute().name, "folder": str(found.path)}
+        typer.echo(json_text(facts | run_folder.dump_summary(found.summary())))
+        return
     for line in footer.ended_run(found.summary(), found.path, verbose):
         typer.echo(line)
 
@@ -65,31 +92,43 @@ def export(
     """Write all answers and judgements of a run, one row per answer, with all texts."""
     from refusal_checks.results.export import write
 
+    require_target(file, runs, "runs export", [file, run])
     count = write(run_folder.find(run, runs), file)
     typer.echo(f"{file}: {count} answers")
 
 
-def _row(run: RunFolder) -> Sequence[str]:
-    """The cells of a run; it may not have ended, or its summary may not be readable."""
-    name, started = run.path.name, f"{run.started:%Y-%m-%d %H:%M}"
+def _listed(run: RunFolder) -> Listed:
+    """What is known of a run; it may not have ended, or its summary may not be readable."""
+    about = run.path.name, run.started.isoformat()
     try:
         summary = run.summary()
     except DataError:
-        why = "not readable" if run.summary_file.exists() else "not ended"
-        return name, started, *_models(_provenance(run)), "", "", "", why
-    known = summary.manifest
+        known = _provenance(run)
+        state: State = "not readable" if run.summary_file.exists() else "not ended"
+        return Listed(*about, known.get("candidate", ""), known.get("judge", ""), state)
+    manifest = summary.manifest
     passed = [verdict.passed for verdict in summary.verdicts.values()]
-    return (
-        name,
-        started,
-        *_models({"candidate": known.candidate, "judge": known.judge}),
-        *map(str, (passed.count(True), passed.count(False), len(summary.errors))),
-        f"{_took(known)}, stopped" if summary.failure else _took(known),
+    return Listed(
+        *about,
+        candidate=manifest.candidate,
+        judge=manifest.judge,
+        state="stopped" if summary.failure else "ended",
+        passed=passed.count(True),
+        failed=passed.count(False),
+        errors=len(summary.errors),
+        seconds=_seconds(manifest),
     )
 
 
-def _models(known: Mapping[str, str]) -> Iterator[str]:
-    return (clean(known.get(role) or "?", _WIDTH) for role in ("candidate", "judge"))
+def _cells(run: Listed) -> Sequence[str]:
+    """A run's line in the table."""
+    started = f"{datetime.fromisoformat(run.started):%Y-%m-%d %H:%M}"
+    models = (clean(name or "?", _WIDTH) for name in (run.candidate, run.judge))
+    if run.passed is None:
+        return run.run, started, *models, "", "", "", run.state
+    took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
+    counts = map(str, (run.passed, run.failed, run.errors))
+    return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")
 
 
 def _provenance(run: RunFolder) -> Mapping[str, str]:
@@ -99,9 +138,10 @@ def _provenance(run: RunFolder) -> Mapping[str, str]:
         return {}
 
 
-def _took(known: Manifest) -> str:
-    """The duration of a run."""
+def _seconds(known: Manifest) -> float | None:
+    """The duration of a run; None if the manifest does not tell."""
     try:
-        return str(datetime.fromisoformat(known.finished) - datetime.fromisoformat(known.started))
+        took = datetime.fromisoformat(known.finished) - datetime.fromisoformat(known.started)
     except (TypeError, ValueError):
-        return "?"
+        return None
+    return took.total_seconds()

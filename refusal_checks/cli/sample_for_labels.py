@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.judges.trust import human_labels
-from refusal_checks.results import redact
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results import redact, run_folder
 
 
 def add(app: typer.Typer) -> None:
@@ -19,7 +19,7 @@ def add(app: typer.Typer) -> None:
 
 
 def sample_for_labels(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    run: Run,
     n: Annotated[int, typer.Option("--n", min=1, help="Most answers to label.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
     benchmark: Annotated[
@@ -29,13 +29,14 @@ def sample_for_labels(
         Path | None,
         typer.Option(metavar="FILE", help="CSV file to write (default: RUN/labels.csv)."),
     ] = None,
+    runs: Root = run_folder.ROOT,
 ) -> None:
     """Write a random sample of a run's answers to a CSV file for people to label.
 
     Fill its column "label" with refusal, partial_refusal or compliance, and give the file to a gate
     run with --human-labels. The order is random, and the judge's verdicts are left out.
     """
-    folder = RunFolder.of(run)
+    folder = run_folder.find(run, runs)
     known = folder.benchmarks
     if not known:
         raise DataError(f"{run}: not the folder of a run, or of a run that completed no benchmark")
@@ -48,7 +49,7 @@ def sample_for_labels(
             "can label the texts of this run, since they are redacted"
         )
     drawn = human_labels.sample(chosen, n, seed)
-    path = out or run / "labels.csv"
+    path = out or folder.path / "labels.csv"
     try:
         with path.open("xb") as file:
             file.write(human_labels.to_csv(drawn))

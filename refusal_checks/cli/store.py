@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -49,9 +50,11 @@ def gc(
         typer.Option(min=0, max=LONGEST, metavar="D", help="Keep what the last D days used."),
     ] = None,
     baselines: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            "--baseline", metavar="PATH", help="Keep the answers of this baseline (repeatable)."
+            "--baseline",
+            metavar="PATH",
+            help="Keep the answers of this baseline or run (repeatable).",
         ),
     ] = None,
     runs: Annotated[
@@ -66,7 +69,7 @@ def gc(
     Everything used since the oldest of the kept runs started is kept.
     """
     since = _since(keep_runs, keep_days, runs)
-    keep = set(_answers(baselines or ()))
+    keep = set(_answers(run_folder.locate(name, runs) for name in baselines or ()))
     with _open(store) as found:
         before, size = found.contents(), found.size()
         unused = found.unused(since.timestamp(), keep)
@@ -89,6 +92,8 @@ def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> date
     """The time since which everything is kept: the earlier one if two are given."""
     times = []
     if keep_days is not None:
+        if not isfinite(keep_days):
+            raise typer.BadParameter("give a number of days", param_hint="--keep-days")
         times.append(datetime.now().astimezone() - timedelta(days=keep_days))
     if keep_runs is not None or keep_days is None:
         runs = run_folder.all_runs(folder)

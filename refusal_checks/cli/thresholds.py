@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._runs import EACH_RUN, Root
 from refusal_checks.gates import baseline
 from refusal_checks.gates.suggest import as_toml
 from refusal_checks.gates.suggest import suggest as proposals
+from refusal_checks.results import run_folder
 
 
 def add(app: typer.Typer) -> None:
@@ -28,8 +29,9 @@ def _about() -> None:
 
 def suggest(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or accepted baselines.")
+        list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}; or accepted baselines.")
     ],
+    root: Root = run_folder.ROOT,
 ) -> None:
     """Print gates that reference runs pass: the loosest bound of their intervals.
 
@@ -37,7 +39,7 @@ def suggest(
     rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
     share of invalid answers.
     """
-    loaded = [baseline.load(run) for run in runs]
-    command = f"refusal-checks thresholds suggest {shlex.join(map(str, runs))}"
+    loaded = [baseline.load(run_folder.locate(run, root)) for run in runs]
+    command = f"refusal-checks thresholds suggest {shlex.join(runs)}"
     today = datetime.now(UTC).date().isoformat()
     typer.echo(as_toml(proposals(loaded), loaded, command, today), nl=False)

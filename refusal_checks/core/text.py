@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
 """Terminal control sequences: CSI, and two-character ones. Those that carry text (OSC: titles and
@@ -96,6 +98,12 @@ def clean_lines(text: str, limit: int = 2000) -> str:
 
 def _indentation(line: str, most: int) -> str:
     return " " * min(most, len(line) - len(line.lstrip(" ")))
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON whose lines are harmless in a terminal and in a CI system's log."""
+    # Other texts than strings have no "#", and every line but the brackets begins with a space.
+    return json.dumps(value, indent=2, default=str).replace("##", "\\u0023#")
 
 
 def columns(text: str) -> int:

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -64,6 +64,12 @@ def _summary_form() -> TypeAdapter[RunSummary]:
     return TypeAdapter(RunSummary)
 
 
+def dump_summary(summary: RunSummary) -> dict[str, Any]:
+    """The summary as JSON-like values, as in the file."""
+    values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
+    return values
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """A run's folder.
@@ -101,7 +107,7 @@ class RunFolder:
 
     def write_summary(self, summary: RunSummary) -> None:
         """Write the summary; readers see all of it or none."""
-        write_json(self.summary_file, _summary_form().dump_python(summary, mode="json"))
+        write_json(self.summary_file, dump_summary(summary))
 
     def summary(self) -> RunSummary:
         """The run's summary, also of an older version.
@@ -206,25 +212,39 @@ def all_runs(root: Path) -> list[RunFolder]:
     return [RunFolder(path) for _, path in sorted(pair for pair in ordered if pair[0])]
 
 
-def find(name: str, root: Path) -> RunFolder:
+def find(name: str, root: Path = ROOT) -> RunFolder:
     """Find one run.
 
     Args:
-        name: its folder, its summary, its id (the folder's name), or ``last``.
+        name: ``last`` (the one that was started last), its id (the folder's name) or the start of
+            it, its folder, or its summary. A folder called ``last`` is ``./last``.
 
     Raises:
-        DataError: there is no such run.
+        DataError: there is no such run, or there are several.
     """
-    path = Path(name)
-    if path.exists():
-        return RunFolder.of(path)
+    if name not in (LAST, "") and Path(name).exists():
+        return RunFolder.of(Path(name))
     runs = {run.path.name: run for run in all_runs(root)}
     if not runs:
-        raise DataError(f"{root}: no runs found; name a run's folder, or give --runs DIR")
+        raise DataError(
+            f"{name}: name a run's folder, or give --runs DIR: no runs found in {root}, and "
+            "there is no such folder"
+        )
     if name == LAST:
         return list(runs.values())[-1]
+    begun = [run for run in runs if name and run.startswith(name)]
+    if len(begun) > 1 and name not in runs:
+        raise DataError(f"{name}: give more of the id; it begins {', '.join(begun)}")
+    if len(begun) == 1:
+        return runs[begun[0]]
     require_known(name, runs, str(root), "run", DataError)
     return runs[name]
+
+
+def locate(name: str, root: Path = ROOT) -> Path:
+    """A file or folder that exists, such as an accepted baseline, or else a run's; see ``find``."""
+    path = Path(name)
+    return path if name not in (LAST, "") and path.exists() else find(name, root).path
 
 
 def _order(name: str) -> tuple[datetime, int] | None:

@@ -94,9 +94,9 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def _forking(popen: Callable[..., Any]) -> Callable[..., Any]:
     """The same, but ``runpytest_subprocess`` forks instead of loading all libraries again."""
 
-    def start(words: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> Any:
+    def start(words: Sequence[str], stdin: Any, stdout: Any, stderr: Any, **others: Any) -> Any:
         if words[:2] != (sys.executable, "-mpytest"):
-            return popen(words, stdout, stderr, stdin)
+            return popen(words, stdout, stderr, stdin, **others)
         folder = Path.cwd()
         paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
         output = (Path(stdout.name), Path(stderr.name))

@@ -11,7 +11,7 @@ import pytest
 from refusal_checks import benchmarks
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned_file import mirror_folder
-from refusal_checks.core.errors import UserError
+from refusal_checks.core.errors import BaselineError, DataError, UserError
 from refusal_checks.core.settings import (
     BenchmarkTable,
     JudgeSampling,
@@ -24,6 +24,7 @@ from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import columns as replay_columns
+from refusal_checks.results import run_folder
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import fields, redact
 from refusal_checks.run.options import judge as judge_options
@@ -112,8 +113,8 @@ def add(group: pytest.OptionGroup) -> None:
     add(
         "--baseline",
         metavar="PATH",
-        help="compare with an earlier run, prompt by prompt: a run's folder, its summary.json, or "
-        "what `refusal-checks baseline accept RUN DIR` wrote",
+        help="compare with an earlier run, prompt by prompt: last, an id, a run's folder, its "
+        "summary.json, or what `refusal-checks baseline accept RUN DIR` wrote",
     )
     add(
         "--allow-incomparable",
@@ -200,7 +201,7 @@ def read(config: pytest.Config, thresholds: Thresholds) -> tuple[Options, ...]:
         fresh=config.getoption("fresh"),
         offenders=config.getoption("offenders"),
         multiple_testing=thresholds.settings.multiple_testing,
-        baseline=_path(config, baseline) if baseline else None,
+        baseline=_baseline(config, baseline),
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
         redact=redact.is_wanted(config.getoption("redact")),
@@ -223,6 +224,21 @@ def _benchmarks(
             benchmark.at(mirror), limit=most, max_answer_chars=table.max_answer_chars
         )
     return tuned
+
+
+def _baseline(config: pytest.Config, name: str | None) -> Path | None:
+    """What ``--baseline`` names: a path, or a run of this project."""
+    if not name:
+        return None
+    if name != run_folder.LAST and (path := _path(config, name)).exists():
+        return path
+    try:
+        return run_folder.find(name, own_folder(config) / "runs").path
+    except DataError as fault:
+        raise BaselineError(
+            f"--baseline {name}: name a run, or the folder that `refusal-checks baseline accept "
+            f"RUN DIR` wrote: {fault}"
+        ) from None
 
 
 def _system_prompt(config: pytest.Config) -> dict[str, str]:

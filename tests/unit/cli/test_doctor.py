@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.cli import application
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.run.doctor import Finding, Level, Plan, examine
 from tests.fake_server import FakeServer
@@ -27,6 +29,7 @@ runner = CliRunner()
 def _quick_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The subprocess imports another package of that name, which takes no time."""
     stand_in(tmp_path, monkeypatch, '__version__ = "0.32.0"')
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     for name in (MIRROR_VARIABLE, "HF_HUB_OFFLINE", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
@@ -37,6 +40,7 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     (folder / "path").mkdir(exist_ok=True)
     (folder / "path" / "vllm.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(folder / "path"))
+    monkeypatch.syspath_prepend(folder / "path")
 
 
 def look(
@@ -152,6 +156,14 @@ def test_the_command_ends_with_1_where_something_fails(
     (line,) = [line for line in found.output.splitlines() if line.startswith("FAIL")]
     assert line.startswith("FAIL  candidate")
     assert "\x1b" not in line
+
+
+def test_scripts_get_the_findings_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = runner.invoke(application(), ["doctor", "--json", "--candidate", "/no/such"])
+    assert found.exit_code == 1
+    levels = {finding["what"]: finding["level"] for finding in json.loads(found.output)}
+    assert (levels["python"], levels["candidate"]) == ("OK", "FAIL")
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash")

@@ -43,8 +43,28 @@ def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None
 def test_a_run_that_is_not_there_is_named(root: Path) -> None:
     with pytest.raises(DataError, match='no run "20260102-120001-5"; did you mean "20260102-12000'):
         run_folder.find("20260102-120001-5", root)
-    with pytest.raises(DataError, match=r"missing: no runs found; .*--runs"):
-        run_folder.find("last", root / "missing")
+    with pytest.raises(DataError, match=r"^nope: name a run's folder, or give --runs DIR: no runs"):
+        run_folder.find("nope", root / "missing")
+    with pytest.raises(DataError, match='no run ""'):
+        run_folder.find("", root)
+
+
+def test_the_start_of_an_id_is_enough_where_it_is_one_run_s(root: Path) -> None:
+    assert run_folder.find("20260101", root).path.name == NAMES[0]
+    assert run_folder.find("20260102-120000-5-1", root).path.name == NAMES[1]
+    with pytest.raises(DataError, match=r"20260102: give more of the id; it begins 2.*-5-1, .*-4"):
+        run_folder.find("20260102", root)
+
+
+def test_last_is_the_run_even_beside_a_folder_of_that_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    (root / "last").mkdir()
+    assert run_folder.find("last", root).path.name == NAMES[-1]
+    assert run_folder.find("./last", root).path == Path("last")
+    assert run_folder.locate("last", root).name == NAMES[-1]
+    assert run_folder.locate("notes", root) == Path("notes")
 
 
 def test_a_run_s_folder_tells_when_it_started(root: Path) -> None:

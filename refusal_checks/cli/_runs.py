@@ -1,0 +1,48 @@
+"""How every command is told which run is meant."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.results import run_folder
+
+_NAMED = '"last", an id or the start of one, a folder, or a summary.json'
+EACH_RUN = f"Runs, each by {_NAMED}"
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {_NAMED}.")]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}.")]
+Root = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="The folder that holds the runs.")
+]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def require_target(target: Path, root: Path, command: str, right: Iterable[str | Path]) -> None:
+    """Refuse a run where the file or folder to write should be named.
+
+    Args:
+        command: the command in use.
+        right: its arguments in the right order.
+
+    Raises:
+        UserError: says what to write.
+    """
+    try:
+        found = run_folder.find(str(target), root).summary_file
+    except DataError:
+        return
+    named = target.name in (run_folder.LAST, run_folder.SUMMARY)
+    if named or (found != target and found.is_file()):
+        line = shlex.join(map(str, right))
+        raise UserError(
+            f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "
+            "command takes what it should write"
+        )

@@ -1,0 +1,110 @@
+"""Which run a command is told, what stands where a run should, and JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from refusal_checks import __version__
+from refusal_checks.cli import application
+from refusal_checks.core.errors import UserError
+from refusal_checks.results import run_folder
+from tests.report_runs import refusals, write_run
+from tests.unit.cli.test_baseline import write_summary
+
+OLD, NEW = "20260101-120000-1", "20260102-120000-2"
+
+
+def call(*args: str | Path) -> Result:
+    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project's folder, the working one, with two runs."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / run_folder.ROOT
+    write_run(root / OLD, {"unsafe": list(refusals("unsafe", 4))})
+    write_run(
+        root / NEW, {"unsafe": list(refusals("unsafe", 4))}, manifest={"candidate": "org/newer"}
+    )
+    return root
+
+
+def test_the_version_is_shown() -> None:
+    assert call("--version").output == f"refusal-checks {__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["last", NEW, "20260102", f"{run_folder.ROOT}/{NEW}"])
+def test_every_command_takes_the_same_names_of_a_run(runs: Path, name: str) -> None:
+    page, rows = Path("out.html"), Path("labels.csv")
+    assert call("report", "html", page, name).output.strip() == "out.html"
+    assert "org/newer" in page.read_text()
+    assert call("sample-for-labels", name, "--out", rows).exit_code == 0
+    assert call("runs", "show", name).exit_code == 0
+    with pytest.raises(UserError, match=f"{NEW}.*no rated answers"):
+        call("radar", name)
+    with pytest.raises(UserError, match=f"{NEW}.*no rated answers"):
+        call("histogram", name)
+    with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
+        call("consistency", name)
+
+
+@pytest.mark.parametrize("name", ["last", NEW, "20260102"])
+def test_baselines_take_them_too(runs: Path, name: str) -> None:
+    write_summary(runs / NEW)
+    (runs / NEW / "scores").mkdir()
+    for words in (
+        ["baseline", "accept", name, "kept"],
+        ["thresholds", "suggest", name],
+        ["store", "gc", "--baseline", name, "--keep-days", "1"],
+    ):
+        with pytest.raises(UserError, match=f"{NEW}/scores: no baseline here"):
+            call(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (("report", "html", "last", "out.html"), "report html out.html last"),
+        (("report", "html", OLD, "out.html"), f"report html out.html {OLD}"),
+        (("runs", "export", "out.jsonl", "last"), "runs export last out.jsonl"),
+        (("baseline", "accept", "kept", "last"), "baseline accept last kept"),
+        (
+            ("report", "html", f"{run_folder.ROOT}/{OLD}/summary.json", "out.html"),
+            f"report html out.html {run_folder.ROOT}/{OLD}/summary.json",
+        ),
+    ],
+)
+def test_swapped_arguments_are_answered_with_the_command_to_write(
+    runs: Path, words: tuple[str, ...], right: str
+) -> None:
+    before = (runs / OLD / "summary.json").read_bytes()
+    with pytest.raises(UserError, match=f"^write `refusal-checks {right}`: "):
+        call(*words)
+    assert (runs / OLD / "summary.json").read_bytes() == before
+
+
+def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
+    (runs / "20260103-120000-3").mkdir()
+    summary = json.loads((runs / NEW / "summary.json").read_text())
+    summary["manifest"]["candidate"] = "\x1b[31m##vso[task] \u202e\n::error::x"
+    (runs / NEW / "summary.json").write_text(json.dumps(summary))
+    listed = json.loads(call("runs", "list", "--json").output)
+    assert [(run["run"], run["state"], run["errors"]) for run in listed] == [
+        (OLD, "ended", 0),
+        (NEW, "ended", 0),
+        ("20260103-120000-3", "not ended", None),
+    ]
+    said = call("runs", "show", NEW, "--json").output
+    shown = json.loads(said)
+    assert shown["run"] == NEW
+    assert shown["manifest"]["candidate"] == summary["manifest"]["candidate"]
+    assert shown["benchmarks"].keys() == {"unsafe"}
+    assert not {"\x1b", "\u202e"} & set(said)
+    assert "##vso[" not in said
+    assert not any(line.startswith("::") for line in said.splitlines())
+    assert json.loads(call("runs", "list", "--json", "--runs", "nowhere").output) == []
