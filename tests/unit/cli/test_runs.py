@@ -45,9 +45,9 @@ def test_every_command_takes_the_same_names_of_a_run(runs: Path, name: str) -> N
     assert "org/newer" in page.read_text()
     assert call("sample-for-labels", name, "--out", rows).exit_code == 0
     assert call("runs", "show", name).exit_code == 0
-    with pytest.raises(UserError, match=f"{NEW}.*no rated answers"):
+    with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
         call("radar", name)
-    with pytest.raises(UserError, match=f"{NEW}.*no rated answers"):
+    with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
         call("histogram", name)
     with pytest.raises(UserError, match=f"{NEW}.*cfsafety"):
         call("consistency", name)
