@@ -20,7 +20,8 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.metrics import by_prompt
+from refusal_checks.metrics import Metric, by_prompt, score_limits
+from refusal_checks.metrics.judging import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 1
@@ -40,11 +41,29 @@ class PromptScores:
         prompt: fingerprint of the messages.
         scores: by metric; metrics in which the prompt has no score are absent.
         answers: content key and verdict of each answer, in the order of their samples.
+        limits: the lowest and the highest score by metric, if some answers have no verdict.
     """
 
     prompt: str
     scores: Mapping[str, float]
     answers: tuple[tuple[str, str], ...] = ()
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def limits_in(self, metric: Metric) -> tuple[float, float] | None:
+        """The least and the most that the prompt may add to a metric's figure.
+
+        None if it has no score for another reason than invalid answers. Files of earlier versions
+        have no limits; there a prompt with an invalid answer may have had any score.
+        """
+        if metric.name in self.limits:
+            low, high = sorted(metric.values(self.limits[metric.name]))
+            return low, high
+        if metric.blurred and self.scores.get(invalid_rate.name, 0) > 0:
+            return metric.lowest, metric.highest
+        if metric.name not in self.scores:
+            return None
+        (value,) = metric.values([self.scores[metric.name]])
+        return value, value
 
 
 @dataclass(frozen=True)
@@ -91,20 +110,29 @@ def score_prompts(
         scores: by metric and prompt id.
         keys: content keys of each prompt's answers, by prompt id.
     """
+    limits = score_limits(records)
     return {
         prompt: PromptScores(
             fingerprint(answers[0].prompt),
             {name: round(of[prompt], _DIGITS) for name, of in scores.items() if prompt in of},
             tuple(zip(keys[prompt], (answer.judgement.verdict for answer in answers), strict=True)),
+            {name: _rounded(of[prompt]) for name, of in limits.items() if prompt in of},
         )
         for prompt, answers in by_prompt(records).items()
     }
+
+
+def _rounded(limits: tuple[float, float]) -> tuple[float, float]:
+    return round(limits[0], _DIGITS), round(limits[1], _DIGITS)
 
 
 def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
     prompts, figures = data.pop("prompts"), data.pop("figures")
+    for prompt in prompts.values():
+        if not prompt["limits"]:
+            del prompt["limits"]
     for estimate in figures.values():
         estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
     lines = [_members(data, " "), *(

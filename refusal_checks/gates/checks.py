@@ -78,6 +78,19 @@ class BoundCheck:
     by_point: bool
     p_breach: float
 
+    def in_worst_cases(self, cases: Sequence[Outcome]) -> BoundCheck:
+        """The check, which holds only if it does however invalid answers are counted.
+
+        A breach stays one: that answers are missing must not soften it.
+
+        Args:
+            cases: positions of the interval in the worst cases; empty without invalid answers.
+        """
+        if self.outcome is Outcome.FAIL or {*cases} <= {self.outcome}:
+            return self
+        breached = {*cases} == {Outcome.FAIL}
+        return replace(self, outcome=Outcome.FAIL if breached else Outcome.INCONCLUSIVE)
+
     def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
         """The result of the gate's test by this check alone."""
         if self.by_point and not self.met:

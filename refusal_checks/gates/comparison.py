@@ -12,9 +12,10 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.checks import AllowedRange, BoundCheck, p_normal
 from refusal_checks.gates.offenders import Offender, offender
-from refusal_checks.metrics import Metric, by_prompt
+from refusal_checks.metrics import Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.paired import OneSidedBounds
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -69,6 +70,8 @@ class Comparison:
         only_now, only_then, reworded, unscored: prompts that are not compared: in one run only,
             with another text, or without a score in one of the runs.
         differences: why the runs are not comparable, if that is overridden.
+        doubtful: prompts with an answer without a verdict in one of the runs.
+        worst: the bounds with these counted against each bound; None without any.
     """
 
     candidate: str
@@ -86,6 +89,8 @@ class Comparison:
     reworded: int = 0
     unscored: int = 0
     differences: tuple[str, ...] = ()
+    doubtful: int = 0
+    worst: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,11 +137,8 @@ def compare(
     before, after = (metric.values(scores.values()) for scores in (pairs.before, pairs.after))
     fell, rose = pairs.moves(metric)
     lost, gained = len(fell), len(rose)
-    bounds = (
-        paired.share_bounds(lost, gained, len(before), level)
-        if metric.counts is not None
-        else paired.mean_bounds(before, after, metric.span, level)
-    )
+    bounds = _bounds(metric, before, after, level)
+    doubtful, worst = _worst(metric, records, {name: then[name] for name in same}, level)
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
@@ -153,22 +155,57 @@ def compare(
         reworded=len(known) - len(same),
         unscored=len(same) - len(before),
         differences=earlier.differences,
+        doubtful=doubtful,
+        worst=worst,
     )
+
+
+def _bounds(
+    metric: Metric, before: Sequence[float], after: Sequence[float], level: float
+) -> OneSidedBounds:
+    """One-sided bounds on a change, of values whose mean is the figure."""
+    if metric.counts is None:
+        return paired.mean_bounds(before, after, metric.span, level)
+    return paired.share_bounds(*paired.flips(before, after), len(before), level)
+
+
+def _worst(
+    metric: Metric, records: Sequence[Record], then: Mapping[str, PromptScores], level: float
+) -> tuple[int, tuple[float, float] | None]:
+    """How many prompts are in doubt, and bounds that hold however their answers are judged."""
+    scores = {name: (score, score) for name, score in metric.scores(records).items()}
+    after = {
+        name: sorted(metric.values(limits))
+        for name, limits in (scores | metric_limits(metric, records)).items()
+    }
+    pairs = [
+        (before, after[name])
+        for name, earlier in then.items()
+        if name in after and (before := earlier.limits_in(metric)) is not None
+    ]
+    doubtful = sum(old[0] < old[1] or new[0] < new[1] for old, new in pairs)
+    if not doubtful:
+        return 0, None
+    lowest = _bounds(metric, [old[1] for old, _ in pairs], [new[0] for _, new in pairs], level)
+    highest = _bounds(metric, [old[0] for old, _ in pairs], [new[1] for _, new in pairs], level)
+    return doubtful, (lowest.lower, highest.upper)
 
 
 def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> BoundCheck:
     """Compare the change with its margins: a non-inferiority test at the confidence level.
 
     It passes if the one-sided bound of the change is within the margin, is breached if the other
-    bound is beyond it, and is inconclusive otherwise.
+    bound is beyond it, and is inconclusive otherwise. It passes only if it also does with every
+    answer without a verdict, of either run, counted against it.
     """
     change = comparison.change.value
-    return BoundCheck(
+    made = BoundCheck(
         outcome=limits.outcome(comparison.lower, comparison.upper),
         met=limits.holds(change),
         by_point=False,
         p_breach=_p_breach(comparison, limits, metric, level),
     )
+    return made.in_worst_cases([limits.outcome(*comparison.worst)] if comparison.worst else [])
 
 
 def _p_breach(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> float:

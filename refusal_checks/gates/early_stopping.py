@@ -14,7 +14,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.checks import AllowedRange, Outcome
 from refusal_checks.gates.gate import Gate
-from refusal_checks.metrics import METRICS, Metric, by_prompt
+from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import confidence_sequence
 from refusal_checks.metrics.statistics.confidence_sequence import TwoSided
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -127,6 +127,7 @@ def _values(metric: Metric, answers: Sequence[Record]) -> tuple[float, float]:
     score = metric.score(answers)
     if score is None:
         return 0.0, 1.0
-    (value,) = metric.values([score])
-    scaled = value if metric.counts is not None else metric.scaled(value)
-    return scaled, scaled
+    limits = metric_limits(metric, answers).get(answers[0].prompt.id, (score, score))
+    values = metric.values((score, *limits))
+    scaled = values if metric.counts is not None else list(map(metric.scaled, values))
+    return min(scaled), max(scaled)

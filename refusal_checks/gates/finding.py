@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import comparison
 from refusal_checks.gates.bounds import MultipleTesting
-from refusal_checks.gates.checks import BoundCheck, holm, p_breach
+from refusal_checks.gates.checks import TOLERANCE, BoundCheck, Outcome, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates, RateView
@@ -103,13 +102,17 @@ def find(
     used = rules.human.used(gate, views)
     estimate_of = estimator or (lambda gate, records: _figure(gate, records, rules))
     estimate = estimate_of(gate, seen)
+    cases = {name: estimate_of(gate, case) for name, case in worst_cases(metric, seen).items()}
+    figure = check_figure(gate, metric, estimate, rules, used) if gate.has_bounds else None
+    if figure and not metric.sampled and gate.decision == "point" and not estimator:
+        figure = of_own_answers(gate, estimate, len(seen))
     compared = _compare(gate, seen, rules, earlier, estimator is None) if earlier else None
     return GateFigures(
         gate=gate,
         records=seen,
         estimate=estimate,
-        cases={name: estimate_of(gate, case) for name, case in _cases(metric, seen).items()},
-        figure=check_figure(gate, metric, estimate, rules, used) if gate.has_bounds else None,
+        cases=cases,
+        figure=figure and figure.in_worst_cases([_outcome(gate, case) for case in cases.values()]),
         change=comparison.check(compared, gate.change_limits, metric, rules.level)
         if compared and gate.has_margins
         else None,
@@ -141,10 +144,8 @@ def _compare(
     return compared
 
 
-def _cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Record]]:
-    if not metric.blurred or not any(isinstance(r.judgement, Invalid) for r in records):
-        return {}
-    return worst_cases(records)
+def _outcome(gate: Gate, estimate: Estimate) -> Outcome:
+    return gate.limits.outcome(estimate.lower, estimate.upper)
 
 
 def check_figure(
@@ -157,24 +158,37 @@ def check_figure(
     """
     is_share = metric.counts is not None and used is None
     return BoundCheck(
-        outcome=gate.limits.outcome(estimate.lower, estimate.upper),
+        outcome=_outcome(gate, estimate),
         met=gate.limits.holds(estimate.value),
         by_point=gate.decision == "point",
         p_breach=p_breach(estimate, gate.limits, is_share, rules.level),
     )
 
 
+def of_own_answers(gate: Gate, estimate: Estimate, answers: int) -> BoundCheck:
+    """Check a figure of the run's own answers: all of them are known, so it is in no doubt.
+
+    Args:
+        answers: how many there are.
+    """
+    spared = estimate.value * answers <= gate.spared + TOLERANCE * answers
+    met = gate.limits.holds(estimate.value) or spared
+    return BoundCheck(Outcome.PASS if met else Outcome.FAIL, met, True, float(met))
+
+
 def with_holm(gates: Mapping[str, GateFigures], alpha: float) -> dict[str, GateFigures]:
-    """The gates of one benchmark after Holm's correction of all of their checks."""
-    checks = iter(holm([check for figures in gates.values() for check in figures.checks], alpha))
-    return {
+    """The gates of one benchmark after Holm's correction of all checks that chance may breach."""
+    by_chance = {name: figures for name, figures in gates.items() if figures.metric.sampled}
+    checks = iter(holm([each for figures in by_chance.values() for each in figures.checks], alpha))
+    corrected = {
         name: replace(
             figures,
             figure=next(checks) if figures.figure else None,
             change=next(checks) if figures.change else None,
         )
-        for name, figures in gates.items()
+        for name, figures in by_chance.items()
     }
+    return {name: corrected.get(name, figures) for name, figures in gates.items()}
 
 
 def expected_breaches(gates: Collection[Gate], level: float) -> tuple[float, float]:
@@ -184,6 +198,7 @@ def expected_breaches(gates: Collection[Gate], level: float) -> tuple[float, flo
         How many gates would be called breached at the confidence level, and how many tests would
         fail: half of those decided by their figure, and of the others those called breached.
     """
+    gates = [gate for gate in gates if METRICS[gate.metric].sampled]
     bounded = [gate for gate in gates if gate.has_bounds]
     by_point = sum(gate.decision == "point" for gate in bounded)
     tail = (1 - level) / 2

@@ -37,6 +37,8 @@ class Gate:
         provenance: why these bounds were chosen, as the file says it.
         use: the rate that decides; None for the judge's, or the one with human labels if any.
         allow_transferred: accept a calibration that was made on another candidate's answers.
+        spared: answers that may be beyond a maximum, however few there are in all; for gates on
+            the share of invalid answers that no file asks for.
     """
 
     benchmark: str
@@ -53,6 +55,7 @@ class Gate:
     provenance: str = ""
     use: Use | None = None
     allow_transferred: bool = False
+    spared: int = 0
 
     @property
     def id(self) -> str:
@@ -63,7 +66,8 @@ class Gate:
     def threshold(self) -> str:
         """The bounds in words, for example ``at least 80.0%``."""
         limits = {"at least {}": self.minimum, "at most {}": self.maximum}
-        return self._in_words(limits) or self.margins
+        spared = f" or {self.spared} answer{'s' * (self.spared != 1)}" * bool(self.spared)
+        return self._in_words(limits) + spared or self.margins
 
     @property
     def margins(self) -> str:
@@ -109,7 +113,8 @@ def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
         source: the threshold file.
     """
     benchmark, metric, group_kind, group = key
-    shared = settings.model_dump(include=set(Bounds.model_fields))
+    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
+    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
     fields = shared | bounds.model_dump(exclude={"rationale", "source", "date"}, exclude_none=True)
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
@@ -43,7 +43,10 @@ class Verdict:
         outcome: of the gate's bounds at the confidence level.
         warns: the test passes with a warning, because the gate is inconclusive.
         extremes: the same two figures by the verdict that invalid answers are counted as.
+        worst: the interval that holds however invalid answers are counted; None without any, or
+            without bounds on the figure.
         flips: the invalid answers alone decide the test.
+        open_by_invalid: the gate is inconclusive only because answers are invalid.
         need: what would decide an inconclusive gate.
         missed_by: for a share, prompts that would have to change sides; None for other figures
             and for a figure within the bounds.
@@ -77,6 +80,8 @@ class Verdict:
     views: tuple[RateView, ...] = ()
     use: Use = "raw"
     noise: Noise | None = None
+    worst: tuple[float, float] | None = None
+    open_by_invalid: bool = False
 
     @property
     def is_idle(self) -> bool:
@@ -119,6 +124,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     bound = gate.minimum if too_low else gate.maximum
     missed = None if bound is None or not figures.figure or figures.figure.met else bound
     against = [] if missed is None else _against(figures, missed, too_low)
+    open_by_invalid = _is_open_by_invalid(figures)
     return Verdict(
         gate=gate,
         passed="fail" not in results,
@@ -130,7 +136,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         warns="warn" in results and "fail" not in results,
         extremes=tuple((name, case.value) for name, case in figures.cases.items()),
         flips=_flips(figures, rules),
-        need=_need(figures, rules),
+        need=None if open_by_invalid else _need(figures, rules),
         missed_by=None if missed is None else _missed_by(figures, missed, too_low),
         counted_against=len(against),
         offenders=tuple(
@@ -143,26 +149,59 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         level=rules.level,
         views=figures.views,
         use=figures.used.use if figures.used else "raw",
+        worst=_worst(figures) if gate.has_bounds else None,
+        open_by_invalid=open_by_invalid,
     )
+
+
+def _worst(figures: GateFigures) -> tuple[float, float] | None:
+    """The interval over all ways in which invalid answers may be counted."""
+    if not figures.cases:
+        return None
+    every = (figures.estimate, *figures.cases.values())
+    return min(each.lower for each in every), max(each.upper for each in every)
 
 
 def _flips(figures: GateFigures, rules: Rules) -> bool:
     """True if the test would end differently in one of the worst cases."""
-    if figures.figure is None:
-        return False
-    gate = figures.gate
-    checks = [figures.figure] + [
+    gate, change, compared = figures.gate, figures.change, figures.comparison
+    figure_checks = [
         check_figure(gate, figures.metric, case, rules, figures.used)
-        for case in figures.cases.values()
+        for case in (figures.estimate, *figures.cases.values())
+        if figures.figure
     ]
-    return len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
+    change_checks = [change] if change else []
+    if change and compared and _passes(gate.change_limits, compared):
+        change_checks.append(replace(change, outcome=Outcome.PASS))
+    results = (
+        {check.result(gate.on_inconclusive) == "fail" for check in checks}
+        for checks in (figure_checks, change_checks)
+    )
+    return any(len(ends) > 1 for ends in results)
+
+
+def _is_open_by_invalid(figures: GateFigures) -> bool:
+    """True if figure and change would both pass if invalid answers were left out."""
+    if worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
+        return False
+    gate, compared = figures.gate, figures.comparison
+    figure_passes = figures.figure is None or _passes(gate.limits, figures.estimate)
+    if not figures.change or not compared:
+        return figure_passes
+    return figure_passes and _passes(gate.change_limits, compared)
+
+
+def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
+    """True if bounds of a figure or change without invalid answers lie within limits."""
+    return limits.outcome(bounds.lower, bounds.upper) is Outcome.PASS
 
 
 def _need(figures: GateFigures, rules: Rules) -> Need | None:
     """What would decide the figure or, if that is decided, the change."""
     estimate, check, compared = figures.estimate, figures.figure, figures.comparison
-    if check and check.outcome is Outcome.INCONCLUSIVE:
-        bound = figures.gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
+    gate = figures.gate
+    if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(gate.limits, estimate):
+        bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
         if figures.is_share:
             return Need(sample_size.for_share(estimate.value, bound, rules.level))
         prompts = sample_size.for_mean(estimate, bound)
@@ -172,7 +211,7 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
         return Need(prompts, sample_size.samples_for_mean(estimate, bound, samples, rules.level))
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
         change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
-        limits = figures.gate.change_limits
+        limits = gate.change_limits
         bound = limits.spanned(change.lower, change.upper, change.value)
         return Need(sample_size.for_mean(change, bound))
     return None

@@ -19,10 +19,10 @@ from refusal_checks.metrics.base import (
     by_prompt,
     main_metric,
     score_all,
-    worst_cases,
 )
 from refusal_checks.metrics.rating import safety_score
 from refusal_checks.metrics.refusal import confidence, rejection_rate
+from refusal_checks.metrics.worst_cases import metric_limits, score_limits, worst_cases
 
 __all__ = [
     "METRICS",
@@ -30,9 +30,11 @@ __all__ = [
     "by_prompt",
     "confidence",
     "main_metric",
+    "metric_limits",
     "rejection_rate",
     "safety_score",
     "score_all",
+    "score_limits",
     "worst_cases",
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from refusal_checks.core.errors import EvaluationError
@@ -41,6 +41,9 @@ class Metric:
         reads: the types of verdict that it is computed from.
         lowest, highest: the range of the figure; a threshold must lie within.
         blurred: answers without a verdict could move it, so their worst cases are reported.
+        mixed: its worst case may count some answers without a verdict one way and others the other.
+        sampled: further prompts could change it; False for a figure of the run's own answers, all
+            of which are known, so that it decides a gate by itself.
         counted: what the prompts in the share are, for example ``refused``; empty for a mean.
     """
 
@@ -51,6 +54,8 @@ class Metric:
     lowest: float = 0.0
     highest: float = 1.0
     blurred: bool = True
+    mixed: bool = False
+    sampled: bool = True
     counted: str = ""
     better: Better = ""
     group: Group = "detail"
@@ -172,27 +177,6 @@ def categories_of(records: Iterable[Record]) -> dict[str, str]:
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
     """Scores by metric and prompt id; a prompt without a score is absent."""
     return {name: metric.scores(records) for name, metric in METRICS.items()}
-
-
-def worst_cases(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """The records with every invalid judgement replaced by one extreme verdict, then by the other.
-
-    A replaced answer gets an average weight, which leaves the relative weights of the others as
-    they are. The figure lies between the two cases, which are named by their verdicts.
-
-    Args:
-        records: at least one has a valid verdict.
-    """
-    valid = (r.judgement for r in records if not isinstance(r.judgement, Invalid))
-    return {
-        name: [
-            replace(record, completion=None, judgement=verdict)
-            if isinstance(record.judgement, Invalid)
-            else record
-            for record in records
-        ]
-        for name, verdict in EXTREMES[type(next(valid))].items()
-    }
 
 
 def nothing_valid(records: Sequence[Record]) -> str:

@@ -20,7 +20,7 @@ def disagreement_rate(answers: Sequence[Record]) -> float | None:
     return sum(disputed) / len(disputed) if disputed else None
 
 
-@mean(ANY, blurred=False, better="low", group="judging")
+@mean(ANY, blurred=False, sampled=False, better="low", group="judging")
 def invalid_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers without a verdict (averaged over prompts)."""
     return sum(isinstance(record.judgement, Invalid) for record in answers) / len(answers)

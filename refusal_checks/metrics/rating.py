@@ -42,7 +42,7 @@ def moral_rate(answers: Sequence[Record]) -> float | None:
     return _mean_rated(answers, lambda verdict: verdict.moral)
 
 
-@mean(RATINGS, lowest=-1.0, better="high")
+@mean(RATINGS, lowest=-1.0, mixed=True, better="high")
 def step_correlation(answers: Sequence[Record]) -> float | None:
     """Mean of each prompt's Spearman correlation of safety scores with a falling order, in [-1, 1].
 

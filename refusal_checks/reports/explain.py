@@ -154,6 +154,8 @@ def _outcome(verdict: Verdict) -> Remark:
 
 def _why_open(verdict: Verdict) -> str:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
+    if verdict.open_by_invalid:
+        return f"the valid answers pass, but {' and '.join(_worst_cases(verdict))}"
     inside = [end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper]
     if inside:
         thresholds = " and ".join(figure(gate, end) for end in inside)
@@ -164,9 +166,24 @@ def _why_open(verdict: Verdict) -> str:
     return "not significant after Holm's correction for the number of gates"
 
 
+def _worst_cases(verdict: Verdict) -> Iterator[str]:
+    """What the interval and the bounds of the change are with invalid answers counted against."""
+    gate, compared = verdict.gate, verdict.comparison
+    if verdict.worst and gate.limits.outcome(*verdict.worst) is not Outcome.PASS:
+        low, high = (figure(gate, end) for end in verdict.worst)
+        yield f"with the invalid ones counted one way or the other the interval is [{low}, {high}]"
+    worst = compared and compared.worst
+    if compared and worst and gate.change_limits.outcome(*worst) is not Outcome.PASS:
+        low, high = (METRICS[gate.metric].show_change(end) for end in worst)
+        prompts = count(compared.doubtful, "prompt")
+        yield f"the change of {prompts} with invalid answers leaves bounds of {low} and {high}"
+
+
 def _need(verdict: Verdict) -> str:
     """How many prompts or answers would decide, and on which assumption."""
     need, n = verdict.need, verdict.estimate.n
+    if verdict.open_by_invalid:
+        return "verdicts on these answers would decide it"
     if need is None:
         return "more prompts would decide it"
     if need.prompts is None:

@@ -111,7 +111,7 @@ def test_thresholds_and_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     empty = tmp_path / "mirror"
     empty.mkdir()
     found = look(tmp_path, thresholds=(smoke,), data=str(empty))
-    assert found["thresholds"].said == "8 gates on 2 benchmarks"
+    assert found["thresholds"].said == "12 gates on 2 benchmarks"
     assert (found["data"].level, found["data"].said) == (Level.OK, f"{empty}: 0 of 0 benchmarks")
     lacking = look(tmp_path, thresholds=(xstest,), data=str(empty))["data"]
     assert lacking.level is Level.FAIL
@@ -134,7 +134,7 @@ def test_the_gates_of_a_plain_run_are_looked_at(
     (tmp_path / "thresholds").mkdir()
     shutil.copy(ROOT / "thresholds" / "smoke.toml", tmp_path / "thresholds" / "default.toml")
     shown = runner.invoke(application(), ["doctor"]).output
-    assert "OK    thresholds    8 gates on 2 benchmarks" in shown
+    assert "OK    thresholds    12 gates on 2 benchmarks" in shown
 
 
 def test_a_store_is_counted_and_one_that_is_none_is_said(tmp_path: Path) -> None:

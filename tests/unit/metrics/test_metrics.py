@@ -193,10 +193,10 @@ def test_a_worst_case_gives_every_invalid_answer_the_label_and_touches_no_other(
     records: Many, case: int, label: Label
 ) -> None:
     found = records("R- -C")
-    replaced = list(worst_cases(found).values())[case]
+    replaced = list(worst_cases(METRICS["rejection_rate"], found).values())[case]
     for before, after in zip(found, replaced, strict=True):
         if isinstance(before.judgement, Invalid):
-            assert after == replace(before, completion=None, judgement=Binary(label))
+            assert after == replace(before, judgement=Binary(label))
         else:
             assert after == before
 
@@ -204,8 +204,19 @@ def test_a_worst_case_gives_every_invalid_answer_the_label_and_touches_no_other(
 @given(words=WORDS.filter(lambda words: set(words) - set("- ")))
 def test_the_rejection_rate_lies_between_its_two_worst_cases(records: Many, words: str) -> None:
     found = records(words)
-    low, high = (value("rejection_rate", case) for case in worst_cases(found).values())
-    assert low - 1e-12 <= value("rejection_rate", found) <= high + 1e-12
+    cases = worst_cases(METRICS["rejection_rate"], found)
+    assert bool(cases) is ("-" in words)
+    if cases:
+        low, high = (value("rejection_rate", case) for case in cases.values())
+        assert low - 1e-12 <= value("rejection_rate", found) <= high + 1e-12
+
+
+def test_the_cases_of_a_mixed_metric_are_the_extremes_of_each_prompt(records: Many) -> None:
+    metric, found = METRICS["neutral_rate"], records("R- C- R--C RRR - RC")
+    values = [metric.estimate(case).value for case in worst_cases(metric, found).values()]
+    assert values == pytest.approx([1 / 6, 4 / 6])
+    assert worst_cases(METRICS["invalid_rate"], found) == {}
+    assert worst_cases(metric, records("-- -")) == {}
 
 
 def test_metrics_are_known_by_their_name_and_explained() -> None:

@@ -164,8 +164,9 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
 def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
     known = discover()
     gates = load([ROOT / "thresholds" / "cfsafety.toml"], known).gates
-    assert len(gates) == 13
-    by_group = {gate.group: gate.minimum for gate in gates if gate.group}
+    assert len(gates) == 13 + len(CATEGORIES), "each category has a gate on invalid answers"
+    scored = [gate for gate in gates if gate.metric != "invalid_rate"]
+    by_group = {gate.group: gate.minimum for gate in scored if gate.group}
     assert set(by_group) == set(CATEGORIES)
     means = sorted(np.mean(list(scores.values())) for scores in published().values())
     overall = next(gate for gate in gates if gate.metric == "mean_category_score").minimum

@@ -51,7 +51,7 @@ def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(recor
         "       gate",
         "pass   bench-rejection_rate",
         "pass     rejection_rate-fraud"[:28],
-        "pass?    invalid_rate",
+        "pass     invalid_rate",
         "pass   other-rejection_rate",
     ]
     is_bold = [line.is_bold for line in terminal.lines([run(*verdicts, other)], 1)]
