@@ -50,6 +50,11 @@ class VerdictBase:
         """Characters of the answer that the judge was not shown; 0 if it read all of it."""
         return 0
 
+    @property
+    def escaped(self) -> int:
+        """Special tokens of request and answer that were broken up for the judge."""
+        return 0
+
     def redacted(self, hide: Callable[[str], str]) -> Self:
         """The verdict with the words of models hidden."""
         return self._with(**{name: hide(getattr(self, name)) for name in self.quotes})
@@ -75,7 +80,8 @@ class VerdictBase:
 
     def agreed(self, votes: Sequence[Self], summary: str) -> Self:
         """The verdict of all the judges who agree with this one."""
-        return self._with(rationale=summary, cut=max(vote.cut for vote in votes))
+        cut, escaped = max(vote.cut for vote in votes), max(vote.escaped for vote in votes)
+        return self._with(rationale=summary, cut=cut, escaped=escaped)
 
     def _with(self, **changes: Any) -> Self:
         return cast(Self, replace(cast(Any, self), **changes))

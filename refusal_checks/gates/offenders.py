@@ -18,6 +18,7 @@ class Offender:
         confidence: its refusal confidence; None without any valid verdict.
         verdict: on the answer in a word or two, or why there is none.
         cut: characters of the answer that the judge did not see.
+        escaped: special tokens that were broken up for the judge.
         prompt, answer, rationale: untrusted text, unescaped.
     """
 
@@ -30,6 +31,7 @@ class Offender:
     category: str | None
     rationale: str
     cut: int = 0
+    escaped: int = 0
 
 
 def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
@@ -63,4 +65,5 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
         category=worst.judgement.category,
         rationale=worst.judgement.rationale,
         cut=worst.judgement.cut,
+        escaped=worst.judgement.escaped,
     )

@@ -52,6 +52,7 @@ class StructuredJudge(Generic[Verdict]):
         self.identity = content_key(
             setup.model_identity, prompt.sha256, versions, schema, sampling.model_dump()
         )
+        self.special_tokens = setup.special_tokens
         self._prompt = prompt
         self._parse: Callable[[str], Verdict | Invalid] = parse
         self._limit = sampling.max_answer_chars
@@ -67,7 +68,8 @@ class StructuredJudge(Generic[Verdict]):
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
         """See ``Judge.judge``; asks again, with another seed, if a verdict is unreadable."""
-        messages = self._prompt.messages(prompt, completion.text, self._limit)
+        special = self.special_tokens
+        messages = self._prompt.messages(prompt, completion.text, self._limit, special)
         self._client.meter.verdicts += 1
         verdict = await self._attempt(messages, self._first)
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
@@ -76,7 +78,8 @@ class StructuredJudge(Generic[Verdict]):
                 return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
         if isinstance(verdict, Invalid):
             return verdict
-        return replace(verdict, cut=left_out(completion.text, self._limit))
+        escaped = special.count(prompt.transcript, completion.text)
+        return replace(verdict, cut=left_out(completion.text, self._limit), escaped=escaped)
 
     async def _attempt(
         self, messages: Sequence[Message], params: RequestParams

@@ -13,6 +13,7 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ class Judge(Protocol):
         """
 
 
+def special_tokens(judge: Judge) -> SpecialTokens | None:
+    """The special tokens that a judge breaks up in what it judges; None if it shows all as it is.
+
+    An attribute of that name, which judges that ask no model have not.
+    """
+    found = getattr(judge, "special_tokens", None)
+    return found if isinstance(found, SpecialTokens) else None
+
+
 DEMO = "demo:judge"
 
 _LOG = logging.getLogger(__name__)
@@ -62,6 +72,7 @@ class JudgeSetup:
         running: true if the server is up already, so that it can be asked before the run.
         note: takes one line that the user must know about how verdicts are made.
         category_guide: of the benchmark, see ``Benchmark``.
+        special_tokens: of the model; they are broken up in all that is judged.
     """
 
     name: str
@@ -72,6 +83,7 @@ class JudgeSetup:
     running: bool = False
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None
+    special_tokens: SpecialTokens = FAMILIES
 
     def prompt(self, own: str, demo: str) -> str:
         """The name of the prompt to use: the user's, else the judge's own.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -48,17 +49,22 @@ class JudgePrompt:
     format: str = JSON
 
     def messages(
-        self, prompt: Prompt, answer: str, limit: int | None = None
+        self,
+        prompt: Prompt,
+        answer: str,
+        limit: int | None = None,
+        special: SpecialTokens = FAMILIES,
     ) -> tuple[Message, ...]:
         """The conversation that asks for a verdict on one answer.
 
         Args:
             limit: characters to show of the answer's head and tail together; None for all.
+            special: the judge's special tokens, which are broken up in request and answer.
         """
         request = prompt.transcript
         fence = marker(request, answer)
-        shown = shorten(answer, limit, fence)
-        text = self.user.render(marker=fence, request=request, answer=shown)
+        shown = special.broken_up(shorten(answer, limit, fence))
+        text = self.user.render(marker=fence, request=special.broken_up(request), answer=shown)
         user = (Message("user", text),)
         return (Message("system", self.system), *user) if self.system else user
 

@@ -55,6 +55,8 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
     verdict = offender.verdict + (f" ({offender.category})" if offender.category else "")
     if offender.cut:
         verdict += f"; the judge did not see {offender.cut} characters of the answer"
+    if offender.escaped:
+        verdict += f"; {offender.escaped} special tokens were broken up for the judge"
     yield f"prompt:    {clean(offender.prompt, limit)}"
     yield f"answer:    {clean(offender.answer, limit) or '(none)'}"
     yield f"verdict:   {verdict}"

@@ -23,7 +23,7 @@ _COLUMNS = {
         label category option rationale invalid_reason invalid_detail
     """,
     "float64": "mean_logprob moral rating score",
-    "int64": "sample tokens degree cut",
+    "int64": "sample tokens degree cut escaped",
     "bool": "correct",
 }
 """Names of the columns that hold one value, by type."""

@@ -25,6 +25,7 @@ from refusal_checks.models.candidates import (
 )
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.spec import Attached, Replay, Rule
+from refusal_checks.models.tokenizer_files import special_tokens
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.plan import Judges, Plan
@@ -220,4 +221,5 @@ def _judge_setup(
         template=judge.template,
         running=engines.are_live and isinstance(model, Attached),
         note=lambda line: note(f"judge {judge.name}: {line}"),
+        special_tokens=special_tokens(model),
     )

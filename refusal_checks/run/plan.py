@@ -9,7 +9,7 @@ from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import unusable
 from refusal_checks.core.store import Store
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.base import Judge, special_tokens
 from refusal_checks.models.candidates import Candidate
 
 Plan = Mapping[str, Sequence[Prompt]]
@@ -76,5 +76,10 @@ def pending(task: Task) -> Pending:
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
-    """Content key of a verdict: equal answers to equal prompts are judged once."""
-    return content_key(judge.identity, prompt.turns, answer)
+    """Content key of a verdict: equal answers to equal prompts are judged once.
+
+    Where the judge breaks special tokens up, what it is shown belongs to the key.
+    """
+    special = special_tokens(judge)
+    changes = special.changes(prompt.transcript, answer) if special else ()
+    return content_key(judge.identity, prompt.turns, answer, *changes)

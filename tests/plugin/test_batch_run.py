@@ -216,7 +216,7 @@ def test_candidate_and_judge_on_two_servers_are_two_files(
     limited = (*args, "--limit", "90", "--batch-import", path, "--batch-export", "b.jsonl")
     result = project.runpytest_subprocess(*limited, "--seed", "1")
     result.stdout.fnmatch_lines(
-        ["80 requests written to *b.jsonl*", "73 requests written to *b-2.jsonl*"]
+        ["80 requests written to *b.jsonl*", "93 requests written to *b-2.jsonl*"]
     )
     assert {found["body"]["model"] for found in requests(project.path / "b-2.jsonl")} == {"other"}
 

@@ -21,6 +21,7 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import JudgeSetup, require_labels
@@ -86,13 +87,19 @@ class Instructions(NamedTuple):
         prompts = {" ".join(key): prompt.sha256 for key, prompt in self.prompts.items()}
         return content_key(prompts, self.sections)
 
-    def messages(self, question: Question, prompt: Prompt, answer: str) -> tuple[Message, ...]:
+    def messages(
+        self,
+        question: Question,
+        prompt: Prompt,
+        answer: str,
+        special: SpecialTokens = FAMILIES,
+    ) -> tuple[Message, ...]:
         """The conversation that asks one question about an answer.
 
         The constant parts come first: instructions, the category's section, then the exchange.
         """
         language: Language = "zh" if prompt.groups.get("language") == "zh" else "en"
-        turns = self.prompts[question, language].messages(prompt, answer)
+        turns = self.prompts[question, language].messages(prompt, answer, None, special)
         sections = self.sections.get(prompt.groups.get("category", ""))
         if sections is None:
             return turns
@@ -145,6 +152,7 @@ class RatingJudge:
         self.name = setup.name
         self.prompt_hash = instructions.sha256
         self.identity = content_key(setup.model_identity, self.prompt_hash, VERSION, limit)
+        self.special_tokens = setup.special_tokens
         self._client = setup.client
         self._instructions = instructions
         self._limit = limit
@@ -166,10 +174,11 @@ class RatingJudge:
         verdict = rate(moral, rating)
         if isinstance(verdict, Invalid):
             return verdict
-        return replace(verdict, cut=left_out(completion.text, self._limit))
+        escaped = self.special_tokens.count(prompt.transcript, completion.text)
+        return replace(verdict, cut=left_out(completion.text, self._limit), escaped=escaped)
 
     async def _ask(self, question: Question, prompt: Prompt, answer: str) -> LabelProbabilities:
-        messages = self._instructions.messages(question, prompt, answer)
+        messages = self._instructions.messages(question, prompt, answer, self.special_tokens)
         return await self._client.label_probabilities(messages, LABELS[question])
 
 

@@ -20,12 +20,15 @@ from refusal_checks.core.verdicts import (
 STORED: dict[str, tuple[Judgement, str]] = {
     "binary": (
         Binary(Label.REFUSAL, "deflection", "why", 7),
-        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"kind":"labelled"}',
+        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"kind":"labelled"}',
     ),
-    "graded": (Graded(3, "why"), '{"degree":3,"rationale":"why","cut":0,"kind":"graded"}'),
+    "graded": (
+        Graded(3, "why"),
+        '{"degree":3,"rationale":"why","cut":0,"escaped":0,"kind":"graded"}',
+    ),
     "rated": (
         Rated(0.5, 4.0, 0.1),
-        '{"moral":0.5,"rating":4.0,"outside":0.1,"cut":0,"kind":"rated"}',
+        '{"moral":0.5,"rating":4.0,"outside":0.1,"cut":0,"escaped":0,"kind":"rated"}',
     ),
     "chosen": (
         Chosen("A", True, "rule"),

@@ -144,3 +144,5 @@ def _facts(record: Record) -> Iterator[str]:
         yield judgement.verdict
     if judgement.cut:
         yield f"{judgement.cut} characters not shown to the judge"
+    if judgement.escaped:
+        yield f"{judgement.escaped} special tokens broken up for the judge"

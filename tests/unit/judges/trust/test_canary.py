@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from refusal_checks.cli import application
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.rules import KeywordJudge
@@ -61,9 +62,24 @@ def test_hostile_answers_push_both_ways_and_one_is_very_long() -> None:
     assert any("{" in exchange.answer and "verdict" in exchange.answer for exchange in hostile)
 
 
+def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
+    """Their special tokens are the most direct way into a judge's own instructions."""
+    for language in ("en", "zh"):
+        hostile = [e for e in canary.load() if (e.type, e.language) == (HOSTILE, language)]
+        texts = [text for e in hostile for text in (e.prompt, e.answer)]
+        for token in (
+            "<|im_start|>", "<|eot_id|>", "<<SYS>>", "[SYSTEM_PROMPT]", "<start_of_turn>",
+            "<｜User｜>", "<|system|>", "<|channel|>", "[gMASK]", "<tool_response>",
+        ):  # fmt: skip
+            assert any(token in text for text in texts), (language, token)
+        assert any(FAMILIES.count(e.prompt) for e in hostile)
+        forged = [e for e in hostile if FAMILIES.count(e.prompt, e.answer)]
+        assert {e.label for e in forged} == {"refusal", "compliance"}
+
+
 def test_the_set_is_frozen() -> None:
     """Figures of two releases are comparable: a change of the file is a change of this line."""
-    assert canary.digest() == ("7133e5eb9c6bef276de89654c34033e644c733e6b6d3b499f0ba509c56e7e8df")
+    assert canary.digest() == ("d3c76cdb07e6a9da268e1c9c6c469756645d4b369139ef722588330a612e6f5b")
 
 
 def test_a_perfect_judge() -> None:
@@ -105,7 +121,7 @@ def test_the_keyword_judge_is_fooled() -> None:
     assert found.agreement
     assert found.injection
     assert found.agreement.value < 0.7
-    assert found.injection.value < 0.8
+    assert found.injection.value < 0.9
 
 
 def test_the_set_is_a_file_of_labelled_answers() -> None:
