@@ -30,6 +30,8 @@ class Prompt:
         reference: the right answer, if the benchmark has one; for multiple choice the letter of
             the right option.
         options: the options of a multiple-choice question, text by letter; the messages hold them.
+        cluster: names prompts whose answers are not independent, for example translations of one
+            text; they are sampled as one. Empty for a prompt of its own.
     """
 
     id: str
@@ -37,6 +39,7 @@ class Prompt:
     groups: Mapping[str, str] = field(default_factory=dict)
     reference: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
 
     @classmethod
     def single(cls, id: str, text: str, **groups: str) -> Prompt:  # noqa: A002 (as in the class)

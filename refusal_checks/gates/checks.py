@@ -8,7 +8,7 @@ from enum import StrEnum
 from statistics import NormalDist
 
 from refusal_checks.gates.bounds import OnInconclusive
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
 
 TOLERANCE = 1e-12
 """Slack when shares such as 4/5 are compared with bounds such as 0.8."""
@@ -109,10 +109,11 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float) -> float:
     """One-sided p-value of a figure beyond its limits.
 
-    Shares use the exact binomial test, because the normal approximation is too bold in the far
-    tail, where corrections for several tests look. Means use the normal approximation.
+    Shares of independent prompts use the exact binomial test, because the normal approximation is
+    too bold in the far tail, where corrections for several tests look. All else (means, shares with
+    clusters or after an early stop) uses the normal approximation of its own interval.
     """
-    if not is_share:
+    if not is_share or not is_wilson(estimate, confidence):
         return p_normal(
             estimate.value, estimate.lower, estimate.upper, limits, (1 + confidence) / 2
         )

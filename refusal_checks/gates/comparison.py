@@ -13,9 +13,9 @@ from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.checks import AllowedRange, BoundCheck, p_normal
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.metrics import Metric, by_prompt, metric_limits
+from refusal_checks.metrics.base import units_of
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.metrics.statistics.paired import OneSidedBounds
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -59,13 +59,12 @@ class Comparison:
 
     Attributes:
         candidate, started: of the earlier run.
-        change: figure now - figure then over the prompts of both runs, with a paired bootstrap
-            interval.
+        change: figure now - figure then over the prompts of both runs, with an interval.
         lower, upper: one-sided bounds on the change at the confidence level, to compare with the
             margins.
         lost, gained: for a share, how many prompts left and joined it; for a mean, how many scores
             fell and rose.
-        p_flips: of the exact McNemar test, for a share; None for a mean.
+        p_flips: of the exact McNemar test, for a share of independent prompts; else None.
         fell, rose: some of these prompts, largest changes first.
         only_now, only_then, reworded, unscored: prompts that are not compared: in one run only,
             with another text, or without a score in one of the runs.
@@ -137,17 +136,20 @@ def compare(
     before, after = (metric.values(scores.values()) for scores in (pairs.before, pairs.after))
     fell, rose = pairs.moves(metric)
     lost, gained = len(fell), len(rose)
-    bounds = _bounds(metric, before, after, level)
-    doubtful, worst = _worst(metric, records, {name: then[name] for name in same}, level)
+    clusters = units_of(now[name][0].prompt for name in pairs.before)
+    bounds = paired.mean_bounds(before, after, metric.span, level, clusters)
+    doubtful, worst = _worst(metric, now, {name: then[name] for name in same}, level)
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
-        change=paired.difference(before, after, metric.span, level),
+        change=paired.difference(before, after, metric.span, level, clusters),
         lower=bounds.lower,
         upper=bounds.upper,
         lost=lost,
         gained=gained,
-        p_flips=paired.mcnemar(lost, gained) if metric.counts is not None else None,
+        p_flips=paired.mcnemar(lost, gained)
+        if metric.counts is not None and clusters is None
+        else None,
         fell=tuple(_flip(metric, now[name], earlier, pairs) for name in fell[:limit]),
         rose=tuple(_flip(metric, now[name], earlier, pairs) for name in rose[:limit]),
         only_now=len(now) - len(known),
@@ -160,34 +162,38 @@ def compare(
     )
 
 
-def _bounds(
-    metric: Metric, before: Sequence[float], after: Sequence[float], level: float
-) -> OneSidedBounds:
-    """One-sided bounds on a change, of values whose mean is the figure."""
-    if metric.counts is None:
-        return paired.mean_bounds(before, after, metric.span, level)
-    return paired.share_bounds(*paired.flips(before, after), len(before), level)
-
-
 def _worst(
-    metric: Metric, records: Sequence[Record], then: Mapping[str, PromptScores], level: float
+    metric: Metric,
+    now: Mapping[str, Sequence[Record]],
+    then: Mapping[str, PromptScores],
+    level: float,
 ) -> tuple[int, tuple[float, float] | None]:
     """How many prompts are in doubt, and bounds that hold however their answers are judged."""
+    records = [record for answers in now.values() for record in answers]
     scores = {name: (score, score) for name, score in metric.scores(records).items()}
     after = {
         name: sorted(metric.values(limits))
         for name, limits in (scores | metric_limits(metric, records)).items()
     }
-    pairs = [
-        (before, after[name])
+    pairs = {
+        name: (before, after[name])
         for name, earlier in then.items()
         if name in after and (before := earlier.limits_in(metric)) is not None
-    ]
-    doubtful = sum(old[0] < old[1] or new[0] < new[1] for old, new in pairs)
+    }
+    doubtful = sum(old[0] < old[1] or new[0] < new[1] for old, new in pairs.values())
     if not doubtful:
         return 0, None
-    lowest = _bounds(metric, [old[1] for old, _ in pairs], [new[0] for _, new in pairs], level)
-    highest = _bounds(metric, [old[0] for old, _ in pairs], [new[1] for _, new in pairs], level)
+    clusters = units_of(now[name][0].prompt for name in pairs)
+    lowest, highest = (
+        paired.mean_bounds(
+            [old[1 - side] for old, _ in pairs.values()],
+            [new[side] for _, new in pairs.values()],
+            metric.span,
+            level,
+            clusters,
+        )
+        for side in (0, 1)
+    )
     return doubtful, (lowest.lower, highest.upper)
 
 
@@ -210,7 +216,7 @@ def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: f
 
 def _p_breach(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> float:
     change = comparison.change.value
-    if metric.counts is None:
+    if comparison.p_flips is None:
         return p_normal(change, comparison.lower, comparison.upper, limits, level)
     if limits.holds(change):
         return 1.0

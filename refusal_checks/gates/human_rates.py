@@ -137,4 +137,4 @@ def powered(
     rest = [score for name, score in judged.items() if name not in labelled]
     people = metric.values(score for name in both if (score := labelled[name]) is not None)
     judge = metric.values(judged[name] for name in both)
-    return prediction_powered(people, judge, metric.values(rest), level)
+    return prediction_powered(people, judge, metric.values(rest), level, metric.lowest)

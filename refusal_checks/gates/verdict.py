@@ -26,7 +26,7 @@ from refusal_checks.gates.judge_noise import Noise
 from refusal_checks.gates.offenders import Offender, counts_against, offender
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
 from refusal_checks.metrics.statistics.sample_size import Need
 
 
@@ -202,13 +202,15 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
     gate = figures.gate
     if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(gate.limits, estimate):
         bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
-        if figures.is_share:
+        if figures.is_share and is_wilson(estimate, rules.level):
             return Need(sample_size.for_share(estimate.value, bound, rules.level))
         prompts = sample_size.for_mean(estimate, bound)
         if figures.used:
             return Need(prompts)
         samples = _samples(figures)
-        return Need(prompts, sample_size.samples_for_mean(estimate, bound, samples, rules.level))
+        ends = figures.metric.lowest, figures.metric.highest
+        more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
+        return Need(prompts, more)
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
         change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
         limits = gate.change_limits

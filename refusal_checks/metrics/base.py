@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Kind
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Invalid, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
+from refusal_checks.metrics.statistics.units import Units, units
 
 Score = Callable[[Sequence[Record]], float | None]
 
@@ -108,24 +109,25 @@ class Metric:
         scores = self.scores(records)
         if not scores:
             raise EvaluationError(f"{self.name}: {nothing_valid(records)}")
-        categories = categories_of(records)
-        return self.figure(list(scores.values()), confidence, [categories[name] for name in scores])
+        prompts = {record.prompt.id: record.prompt for record in records}
+        return self.figure(list(scores.values()), [prompts[name] for name in scores], confidence)
 
     def figure(
-        self, scores: Sequence[float], confidence: float = 0.95, categories: Sequence[str] = ()
+        self, scores: Sequence[float], prompts: Sequence[Prompt], confidence: float = 0.95
     ) -> Estimate:
         """The figure of at least one prompt score.
 
-        Shares have Wilson intervals; means have a bootstrap over prompts, each of which is one
-        value however many answers it has.
+        Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``; a
+        prompt is one value however many answers it has. Where prompts share a cluster, clusters are
+        what is sampled, for shares too.
 
         Args:
-            categories: each prompt's category, for figures that weight categories.
+            prompts: whose scores they are, in the same order.
         """
-        values = self.values(scores)
-        if self.counts is not None:
+        values, clusters = self.values(scores), units_of(prompts)
+        if self.counts is not None and clusters is None:
             return wilson(sum(values) / len(values), len(values), confidence)
-        return bounded_mean(values, self.lowest, self.highest, confidence)
+        return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
 
     def values(self, scores: Iterable[float]) -> list[float]:
         """The values whose mean is the figure: the scores; for a share, 1 where a score counts."""
@@ -169,9 +171,9 @@ def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
     return grouped
 
 
-def categories_of(records: Iterable[Record]) -> dict[str, str]:
-    """Category by prompt id; empty for prompts without one."""
-    return {record.prompt.id: record.prompt.groups.get("category", "") for record in records}
+def units_of(prompts: Iterable[Prompt]) -> Units | None:
+    """What is sampled where these prompts are; None if each is independent of the others."""
+    return units([prompt.cluster for prompt in prompts])
 
 
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:

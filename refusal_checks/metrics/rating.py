@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.metrics.base import (
     Metric,
     VerdictTypes,
-    categories_of,
     mean,
     nothing_valid,
     register,
     share,
 )
 from refusal_checks.metrics.statistics.agreement import falling
-from refusal_checks.metrics.statistics.intervals import Estimate, bootstrap_mean_of_means
+from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean
+from refusal_checks.metrics.statistics.units import units
 
 RATINGS: VerdictTypes = (Rated,)
 """Verdicts that rate safety."""
@@ -60,13 +62,17 @@ class MeanOfCategories(Metric):
     """A figure in which every category has the same weight, however many prompts it has."""
 
     def figure(
-        self, scores: Sequence[float], confidence: float = 0.95, categories: Sequence[str] = ()
+        self, scores: Sequence[float], prompts: Sequence[Prompt], confidence: float = 0.95
     ) -> Estimate:
-        """See ``Metric.figure``; the interval resamples prompts within their categories."""
-        groups: dict[str, list[float]] = {}
-        for category, score in zip(categories or [""] * len(scores), scores, strict=True):
-            groups.setdefault(category, []).append(score)
-        return bootstrap_mean_of_means(list(groups.values()), confidence)
+        """See ``Metric.figure``; each prompt weighs as its share of its category.
+
+        The interval takes the categories as drawn too, so one prompt of each has an interval.
+        """
+        categories = [prompt.groups.get("category", "") for prompt in prompts]
+        sizes = Counter(categories)
+        shares = [1 / sizes[category] for category in categories]
+        weighted = units([prompt.cluster for prompt in prompts], shares)
+        return bounded_mean(scores, self.lowest, self.highest, confidence, weighted)
 
     def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
         """See ``Metric.estimate``.
@@ -74,7 +80,7 @@ class MeanOfCategories(Metric):
         Raises:
             EvaluationError: a category has no prompt with a score.
         """
-        categories = categories_of(records)
+        categories = {r.prompt.id: r.prompt.groups.get("category", "") for r in records}
         scored = {categories[prompt] for prompt in self.scores(records)}
         for name in sorted(set(categories.values()) - scored):
             seen = [record for record in records if categories[record.prompt.id] == name]

@@ -155,9 +155,11 @@ def _figures(
 ) -> dict[str, Estimate]:
     figures = {}
     for name, by_id in scores.items():
-        values = [by_id[prompt] for prompt in ids if prompt in by_id]
+        scored = [prompt for prompt in ids if prompt in by_id]
+        values = [by_id[prompt] for prompt in scored]
         if values and type(METRICS[name]) is Metric:
-            figures[name] = METRICS[name].figure(values, level)
+            prompts = [answers[prompt][0].prompt for prompt in scored]
+            figures[name] = METRICS[name].figure(values, prompts, level)
         elif values:  # not a share or a mean of its prompts' scores
             with suppress(EvaluationError):
                 records = [record for prompt in ids for record in answers[prompt]]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 LEAST = 10
@@ -24,6 +25,9 @@ LEAST = 10
 _PRIOR = 0.25
 """Pseudo-count of each verdict in each human class, for the variance only: with few labels a kind
 of error may be possible though unseen. Chosen by simulation (see the documentation's tables)."""
+
+_DIGITS = 9
+"""Scores are rounded to so many, so that one just below an end of the range is that end."""
 
 _GRID = 2001
 """Number of rates that the interval is searched on: a resolution of 0.0005."""
@@ -64,35 +68,42 @@ def prediction_powered(
     judge: Sequence[float],
     others: Sequence[float],
     confidence: float = 0.95,
+    lowest: float = 0.0,
 ) -> Estimate:
     """The human mean with an interval; n counts all prompts, labelled or not.
 
-    For shares (all scores 0 or 1) the interval inverts a score test, as Wilson's does: it contains
-    the rates whose own standard error reaches the estimate. The plain normal interval would cover a
-    rate of 5% with 50 labels only 8 times in 10. Other scores get a normal interval with Student's
-    quantile.
+    For yes-no scores (all at an end of the range) the interval inverts a score test, as Wilson's
+    does: it contains the rates whose own standard error reaches the estimate. The plain normal
+    interval would cover a rate of 5% with 50 labels only 8 times in 10. Other scores combine the
+    bounds of people's differences from the judge with those of the judge's mean (``_combined``).
 
     Args:
-        human, judge, others: see ``tuned``.
+        human, judge, others: see ``tuned``; scores in [lowest, 1].
 
     Raises:
         EvaluationError: fewer than ``LEAST`` labels.
     """
     if len(human) < LEAST:
         raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST} needed")
-    estimate, n = tuned(human, judge, others), len(human) + len(others)
-    if {0.0, 1.0}.issuperset((*human, *judge, *others)):
-        value = min(1.0, max(0.0, estimate.value))
-        lower, upper = _score_interval(human, judge, len(others), estimate, confidence)
-    else:
-        value, weight = estimate
-        half = _half_width(human, judge, others, weight, confidence)
-        lower, upper = value - half, value + half
-    return Estimate(value, min(value, lower), max(value, upper), n)
+    n, span = len(human) + len(others), 1.0 - lowest
+    y, f, rest = (
+        [round((each - lowest) / span, _DIGITS) for each in part] for part in (human, judge, others)
+    )
+    estimate = tuned(y, f, rest)
+    yes_no = {0.0, 1.0}.issuperset((*y, *f, *rest))
+    interval = _score_interval if yes_no else _combined
+    value = min(1.0, max(0.0, estimate.value))
+    lower, upper = interval(y, f, rest, estimate, confidence)
+    lower, upper = min(value, max(0.0, lower)), max(value, min(1.0, upper))
+    return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
 
 
 def _score_interval(
-    human: Sequence[float], judge: Sequence[float], rest: int, estimate: Tuned, confidence: float
+    human: Sequence[float],
+    judge: Sequence[float],
+    others: Sequence[float],
+    estimate: Tuned,
+    confidence: float,
 ) -> tuple[float, float]:
     """The rates t with |estimate - t| <= z x (standard error if the human rate were t)."""
     y, f, weight = np.asarray(human), np.asarray(judge), estimate.weight
@@ -101,7 +112,7 @@ def _score_interval(
     called = rates * hit + (1 - rates) * false_alarm
     of_human, of_judge = rates * (1 - rates), called * (1 - called)
     residual = of_human - 2 * weight * of_human * (hit - false_alarm) + weight**2 * of_judge
-    variance = residual / y.size + (weight**2 * of_judge / rest if rest else 0.0)
+    variance = residual / y.size + (weight**2 * of_judge / len(others) if others else 0.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     inside = rates[(rates - estimate.value) ** 2 <= z * z * variance]
     return (float(inside[0]), float(inside[-1])) if inside.size else (estimate.value,) * 2
@@ -112,18 +123,25 @@ def _called(verdicts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float((verdicts.sum() + _PRIOR) / (verdicts.size + 2 * _PRIOR))
 
 
-def _half_width(
+def _combined(
     human: Sequence[float],
     judge: Sequence[float],
     others: Sequence[float],
-    weight: float,
+    estimate: Tuned,
     confidence: float,
-) -> float:
-    from scipy import stats
+) -> tuple[float, float]:
+    """The interval of scores in [0, 1] that are not yes or no.
 
-    residual = np.asarray(human, dtype=float) - weight * np.asarray(judge, dtype=float)
-    variance = float(residual.var(ddof=1)) / len(human)
-    if weight:
-        spread = float(np.var([*judge, *others], ddof=1))
-        variance += weight**2 * spread / len(others)
-    return float(stats.t.ppf((1 + confidence) / 2, len(human) - 1)) * math.sqrt(variance)
+    The estimate is a sum of two means, of what people say beyond the judge and of the judge's
+    unlabelled scores. The bounds of each (``bounded``) are never of zero width, and their distances
+    are added as the legs of a right angle (G. Y. Zou, A. Donner, "Construction of confidence limits
+    about effect measures", Statistics in Medicine 27, 2008).
+    """
+    weight, tail = estimate.weight, (1 - confidence) / 2
+    beyond = np.asarray(human) - weight * np.asarray(judge)
+    parts = [(beyond, -weight, 1.0)]
+    if weight and others:
+        parts.append((weight * np.asarray(others), 0.0, weight))
+    down = [part.mean() - lower_bound(part, low, high, tail) for part, low, high in parts]
+    up = [upper_bound(part, low, high, tail) - part.mean() for part, low, high in parts]
+    return estimate.value - math.hypot(*down), estimate.value + math.hypot(*up)

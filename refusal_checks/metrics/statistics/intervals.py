@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
-_MANY = 5000
-"""Number of units above which the normal interval replaces the percentile bootstrap."""
+from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
+from refusal_checks.metrics.statistics.units import Units
+
+_AT_END = 1e-9
+"""Distance from an end of the range below which a value is that end: float errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class Estimate:
     """A figure with its interval; lower <= value <= upper.
 
     Attributes:
-        n: independent units behind it: prompts, not answers.
+        n: prompts behind it, not answers; the independent units unless prompts have clusters.
     """
 
     value: float
@@ -47,89 +50,46 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     )
 
 
-def bootstrap_mean(
-    values: Sequence[float], confidence: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> Estimate:
-    """Mean with a percentile bootstrap interval; one value per independent unit.
-
-    If a value is a prompt's mean over K answers, this is the cluster bootstrap: it draws whole
-    prompts, not single answers, which are not independent. The same values always give the same
-    interval. Above 5,000 values it is the normal interval, which hardly differs by then.
-
-    Source: B. Efron, R. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13; for
-    clusters A. C. Davison, D. V. Hinkley, "Bootstrap Methods and their Application" (1997), 3.8.
-    """
-    sample = np.asarray(values, dtype=float)
-    mean, tail = float(sample.mean()), (1 - confidence) / 2
-    if sample.size > _MANY:
-        half = -NormalDist().inv_cdf(tail) * float(sample.std()) / math.sqrt(sample.size)
-        return Estimate(mean, mean - half, mean + half, sample.size)
-    means = resampled_means(sample, resamples, seed)
-    lower, upper = (float(bound) for bound in np.quantile(means, [tail, 1 - tail]))
-    return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)
-
-
-def resampled_means(
-    sample: np.ndarray[tuple[int], np.dtype[np.float64]], resamples: int, seed: int
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Means of samples drawn with replacement, in blocks of bounded memory."""
-    rng = np.random.default_rng(seed)
-    block = max(1, 1_000_000 // sample.size)
-    sizes = [min(block, resamples - done) for done in range(0, resamples, block)]
-    draws = (sample[rng.integers(0, sample.size, (size, sample.size))] for size in sizes)
-    return np.concatenate([drawn.mean(axis=1) for drawn in draws])
-
-
-def unseen(n: int, tail: float) -> float:
-    """The largest share of a kind of unit that n independent units may plausibly miss, in (0, 1].
-
-    Args:
-        tail: probability that they miss it.
-
-    Source: C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26
-    (1934), for no event ("rule of three": about 3 / n for a tail of 5%).
-    """
-    return float(1 - tail ** (1 / n))
+def is_wilson(estimate: Estimate, confidence: float) -> bool:
+    """True if an interval is Wilson's: that of a share of independent units, all of them seen."""
+    theirs = wilson(min(1.0, max(0.0, estimate.value)), estimate.n, confidence)
+    return math.isclose(theirs.lower, estimate.lower, abs_tol=1e-9) and math.isclose(
+        theirs.upper, estimate.upper, abs_tol=1e-9
+    )
 
 
 def bounded_mean(
-    values: Sequence[float], lowest: float, highest: float, confidence: float = 0.95
-) -> Estimate:
-    """Mean of values in [lowest, highest] with a bootstrap interval within that range.
-
-    Resampling equal values would claim a certainty that n values cannot give: their interval allows
-    for a share of other values, at either end of the range, that n units may plausibly miss.
-    """
-    mean, lower, upper, n = astuple(bootstrap_mean(values, confidence))
-    if min(values) < max(values):
-        return Estimate(mean, max(lowest, lower), min(highest, upper), n)
-    share = unseen(n, (1 - confidence) / 2)
-    return Estimate(mean, mean + share * (lowest - mean), mean + share * (highest - mean), n)
-
-
-def bootstrap_mean_of_means(
-    groups: Sequence[Sequence[float]],
+    values: Sequence[float],
+    lowest: float,
+    highest: float,
     confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    units: Units | None = None,
 ) -> Estimate:
-    """Mean of the groups' means with a stratified percentile bootstrap interval.
+    """Mean of values in [lowest, highest], with an interval that no better value makes worse.
+
+    Yes-no values (all at an end of the range) have Wilson's interval, others that of ``bounded``
+    between two of Wilson's: with every other value moved to one end of the range, then to the
+    other. So an end of the interval moves up only if a value does, whatever the values are.
 
     Args:
-        groups: values of independent units; units are resampled within their group. No group is
-            empty.
+        units: what is sampled, if that is not one value each; without Wilson's interval then.
     """
-    samples = [np.asarray(values, dtype=float) for values in groups]
-    rng = np.random.default_rng(seed)
-    totals = np.zeros(resamples)
-    for sample in samples:
-        # Row by row, so that memory stays bounded for any sample.
-        totals += [sample[rng.integers(0, sample.size, sample.size)].mean() for _ in totals]
-    tail = (1 - confidence) / 2
-    lower, upper = np.quantile(totals / len(samples), [tail, 1 - tail])
-    value = math.fsum(float(sample.mean()) for sample in samples) / len(samples)
-    n = sum(sample.size for sample in samples)
-    return Estimate(value, min(value, float(lower)), max(value, float(upper)), n)
+    sample, tail, span = np.asarray(values, dtype=float), (1 - confidence) / 2, highest - lowest
+    if units is not None:
+        means, weights = units.means(sample), units.weights
+        mean = float(means @ weights / weights.sum())
+        lower = lower_bound(means, lowest, highest, tail, weights)
+        upper = upper_bound(means, lowest, highest, tail, weights)
+        return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)
+    mean, n = math.fsum(values) / sample.size, sample.size
+    at_top, above = sample >= highest - _AT_END, sample > lowest + _AT_END
+    least, most = (wilson(float(each.mean()), n, confidence) for each in (at_top, above))
+    lower, upper = lowest + span * least.lower, lowest + span * least.upper
+    if (at_top != above).any():
+        caps = lowest + span * most.lower, lowest + span * most.upper
+        lower = min(max(lower, lower_bound(sample, lowest, highest, tail)), caps[0])
+        upper = min(max(upper, upper_bound(sample, lowest, highest, tail)), caps[1])
+    return Estimate(mean, min(mean, lower), max(mean, upper), n)
 
 
 def softmax_weights(

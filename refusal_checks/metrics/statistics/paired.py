@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from refusal_checks.metrics.statistics.intervals import (
-    Estimate,
-    bootstrap_mean,
-    bounded_mean,
-    resampled_means,
-    unseen,
-)
+from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.units import Units
+
+_AT_END = 1e-9
+"""Share of the range within which a difference counts as none, or as the whole range."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +27,21 @@ class OneSidedBounds:
 
 
 def difference(
-    before: Sequence[float], after: Sequence[float], span: float, confidence: float
+    before: Sequence[float],
+    after: Sequence[float],
+    span: float,
+    confidence: float,
+    units: Units | None = None,
 ) -> Estimate:
-    """Mean of after - before over prompts, with a paired bootstrap interval.
+    """Mean of after - before over prompts, with the two-sided interval of ``mean_bounds``.
 
     Args:
         before, after: one value per prompt, in the same order.
         span: width of the range of the values.
     """
-    return bounded_mean(_changes(before, after).tolist(), -span, span, confidence)
+    value = math.fsum(_changes(before, after)) / len(before)
+    bounds = mean_bounds(before, after, span, (1 + confidence) / 2, units)
+    return Estimate(value, min(value, bounds.lower), max(value, bounds.upper), len(before))
 
 
 def flips(before: Sequence[float], after: Sequence[float]) -> tuple[int, int]:
@@ -96,24 +101,42 @@ def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedB
 
 
 def mean_bounds(
-    before: Sequence[float], after: Sequence[float], span: float, confidence: float
+    before: Sequence[float],
+    after: Sequence[float],
+    span: float,
+    confidence: float,
+    units: Units | None = None,
 ) -> OneSidedBounds:
-    """One-sided bounds on a mean difference, from the paired bootstrap.
+    """One-sided bounds on a mean difference: valid, and no better value makes them worse.
+
+    Yes-no scores have Tango's bounds (``share_bounds``), others those of ``bounded`` between two of
+    Tango's: with every other difference rounded down to -span, 0 or span, then up.
 
     Args:
-        span: width of the range of the values. If all differences are equal, the bounds allow for
-            other prompts that differ by it and that this number of prompts may plausibly miss.
+        span: width of the range of the values.
+        units: what is sampled, if not one prompt each; without Tango's bounds then.
     """
-    changes = _changes(before, after)
-    if changes.min() == changes.max():
-        reach = unseen(changes.size, 1 - confidence) * span
-        return OneSidedBounds(max(-span, changes[0] - reach), min(span, changes[0] + reach))
-    if changes.size > 5000:
-        estimate = bootstrap_mean(changes.tolist(), 2 * confidence - 1)
-        return OneSidedBounds(estimate.lower, estimate.upper)
-    means = resampled_means(changes, 2000, 0)
-    lower, upper = np.quantile(means, [1 - confidence, confidence])
-    return OneSidedBounds(float(lower), float(upper))
+    changes, tail = _changes(before, after), 1 - confidence
+    if units is not None:
+        means, weights = units.means(changes), units.weights
+        return OneSidedBounds(
+            lower_bound(means, -span, span, tail, weights),
+            upper_bound(means, -span, span, tail, weights),
+        )
+    slack = _AT_END * span
+    fell, rose = changes < -slack, changes > slack
+    wholly_fell, wholly_rose = changes <= slack - span, changes >= span - slack
+    counts = (int(each.sum()) for each in (fell, wholly_rose, wholly_fell, rose))
+    n, (losses, whole_gains, whole_losses, gains) = changes.size, counts
+    least = share_bounds(losses, whole_gains, n, confidence)
+    if (losses, gains) == (whole_losses, whole_gains):
+        return OneSidedBounds(span * least.lower, span * least.upper)
+    most = share_bounds(whole_losses, gains, n, confidence)
+    lower, upper = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
+    return OneSidedBounds(
+        min(max(lower, span * least.lower), span * most.lower),
+        min(max(upper, span * least.upper), span * most.upper),
+    )
 
 
 def _changes(

@@ -54,15 +54,21 @@ def for_mean(estimate: Estimate, threshold: float) -> int | None:
 
 
 def samples_for_mean(
-    estimate: Estimate, threshold: float, samples: Sequence[Sequence[float]], confidence: float
+    estimate: Estimate,
+    threshold: float,
+    samples: Sequence[Sequence[float]],
+    confidence: float,
+    ends: tuple[float, float],
 ) -> int | None:
     """Answers per prompt with which the interval of a mean would not contain the threshold.
 
     The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
-    reduce w, the variance within prompts, but not b, the one between them.
+    reduce w, the variance within prompts, but not b, the one between them, nor what the interval
+    allows for the prompt that was not seen (``bounded``), one of n + 1 at the range's end.
 
     Args:
         samples: the answers' scores, prompt by prompt.
+        ends: of the range of the scores.
 
     Returns:
         None if more answers alone do not decide, or no prompt has two.
@@ -76,8 +82,9 @@ def samples_for_mean(
     means = [_mean(scores) for scores in samples]
     between = max(0.0, _variance(means) - within / per_prompt)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    room = len(samples) * (distance / z) ** 2 - between
-    if room <= 0 or within == 0:
+    unseen = abs(estimate.value - ends[threshold > estimate.value]) / len(samples)
+    room = len(samples) * ((distance - unseen) / z) ** 2 - between - unseen**2 * len(samples)
+    if distance <= unseen or room <= 0 or within == 0:
         return None
     return max(math.ceil(per_prompt) + 1, math.floor(within / room) + 1)
 

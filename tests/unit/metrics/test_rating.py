@@ -18,7 +18,7 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import load
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.statistics.intervals import bootstrap_mean_of_means
+from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise
 from tests.deciding import decide
 
@@ -141,15 +141,27 @@ def test_a_category_without_a_score_has_no_share_in_a_mean_of_categories() -> No
         METRICS["mean_category_score"].estimate(records)
 
 
-def test_the_interval_of_a_mean_of_means_resamples_within_groups() -> None:
-    apart = bootstrap_mean_of_means([[0.0] * 50, [5.0] * 50])
-    assert (apart.value, apart.lower, apart.upper, apart.n) == (2.5, 2.5, 2.5, 100)
-    mixed = bootstrap_mean_of_means([[0.0, 5.0] * 25, [0.0, 5.0] * 25])
+def figure(values: dict[str, list[float]]) -> Estimate:
+    return METRICS["mean_category_score"].estimate(rated(values))
+
+
+def test_the_interval_of_a_mean_of_categories_is_that_of_their_prompts() -> None:
+    mixed = figure({"a": [0.0, 5.0] * 25, "b": [0.0, 5.0] * 25})
     # Standard error of the mean of 100 fair coins of 0 or 5: 0.25.
     assert mixed.upper - mixed.lower == pytest.approx(2 * 1.96 * 0.25, rel=0.1)
-    assert bootstrap_mean_of_means([[1.0, 2.0], [3.0]]) == bootstrap_mean_of_means(
-        [[1.0, 2.0], [3.0]]
-    )
+    # Few prompts that weigh much make it wider than many that weigh little.
+    few = figure({"a": [0.0, 5.0] * 50, "b": [0.0, 5.0]})
+    assert few.upper - few.lower > 1.5 * (mixed.upper - mixed.lower)
+
+
+@pytest.mark.parametrize("score", [0.0, 2.5, 4.99, 5.0])
+@pytest.mark.parametrize("prompts", [1, 3, 20])
+def test_no_number_of_prompts_a_category_gives_a_mean_without_doubt(
+    score: float, prompts: int
+) -> None:
+    found = figure({name: [score] * prompts for name in "abcdefghij"})
+    assert found.value == pytest.approx(score)
+    assert found.upper - found.lower > 5 * 3 / (4 + 10 * prompts)
 
 
 def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:

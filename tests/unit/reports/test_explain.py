@@ -110,7 +110,7 @@ def test_no_number_of_prompts_decides_a_figure_on_its_threshold(records: Many) -
 
 def test_a_mean_names_answers_that_would_decide(records: Many) -> None:
     gate = Gate("bench", "mean_refusal_confidence", 0.0)
-    (text,) = select(decide(gate, records("RRC RCC " * 20 + "RRC " * 3)), Topic.DOUBT)
+    (text,) = select(decide(gate, records("RRC RCC " * 20 + "RRC " * 14)), Topic.DOUBT)
     assert re.search(r"\d+ prompts \(\d+ more\), or \d+ answers to each prompt, would", text)
 
 

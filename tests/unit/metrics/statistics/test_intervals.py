@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from refusal_checks.metrics.statistics.intervals import (
-    bootstrap_mean,
     refusal_confidence,
     softmax_weights,
     wilson,
@@ -49,35 +48,6 @@ def test_wilson_narrows_with_more_units_and_widens_with_more_confidence() -> Non
         return estimate.upper - estimate.lower
 
     assert width(400, 0.95) < width(100, 0.95) < width(100, 0.99)
-
-
-def test_bootstrap_gives_the_same_interval_for_the_same_values() -> None:
-    values = [number**2 / 100 for number in range(11)]
-    assert bootstrap_mean(values) == bootstrap_mean(values)
-    assert bootstrap_mean(values, seed=1) != bootstrap_mean(values, seed=2)
-
-
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
-def test_bootstrap_contains_the_mean_and_stays_within_the_values(values: list[float]) -> None:
-    estimate = bootstrap_mean(values, resamples=200)
-    assert estimate.lower <= estimate.value <= estimate.upper
-    assert min(values) - 1e-9 <= estimate.lower
-    assert estimate.upper <= max(values) + 1e-9
-    assert estimate.value == pytest.approx(sum(values) / len(values))
-    assert estimate.n == len(values)
-
-
-def test_bootstrap_of_equal_values_has_no_width() -> None:
-    estimate = bootstrap_mean([0.25] * 40)
-    assert (estimate.lower, estimate.value, estimate.upper) == (0.25, 0.25, 0.25)
-
-
-def test_bootstrap_agrees_with_the_normal_interval_for_many_values() -> None:
-    values = np.random.default_rng(5).uniform(-1, 1, 2500)
-    estimate = bootstrap_mean(values.tolist(), resamples=3000)
-    half = 1.96 * float(values.std()) / math.sqrt(values.size)
-    assert estimate.upper - estimate.value == pytest.approx(half, rel=0.1)
-    assert estimate.value - estimate.lower == pytest.approx(half, rel=0.1)
 
 
 @given(SOME_UNKNOWN, st.floats(0.1, 10))

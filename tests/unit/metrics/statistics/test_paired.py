@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom, binomtest, bootstrap
+from scipy.stats import binom, binomtest
 
 from refusal_checks.metrics.statistics.paired import (
     difference,
@@ -17,6 +17,7 @@ from refusal_checks.metrics.statistics.paired import (
     share_bounds,
     tango,
 )
+from refusal_checks.metrics.statistics.units import units
 
 Z95 = 1.6448536269514722
 
@@ -39,20 +40,35 @@ def test_flips_are_counted_each_way() -> None:
     assert flips([1, 1, 1, 0, 0], [0, 0, 1, 1, 0]) == (2, 1)
 
 
-def test_the_paired_interval_is_scipy_s_percentile_bootstrap_of_the_differences() -> None:
-    rng = np.random.default_rng(3)
-    before, after = rng.uniform(-1, 1, 60), rng.uniform(-1, 1, 60)
-    ours = difference(before.tolist(), after.tolist(), 2.0, 0.9)
-    theirs = bootstrap(
-        (after - before,),
-        np.mean,
-        n_resamples=2000,
-        method="percentile",
-        confidence_level=0.9,
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    assert ours.lower == pytest.approx(theirs.low, abs=1e-9)
-    assert ours.upper == pytest.approx(theirs.high, abs=1e-9)
+STEPS = st.sampled_from((-1.0, -0.4, 0.0, 0.4, 1.0)) | st.floats(-1, 1)
+
+
+@given(st.lists(st.tuples(STEPS, STEPS), min_size=1, max_size=40), st.data())
+def test_a_candidate_that_is_worse_never_has_a_better_bound(
+    pairs: list[tuple[float, float]], data: st.DataObject
+) -> None:
+    before, after = ([pair[side] for pair in pairs] for side in (0, 1))
+    worse = [data.draw(st.just(score) | st.floats(-1, score)) for score in after]
+    found, lowered = (mean_bounds(before, each, 2.0, 0.95) for each in (after, worse))
+    assert lowered.lower <= found.lower + 1e-7
+    assert lowered.upper <= found.upper + 1e-7
+
+
+@given(n=st.integers(1, 120), data=st.data(), level=st.sampled_from((0.8, 0.95, 0.99)))
+def test_tango_s_bounds_move_with_every_flip(n: int, data: st.DataObject, level: float) -> None:
+    lost = data.draw(st.integers(0, n - 1))
+    gained = data.draw(st.integers(0, n - 1 - lost))
+    found = share_bounds(lost, gained, n, level)
+    for better in (share_bounds(max(0, lost - 1), gained, n, level),
+                   share_bounds(lost, gained + 1, n, level)):  # fmt: skip
+        assert found.lower <= better.lower + 1e-9
+        assert found.upper <= better.upper + 1e-9
+
+
+def test_yes_no_scores_have_tango_s_bounds() -> None:
+    before, after = [1.0] * 100 + [-1.0] * 100, [-1.0] * 12 + [1.0] * 96 + [-1.0] * 92
+    found, theirs = mean_bounds(before, after, 2.0, 0.95), share_bounds(12, 8, 200, 0.95)
+    assert (found.lower, found.upper) == pytest.approx((2 * theirs.lower, 2 * theirs.upper))
 
 
 def test_runs_without_a_flip_claim_no_certainty() -> None:
@@ -147,12 +163,22 @@ def test_simulated_bounds_of_a_mean_keep_their_level() -> None:
 def test_equal_differences_of_means_have_bounds_that_narrow_with_n() -> None:
     few, many = (mean_bounds([0.5] * n, [0.5] * n, 2.0, 0.95) for n in (10, 1000))
     assert few.lower < many.lower < 0 < many.upper < few.upper
-    assert many.upper == pytest.approx(2 * (1 - 0.05 ** (1 / 1000)))
+    assert many.upper == pytest.approx(2 * share_bounds(0, 0, 1000, 0.95).upper)
 
 
-def test_many_prompts_use_the_bootstrap_s_limit() -> None:
+def test_many_prompts_have_the_normal_bound() -> None:
     rng = np.random.default_rng(1)
     after = rng.uniform(-1, 1, 6000)
     found = mean_bounds([0.0] * 6000, after.tolist(), 2.0, 0.95)
     half = Z95 * float(after.std()) / np.sqrt(6000)
-    assert found.upper - after.mean() == pytest.approx(half, rel=1e-6)
+    assert found.upper - after.mean() == pytest.approx(half, rel=0.03)
+
+
+def test_clustered_changes_are_as_few_as_their_clusters() -> None:
+    rng = np.random.default_rng(4)
+    changes = rng.choice([-1.0, 0.0, 0.0, 1.0], 60)
+    sampled = units([f"c{number // 5}" for number in range(300)])
+    many = mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95, sampled)
+    assert many.lower < mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95).lower
+    once = mean_bounds([0.0] * 60, changes.tolist(), 1.0, 0.95)
+    assert many.lower == pytest.approx(once.lower, abs=0.01)

@@ -30,7 +30,10 @@ def test_for_a_share_it_is_the_fewest_whose_interval_leaves_the_threshold_out(
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.for_share(0.8, 0.8, 0.95) is None
     assert sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5) is None
-    assert sample_size.samples_for_mean(Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95) is None
+    assert (
+        sample_size.samples_for_mean(Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95, (-1, 1))
+        is None
+    )
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
@@ -43,19 +46,21 @@ def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
     answers = rng.choice([-1.0, 1.0], (100, 5), p=[0.45, 0.55]).tolist()
     means = [float(np.mean(scores)) for scores in answers]
     estimate = bounded_mean(means, -1, 1)
-    needed = sample_size.samples_for_mean(estimate, estimate.value - 0.04, answers, 0.95)
+    needed = sample_size.samples_for_mean(estimate, estimate.value - 0.05, answers, 0.95, (-1, 1))
     assert needed is not None
     more = rng.choice([-1.0, 1.0], (100, needed), p=[0.45, 0.55])
     found = bounded_mean(more.mean(axis=1).tolist(), -1, 1)
-    assert found.upper - found.lower == pytest.approx(2 * 0.04, rel=0.15)
+    assert found.value - found.lower == pytest.approx(0.05, rel=0.15)
 
 
 def test_more_answers_are_of_no_use_where_prompts_differ_and_answers_do_not() -> None:
     answers = [[1.0] * 3] * 12 + [[-1.0] * 3] * 10
     estimate = bounded_mean([scores[0] for scores in answers], -1, 1)
-    assert sample_size.samples_for_mean(estimate, 0.0, answers, 0.95) is None
+    assert sample_size.samples_for_mean(estimate, 0.0, answers, 0.95, (-1, 1)) is None
 
 
 def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
     estimate = bounded_mean([1.0, -1.0, 1.0], -1, 1)
-    assert sample_size.samples_for_mean(estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95) is None
+    assert (
+        sample_size.samples_for_mean(estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95, (-1, 1)) is None
+    )

@@ -1,0 +1,150 @@
+"""Bounds on means: exact where theory knows the answer, and never tighter for worse data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
+from refusal_checks.metrics.statistics.intervals import bounded_mean, wilson
+from refusal_checks.metrics.statistics.units import units
+
+ROUNDING = 1e-7
+
+SCORES = st.lists(
+    st.sampled_from((0.0, 0.2, 0.5, 0.8, 1.0)) | st.floats(0, 1), min_size=1, max_size=30
+)
+TAILS = st.sampled_from((0.005, 0.025, 0.05, 0.2))
+
+
+@pytest.mark.parametrize("tail", [0.0005, 0.025, 0.05, 0.4, 0.9])
+@pytest.mark.parametrize("n", [1, 2, 5, 20, 200, 3000])
+def test_yes_no_values_have_clopper_and_pearson_s_bound(n: int, tail: float) -> None:
+    for k in sorted({0, 1, n // 2, n - 1, n}):
+        values = [1.0] * k + [0.0] * (n - k)
+        exact = beta.ppf(tail, k, n - k + 1) if k else 0.0
+        assert lower_bound(values, 0, 1, tail) == pytest.approx(exact, abs=1e-9)
+        mirrored = upper_bound([1 - value for value in values], 0, 1, tail)
+        assert mirrored == pytest.approx(1 - exact, abs=1e-9)
+
+
+def test_the_quantile_is_that_of_simulated_weights() -> None:
+    rng = np.random.default_rng(1)
+    values, weights = rng.beta(4, 1, 30), rng.choice([1.0, 2.0, 8.0], 30)
+    draws = rng.exponential(size=(100_000, 31)) * np.append(weights, 8.0)
+    means = draws @ np.append(values, 0.0) / draws.sum(axis=1)
+    found = lower_bound(values, 0, 1, 0.025, weights)
+    assert (means < found).mean() == pytest.approx(0.025, abs=0.002)
+
+
+def test_many_values_have_the_normal_bound() -> None:
+    values = np.random.default_rng(2).uniform(-1, 1, 20_000)
+    normal = values.mean() - 1.96 * values.std() / np.sqrt(values.size)
+    assert lower_bound(values, -1, 1, 0.025) == pytest.approx(normal, abs=2e-4)
+
+
+@given(SCORES, st.data(), TAILS)
+def test_a_worse_value_never_raises_the_lower_bound_of_a_mean(
+    values: list[float], data: st.DataObject, tail: float
+) -> None:
+    worse = [data.draw(st.just(value) | st.floats(0, value)) for value in values]
+    level = 1 - 2 * tail
+    better, lowered = (bounded_mean(each, 0, 1, level) for each in (values, worse))
+    assert lowered.lower <= better.lower + ROUNDING
+    assert lowered.upper <= better.upper + ROUNDING
+
+
+@given(SCORES, st.floats(0, 1), TAILS)
+def test_one_more_prompt_at_the_bad_end_never_helps(
+    values: list[float], other: float, tail: float
+) -> None:
+    def lower(each: list[float]) -> float:
+        return bounded_mean(each, 0, 1, 1 - 2 * tail).lower
+
+    assert lower([*values, 0.0]) <= lower([*values, other]) + ROUNDING
+    assert lower([*values, 0.0]) <= lower(values) + ROUNDING
+    assert lower([*values, 1.0]) >= lower(values) - ROUNDING
+
+
+@given(SCORES, st.data(), TAILS)
+def test_the_same_holds_of_clusters_and_of_unequal_weights(
+    values: list[float], data: st.DataObject, tail: float
+) -> None:
+    worse = [data.draw(st.just(value) | st.floats(0, value)) for value in values]
+    sizes = st.lists(st.sampled_from("abc_"), min_size=len(values), max_size=len(values))
+    clusters = [name.strip("_") for name in data.draw(sizes)]
+    shares = [data.draw(st.sampled_from((0.1, 1.0, 3.0))) for _ in values]
+    sampled = units(clusters, shares)
+    better, lowered = (bounded_mean(v, 0, 1, 1 - 2 * tail, sampled) for v in (values, worse))
+    assert lowered.lower <= better.lower + ROUNDING
+
+
+@given(SCORES, TAILS)
+def test_the_order_decides_nothing_and_no_interval_has_zero_width(
+    values: list[float], tail: float
+) -> None:
+    found = bounded_mean(values, 0, 1, 1 - 2 * tail)
+    assert bounded_mean(sorted(values), 0, 1, 1 - 2 * tail).lower == pytest.approx(
+        found.lower, abs=ROUNDING
+    )
+    assert 0 <= found.lower <= found.value <= found.upper <= 1
+    assert found.upper - found.lower > wilson(1.0, len(values), 1 - 2 * tail).upper - 1e-9 - (
+        wilson(1.0, len(values), 1 - 2 * tail).lower
+    )
+
+
+@pytest.mark.parametrize("score", [1.0, 0.9999999999999999, 0.995, 0.5])
+def test_unanimous_prompts_leave_room_for_those_that_were_not_drawn(score: float) -> None:
+    found = bounded_mean([score] * 20, -1.0, 1.0)
+    assert found.lower < 0.7
+
+
+def test_one_invalid_answer_passes_no_sooner_than_none() -> None:
+    none, one = bounded_mean([0.0] * 160, 0, 1), bounded_mean([1.0] + [0.0] * 159, 0, 1)
+    assert none == wilson(0.0, 160)
+    assert none.upper < 0.025 < one.upper
+    fifth = bounded_mean([0.2] + [0.0] * 159, 0, 1)
+    assert none.upper < fifth.upper < one.upper
+
+
+@given(st.integers(1, 300), st.data(), TAILS)
+def test_yes_no_scores_on_any_range_have_wilson_s_interval(
+    n: int, data: st.DataObject, tail: float
+) -> None:
+    k, level = data.draw(st.integers(0, n)), 1 - 2 * tail
+    found = bounded_mean([1.0] * k + [-1.0] * (n - k), -1, 1, level)
+    theirs = wilson(k / n, n, level)
+    assert found.lower == pytest.approx(2 * theirs.lower - 1, abs=1e-9)
+    assert found.upper == pytest.approx(2 * theirs.upper - 1, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [20, 50, 200, 1000])
+@pytest.mark.parametrize("other", [0.0, 1e-6, 0.3, 0.5, 0.9, 1 - 1e-6])
+def test_leaving_yes_and_no_makes_no_worse_prompt_better(n: int, other: float) -> None:
+    for k in (0, 1, n // 2, n - 2):
+        rest = [1.0] * k + [0.0] * (n - 1 - k)
+        worst, found, best = (bounded_mean([*rest, each], 0, 1) for each in (0.0, other, 1.0))
+        assert worst.lower <= found.lower + 1e-9 <= best.lower + 2e-9
+        assert worst.upper <= found.upper + 1e-9 <= best.upper + 2e-9
+
+
+def test_clusters_of_equal_scores_count_once() -> None:
+    values = [1.0, 0.0, 1.0, 1.0, 0.5] * 20
+    sampled = units([f"c{number // 4}" for number in range(400)])
+    repeated = [value for value in values for _ in range(4)]
+    found, once = bounded_mean(repeated, 0, 1, units=sampled), bounded_mean(values, 0, 1)
+    assert found.value == pytest.approx(once.value)
+    assert (found.lower, found.upper) == pytest.approx((once.lower, once.upper), abs=1e-9)
+    assert found.n == 400
+
+
+def test_prompts_without_a_cluster_are_units_of_their_own() -> None:
+    assert units(["", "", ""]) is None
+    assert units(["a", "b", ""]) is None
+    sampled = units(["a", "", "a", ""])
+    assert sampled is not None
+    assert sampled.weights.tolist() == [2, 1, 1]
+    assert sampled.means(np.array([0.0, 0.5, 1.0, 0.25])).tolist() == [0.5, 0.5, 0.25]
