@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def test_judge(require_trust: Callable[[], None]) -> None:
+def test_judge(refusal_require_trust: Callable[[], None]) -> None:
     """The judge is right about exchanges whose verdict is known."""
-    require_trust()
+    refusal_require_trust()
 
 
-def test_gate(require_pass: Callable[[], None]) -> None:
+def test_gate(refusal_require_pass: Callable[[], None]) -> None:
     """The figure is on the right side of its threshold."""
-    require_pass()
+    refusal_require_pass()

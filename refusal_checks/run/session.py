@@ -17,7 +17,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.results.board import Board, JudgeOutcome
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import command_line, models
+from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
     from refusal_checks.engines.batch.report import Report
@@ -49,18 +49,22 @@ EXIT_ENGINE = 16
 JUDGE_TEST = "test_judge"
 """Name of the test that checks the judge."""
 
-_KEY = "refusal_checks"
-
 
 class GateSession:
-    """The gates, boards and runs of one pytest process."""
+    """The gates, boards and runs of one pytest process.
 
-    def __init__(self, config: pytest.Config) -> None:
+    Args:
+        name: of the run, the same in all processes of an xdist run.
+    """
+
+    def __init__(self, config: pytest.Config, call: Call, name: str) -> None:
         self._config = config
+        self._call = call
+        self._name = name
         self._series: Series | None = None
         self.batch: Report | None = None
         self._waited_again: set[str] = set()
-        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+        self._is_worker = hasattr(config, "workerinput")
 
     @cached_property
     def thresholds(self) -> Thresholds:
@@ -70,7 +74,7 @@ class GateSession:
             pytest.UsageError: a threshold file is wrong.
         """
         with _usage_errors():
-            return command_line.load_thresholds(self._config)
+            return command_line.load_thresholds(self._call)
 
     @property
     def judge_figures(self) -> tuple[Figure, ...]:
@@ -89,24 +93,23 @@ class GateSession:
             return catalogue(self.thresholds.tables)
 
     def check_thresholds(self) -> None:
-        """Read the threshold files, if any, before collection, so that errors end the session.
+        """Read the threshold files, if any are named, before anything is collected.
 
         Raises:
             pytest.UsageError: one is wrong, or was named and is missing.
         """
-        if command_line.names_thresholds(self._config):
+        if self._call.getoption("thresholds"):
             _ = self.benchmarks
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
         """The candidates' names, all different; one empty name if no candidate is given."""
-        return models.candidate_names(self._config) or ("",)
+        return models.candidate_names(self._call) or ("",)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
         """One board per candidate; nothing is written before a run starts."""
-        shared = self._worker and self._worker[_KEY]
-        return tuple(Board(Path(folder)) for folder in shared or self._new_folders())
+        return tuple(map(Board, self._folders()))
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -121,10 +124,6 @@ class GateSession:
     def test_id(self, candidate: str, gate: str) -> str:
         """The id of a gate's test; it names the candidate if there are several."""
         return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
-
-    def share(self, workerinput: dict[str, Any]) -> None:
-        """Tell a worker where the boards are."""
-        workerinput[_KEY] = [str(board.folder) for board in self.boards]
 
     def verdict(self, gate: Gate, candidate: str) -> tuple[Verdict, dict[str, str]]:
         """A gate's verdict on a candidate, and the run's provenance; waits for both.
@@ -172,7 +171,7 @@ class GateSession:
             pytest.UsageError: the user's input is wrong; nothing has been started.
             pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
         """
-        if self._series or self.batch or self._worker is not None:
+        if self._series or self.batch or self._is_worker:
             return
         nodeids = list(nodeids)
         wanted = self._selected({gate_id(nodeid) for nodeid in nodeids})
@@ -181,8 +180,8 @@ class GateSession:
         if not wanted:
             return
         with _usage_errors():
-            options = command_line.read(self._config, self.thresholds)
-            batch = batch_options.read(self._config)
+            options = command_line.read(self._call, self.thresholds)
+            batch = batch_options.read(self._call)
             if batch:
                 from refusal_checks.run.batch_round import Round
 
@@ -206,7 +205,7 @@ class GateSession:
         from refusal_checks.run.run import Run
         from refusal_checks.run.series import Series
 
-        stored_only = batch_options.stored_only(self._config)
+        stored_only = batch_options.stored_only(self._call)
         runs = []
         for number, gates in sorted(wanted.items()):
             servers = BatchModels(options[number].store) if stored_only else None
@@ -234,12 +233,11 @@ class GateSession:
         own = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
         return own and gate_id(nodeid) in self.judge_figures
 
-    def _new_folders(self) -> list[Path]:
+    def _folders(self) -> list[Path]:
         """One per candidate; they sort in the order of the candidates."""
-        name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
         count = len(self.candidates)
-        names = [name] if count == 1 else [f"{name}-{number + 1}" for number in range(count)]
-        return [command_line.own_folder(self._config) / "runs" / name for name in names]
+        ends = [""] if count == 1 else [f"-{number}" for number in range(1, count + 1)]
+        return [self._call.own_folder / "runs" / f"{self._name}{end}" for end in ends]
 
 
 def gate_id(nodeid: str) -> str:

@@ -23,6 +23,7 @@ from markdown_it.token import Token
 
 from refusal_checks.cli import application
 from refusal_checks.run.options import command_line
+from refusal_checks.run.options.call import Call
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 
@@ -219,5 +220,6 @@ def _parse(words: list[str]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """In a command that is tried: read the options as a run would before it starts."""
-    if session.config.option.candidate:
-        command_line.read(session.config, command_line.load_thresholds(session.config))
+    call = Call(session.config)
+    if call.getoption("candidate"):
+        command_line.read(call, command_line.load_thresholds(call))

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from refusal_checks import plugin
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.gates import threshold_files
+from refusal_checks.plugin.options import known
+from refusal_checks.run.options.call import INI
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands
@@ -118,9 +119,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_every_option_and_command_is_documented() -> None:
-    parser = pytest.Parser(_ispytest=True)
-    plugin.pytest_addoption(parser)
-    options = {name for group in parser._groups for one in group.options for name in one.names()}
+    options = {option.name for option in known()} | {f"refusal_checks_{key}" for key in INI}
     names = options | {name for name, _ in subcommands()}
     assert {"--candidate", "data pull"} <= names
     text = "\n".join(page.text for page in pages())

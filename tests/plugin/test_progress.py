@@ -144,10 +144,10 @@ def test_what_tests_print_is_still_captured(
 ) -> None:
     project.makepyfile(
         test_prints="""
-        def test_print(verdict):
+        def test_print(refusal_verdict):
             print("from within the test")
 
-        def test_fails(verdict):
+        def test_fails(refusal_verdict):
             print("before it failed")
             assert False
         """

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -53,11 +53,22 @@ def add(group: pytest.OptionGroup) -> None:
             group.addoption(module.OPTION, metavar="FILE", help=module.HELP)
 
 
-def targets(config: pytest.Config) -> Iterator[tuple[str, Format, Path]]:
+class Call(Protocol):
+    """What targets are read from: a call of pytest."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative paths start from."""
+
+    def getoption(self, name: str) -> Any:
+        """The value of one of this package's options."""
+
+
+def targets(call: Call) -> Iterator[tuple[str, Format, Path]]:
     """The requested formats, with their names and files."""
     for name, module in discover().items():
         option = module.OPTION.lstrip("-").replace("-", "_")
-        path = config.getoption(option) if option else None
+        path = call.getoption(option) if option else None
         path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
         if path:
-            yield name, module, config.invocation_params.dir / path
+            yield name, module, call.folder / path

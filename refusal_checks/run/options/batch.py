@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.run.options.call import Call
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def stored_only(config: pytest.Config) -> bool:
+def stored_only(config: Call) -> bool:
     """True if a run uses stored answers and verdicts only.
 
     Raises:
@@ -65,18 +66,18 @@ def stored_only(config: pytest.Config) -> bool:
     return bool(config.getoption("stored_only"))
 
 
-def is_given(config: pytest.Config) -> bool:
+def is_given(config: Call) -> bool:
     """True if a batch replaces the run."""
     return bool(config.getoption("batch_export") or config.getoption("batch_import"))
 
 
-def read(config: pytest.Config) -> BatchFiles:
+def read(config: Call) -> BatchFiles:
     """Read the options.
 
     Raises:
         UserError: a file is missing, or another option makes no sense with a batch.
     """
-    folder = config.invocation_params.dir
+    folder = config.folder
     export, results = config.getoption("batch_export"), config.getoption("batch_import") or []
     files = BatchFiles(
         export=folder / export if export else None,

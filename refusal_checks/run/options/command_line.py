@@ -20,6 +20,7 @@ from refusal_checks.core.settings import (
     Sampling,
 )
 from refusal_checks.engines.placement.values import PlacementRequest
+from refusal_checks.gates import shipped
 from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
@@ -30,6 +31,7 @@ from refusal_checks.run.options import fields, redact
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import placement as placement_options
+from refusal_checks.run.options.call import Call
 from refusal_checks.run.options.judge import Trust
 from refusal_checks.run.options.models import NamedJudge
 
@@ -93,7 +95,9 @@ def add(group: pytest.OptionGroup) -> None:
         "--thresholds",
         metavar="FILE",
         action="append",
-        help="threshold file (repeatable, later ones win); default: thresholds/default.toml",
+        help="threshold file (repeatable, later ones win), or the name of a shipped one: "
+        f"{', '.join(shipped.names())}; default: the repository's thresholds/default.toml, else "
+        "the shipped one",
     )
     fields.add(group, Sampling)
     add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
@@ -135,30 +139,21 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def threshold_files(config: pytest.Config) -> tuple[Path, ...]:
-    """The threshold files of this run."""
+def threshold_files(config: Call) -> tuple[Path, ...]:
+    """The threshold files of this run: named, else the repository's own, else the shipped one."""
     named: list[str] | None = config.getoption("thresholds")
-    if not named:
-        return (config.rootpath / "thresholds" / "default.toml",)
-    return tuple(_path(config, name) for name in named)
+    if named:
+        return tuple(shipped.find(_path(config, name)) for name in named)
+    own = config.rootpath / "thresholds" / "default.toml"
+    return (own if own.is_file() else shipped.DEFAULT,)
 
 
-def names_thresholds(config: pytest.Config) -> bool:
-    """True if threshold files are named, or the default one exists."""
-    return bool(config.getoption("thresholds")) or threshold_files(config)[0].is_file()
-
-
-def own_folder(config: pytest.Config) -> Path:
-    """The default folder of the store and of runs."""
-    return config.rootpath / ".refusal-checks"
-
-
-def _path(config: pytest.Config, name: str) -> Path:
+def _path(config: Call, name: str) -> Path:
     """A path relative to the folder in which pytest was called."""
-    return config.invocation_params.dir / name
+    return config.folder / name
 
 
-def load_thresholds(config: pytest.Config) -> Thresholds:
+def load_thresholds(config: Call) -> Thresholds:
     """Read the threshold files, but no data.
 
     Raises:
@@ -167,7 +162,7 @@ def load_thresholds(config: pytest.Config) -> Thresholds:
     return load(threshold_files(config), benchmarks.discover())
 
 
-def read(config: pytest.Config, thresholds: Thresholds) -> tuple[Options, ...]:
+def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     """Read and check all other options: the settings of one run per candidate.
 
     Raises:
@@ -197,7 +192,7 @@ def read(config: pytest.Config, thresholds: Thresholds) -> tuple[Options, ...]:
         threshold_files=threshold_files(config),
         benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
         mirror=mirror,
-        store=_path(config, store) if store else own_folder(config) / "store.sqlite",
+        store=_path(config, store) if store else config.own_folder / "store.sqlite",
         fresh=config.getoption("fresh"),
         offenders=config.getoption("offenders"),
         multiple_testing=thresholds.settings.multiple_testing,
@@ -226,14 +221,14 @@ def _benchmarks(
     return tuned
 
 
-def _baseline(config: pytest.Config, name: str | None) -> Path | None:
+def _baseline(config: Call, name: str | None) -> Path | None:
     """What ``--baseline`` names: a path, or a run of this project."""
     if not name:
         return None
     if name != run_folder.LAST and (path := _path(config, name)).exists():
         return path
     try:
-        return run_folder.find(name, own_folder(config) / "runs").path
+        return run_folder.find(name, config.own_folder / "runs").path
     except DataError as fault:
         raise BaselineError(
             f"--baseline {name}: name a run, or the folder that `refusal-checks baseline accept "
@@ -241,7 +236,7 @@ def _baseline(config: pytest.Config, name: str | None) -> Path | None:
         ) from None
 
 
-def _system_prompt(config: pytest.Config) -> dict[str, str]:
+def _system_prompt(config: Call) -> dict[str, str]:
     """The system prompt from a file, if one is named."""
     name = config.getoption("system_prompt_file")
     if not name:

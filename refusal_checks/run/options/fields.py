@@ -11,6 +11,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from refusal_checks.core.settings import Settings
+from refusal_checks.run.options.call import Call
 
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 
@@ -26,7 +27,7 @@ def add(group: pytest.OptionGroup, settings: type[Settings], prefix: str = "") -
 
 
 def read(
-    config: pytest.Config, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
+    config: Call, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
 ) -> Settings:
     """The settings: an option that was given wins over ``values``, which win over the default.
 

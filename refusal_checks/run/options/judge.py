@@ -12,6 +12,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.floors import JudgeFloors
+from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
     from refusal_checks.judges.trust.human_labels import HumanLabels
@@ -66,7 +67,7 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def read(config: pytest.Config, floors: JudgeFloors | None) -> Trust:
+def read(config: Call, floors: JudgeFloors | None) -> Trust:
     """Read the options and the files that they name.
 
     Raises:
@@ -74,7 +75,7 @@ def read(config: pytest.Config, floors: JudgeFloors | None) -> Trust:
     """
     from refusal_checks.judges.trust import human_labels  # HTTP, which collection need not import
 
-    folder = config.invocation_params.dir
+    folder = config.folder
     calibrated, labels = config.getoption("calibration"), config.getoption("human_labels")
     path = folder / calibrated if calibrated else None
     repeats = config.getoption("judge_repeats")

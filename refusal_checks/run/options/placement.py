@@ -12,6 +12,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement.values import PlacementRequest, Wanted
 from refusal_checks.models.spec import Candidate, JudgeModel, Served
+from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
     from refusal_checks.run.options.models import Given
@@ -91,7 +92,7 @@ def require_engine(config: Given, models: Sequence[Candidate | JudgeModel]) -> N
             raise UserError(f"{option} {value}: leave it out: no model of this run is started here")
 
 
-def read(config: pytest.Config) -> PlacementRequest:
+def read(config: Call) -> PlacementRequest:
     """Read the options on devices.
 
     Raises:

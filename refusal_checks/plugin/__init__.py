@@ -1,0 +1,126 @@
+"""The pytest plugin, as far as every test session of an environment loads it.
+
+It costs next to nothing, and touches nothing, until an option of this package is given or a gate is
+collected; only then is ``refusal_checks.plugin.gates`` imported, which does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from refusal_checks.run.options.call import INI, PREFIX
+
+if TYPE_CHECKING:
+    from refusal_checks.gates.gate import Gate
+    from refusal_checks.gates.verdict import Verdict
+    from refusal_checks.judges.trust.floors import Figure
+    from refusal_checks.plugin.gates import Gates
+
+_GATES = pytest.StashKey["Gates"]()
+_UNDER_TEST = {"--candidate", "--refusal-candidate"}
+
+
+class InconclusiveWarning(UserWarning):
+    """A gate is inconclusive, and its threshold file asks for a warning."""
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the configuration keys; options only if a conftest.py loads this plugin.
+
+    Otherwise they are declared once those of all others are known, and only if one is given.
+    """
+    for name, (kind, text) in INI.items():
+        parser.addini(PREFIX + name, f"refusal-checks: {text}", type=kind, default=[])  # type: ignore[arg-type]
+    files = (str(getattr(plugin, "__file__", "")) for plugin in pluginmanager.get_plugins())
+    if any(file.endswith("conftest.py") for file in files):
+        from refusal_checks.plugin import options
+
+        config = pluginmanager.get_plugin("pytestconfig")
+        assert isinstance(config, pytest.Config)
+        options.declare(parser, config.stash)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, None, None]:
+    """Declare the options if there is one that no other plugin and no conftest.py knows."""
+    if _UNDER_TEST & {word.partition("=")[0] for word in args}:
+        from refusal_checks.plugin import paths_as_values
+
+        paths_as_values.check(early_config, parser, args)  # no conftest.py beside a model is run
+    yield
+    unknown = any(word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1])
+    if unknown or {"-h", "--help"} & set(args):
+        from refusal_checks.plugin import options, paths_as_values
+
+        options.declare(parser, early_config.stash)
+        paths_as_values.check(early_config, parser, args)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Do the work from the start if options of gates are known."""
+    if hasattr(config.option, f"{PREFIX}candidate"):
+        activate(config).check_thresholds()
+
+
+def activate(config: pytest.Config) -> Gates:
+    """The part of the plugin that handles gates; loaded and registered the first time."""
+    if _GATES not in config.stash:
+        from refusal_checks.plugin.gates import Gates
+
+        config.stash[_GATES] = gates = Gates(config)
+        config.pluginmanager.register(gates, "refusal_checks.gates")
+    return config.stash[_GATES]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per gate and per check of the judge, from the threshold files alone."""
+    if {"refusal_verdict", "refusal_judge_figure"} & set(metafunc.fixturenames):
+        activate(metafunc.config).parametrize(metafunc)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell an xdist worker where outcomes are published."""
+    from refusal_checks.plugin import xdist_names
+
+    shared, known = xdist_names.of(node.config), _GATES in node.config.stash
+    node.workerinput[xdist_names.KEY] = shared.as_input(expects_gates=known)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Start an xdist run: all workers collect the same gates, so the first one's are enough."""
+    from refusal_checks.plugin import xdist_names
+
+    if _GATES in node.config.stash or xdist_names.of(node.config).has_gates():
+        activate(node.config).start(ids)
+
+
+@pytest.fixture
+def refusal_verdict(
+    request: pytest.FixtureRequest, refusal_gate: Gate, refusal_candidate: str
+) -> Verdict:
+    """The verdict of the test's gate on its candidate; waits until the benchmark is complete."""
+    return activate(request.config).verdict(request, refusal_gate, refusal_candidate)
+
+
+@pytest.fixture
+def refusal_require_pass(
+    request: pytest.FixtureRequest, refusal_verdict: Verdict
+) -> Callable[[], None]:
+    """A function that fails the test, with the gate's message, unless the gate passed."""
+    return activate(request.config).pass_check(request, refusal_verdict)
+
+
+@pytest.fixture
+def refusal_require_trust(
+    request: pytest.FixtureRequest, refusal_judge_figure: Figure
+) -> Callable[[], None]:
+    """A function that fails the test unless the judge passed this check."""
+    return activate(request.config).trust_check(request, refusal_judge_figure)

@@ -1,0 +1,249 @@
+"""The gates of one test session: parametrisation, runs and reports; the logic is elsewhere."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from refusal_checks.core.errors import DataError, EvaluationError
+from refusal_checks.core.text import clean
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.floors import Figure
+from refusal_checks.plugin import InconclusiveWarning, options, xdist_names
+from refusal_checks.reports import explain, formats, gate_message, junit_properties
+from refusal_checks.reports import judge_check as judge_report
+from refusal_checks.reports.formats import github
+from refusal_checks.reports.terminal import footer, table
+from refusal_checks.reports.terminal.live import Live
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.run.options import batch as batch_options
+from refusal_checks.run.options.call import Call
+from refusal_checks.run.session import GateSession
+
+if TYPE_CHECKING:
+    from refusal_checks.run.run import Run
+
+_HEADLINE = pytest.StashKey[str]()
+_GATE, _CANDIDATE, _FIGURE = "refusal_gate", "refusal_candidate", "refusal_judge_figure"
+
+
+class Gates:
+    """A plugin of its own, registered once a gate is collected or an option of gates is given."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        options.fill(config)
+        self._config = config
+        self._call = Call(config)
+        self._session = GateSession(config, self._call, xdist_names.of(config).run)
+        self._live: Live | None = None
+        self._fault: pytest.UsageError | None = None
+        self._written: list[str] = []
+
+    def check_thresholds(self) -> None:
+        """Read the threshold files, if any are named, so that errors end the session early."""
+        self._session.check_thresholds()
+
+    def parametrize(self, metafunc: pytest.Metafunc) -> None:
+        """Give a test its gates or figures.
+
+        A wrong threshold file is reported later, where pytest takes it for the user's mistake.
+        """
+        if xdist_names.is_worker(self._config):
+            xdist_names.of(self._config).say_gates()
+        try:
+            gates, figures = self._gate_params(), self._judge_params()
+        except pytest.UsageError as fault:
+            self._fault, gates, figures = fault, [], []
+        if _FIGURE in metafunc.fixturenames:
+            metafunc.parametrize(_FIGURE, figures)
+        if "refusal_verdict" in metafunc.fixturenames:
+            metafunc.parametrize((_GATE, _CANDIDATE), gates)
+
+    def _gate_params(self) -> list[Any]:
+        session, known = self._session, self._session.benchmarks
+        return [
+            pytest.param(
+                gate,
+                candidate,
+                id=session.test_id(candidate, gate.id),
+                marks=self._marks(known[gate.benchmark].kind),
+            )
+            for candidate in session.candidates
+            for gate in session.thresholds.gates
+        ]
+
+    def _judge_params(self) -> list[Any]:
+        figures: tuple[str | None, ...] = self._session.judge_figures or (None,)
+        marks = self._marks("judge")
+        return [pytest.param(figure, id=figure or "none", marks=marks) for figure in figures]
+
+    def _marks(self, kind: str) -> list[pytest.MarkDecorator]:
+        """The markers of a gate's test: ``refusal_safety`` and ``safety``.
+
+        The short one stays the repository's own if its configuration declares it.
+        """
+        declared = self._config.getini("markers")
+        own = {re.split(r"[:(]", line)[0].strip() for line in declared if self._NOTE not in line}
+        names = [f"refusal_{kind}", *([] if str(kind) in own else [str(kind)])]
+        for name in names:
+            line = f"{name}: {self._NOTE} ({kind})"
+            if line not in declared:
+                self._config.addinivalue_line("markers", line)
+        # The evaluation goes on while gate tests run: a library's warning must not end it, even in
+        # a project that turns warnings into errors.
+        return [getattr(pytest.mark, name) for name in names] + [
+            pytest.mark.filterwarnings("default")
+        ]
+
+    _NOTE = "gates of refusal-checks"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Drop the judge's test if no floors are set; skip all gates if the run is a batch."""
+        if self._fault and not xdist_names.is_worker(self._config):
+            raise self._fault
+        items[:] = [item for item in items if _params(item).get(_FIGURE, "") is not None]
+        for item in items:
+            if batch_options.is_given(self._call) and {_GATE, _FIGURE} & _params(item).keys():
+                item.add_marker(pytest.mark.skip("a batch decides no gate"))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Start a run without xdist, once the selected gates are known."""
+        failed = session.testsfailed and not session.config.option.continue_on_collection_errors
+        if not session.config.option.collectonly and not failed:
+            self.start([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+        """Wait again for the verdict that a killed worker waited for: the gate has not failed."""
+        self._session.wait_again(crashitem, report, sched)
+
+    def start(self, nodeids: Sequence[str]) -> None:
+        """Start the runs that the selected tests need. See ``GateSession.start``."""
+        self._live = self._live or Live(self._config, lambda: self._session.current)
+        self._session.start(nodeids, self._live.say)
+
+    def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
+        """The verdict of a gate on a candidate; waits until the benchmark is complete."""
+        try:
+            outcome, provenance = self._session.verdict(gate, candidate)
+        except EvaluationError as fault:
+            raise _first_line(fault) from None
+        request.node.user_properties.extend(junit_properties.properties(outcome, provenance))
+        return outcome
+
+    def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
+        """A function that fails the test, with the gate's message, unless the gate passed."""
+
+        def check() -> None:
+            if verdict.is_idle:
+                pytest.skip(verdict.skipped)
+            if verdict.warns:
+                warnings.warn(InconclusiveWarning(explain.doubt(verdict)), stacklevel=2)
+            if not verdict.passed:
+                request.node.stash[_HEADLINE] = explain.headline(verdict)
+                pytest.fail(gate_message.message(verdict), pytrace=False)
+
+        return check
+
+    def trust_check(self, request: pytest.FixtureRequest, figure: Figure) -> Callable[[], None]:
+        """A function that fails the test unless the judge passed this check."""
+        try:
+            outcome = self._session.judge()
+        except EvaluationError as fault:
+            raise _first_line(fault) from None
+
+        def check() -> None:
+            if outcome.check is None:
+                pytest.skip(outcome.idle)
+            result = next(each for each in outcome.check.checks if each.figure == figure)
+            if not result.passed:
+                request.node.stash[_HEADLINE] = result.headline
+                pytest.fail("\n".join(judge_report.message(result)), pytrace=False)
+
+        if outcome.check:
+            request.node.user_properties.extend(judge_report.properties(outcome.check, figure))
+        return check
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep the crash message, which becomes an attribute in JUnit, to one line."""
+        report = yield
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None and _HEADLINE in item.stash:
+            crash.message = item.stash[_HEADLINE]
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """End the runs, then write the report files.
+
+        Before xdist's own hook, which waits for its workers: those of an interrupted run wait for
+        verdicts.
+        """
+        if self._live:
+            self._live.stop()
+        self._session.close()
+        self._written = list(self._write_reports(self._session.runs))
+
+    def _write_reports(self, runs: Sequence[Run]) -> Iterator[str]:
+        """Write the reports that were asked for; one line about each."""
+        folders = [RunFolder(run.folder) for run in runs]
+        for name, report, path in formats.targets(self._call) if folders else ():
+            try:
+                report.write(folders, path)
+            except (OSError, DataError) as fault:
+                yield f"{name} report could not be written: {clean(str(fault))}"
+                continue
+            yield f"{name} report {path}"
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the table of gates and what else the user should know of the runs."""
+        runs, batch = self._session.runs, self._session.batch
+        if batch is not None:
+            terminalreporter.section("batch")
+            for text in batch.lines():
+                terminalreporter.write_line(text)
+        if not runs:
+            return
+        terminalreporter.write_sep("=", "refusal checks")
+        verbosity = max(0, self._config.option.verbose)
+        for line in table.lines([run.summary for run in runs], verbosity):
+            for text, markup in line.pieces:
+                terminalreporter.write(text, **markup)
+            terminalreporter.line("")
+        for text in self._last_lines(runs):
+            terminalreporter.write_line(text)
+
+    def _last_lines(self, runs: Sequence[Run]) -> Iterator[str]:
+        yield from footer.footer([(run.summary, run.folder) for run in runs])
+        for run in runs:
+            yield from footer.unfinished(
+                run.progress, run.summary, run.gates, run.store, run.options.fresh
+            )
+        yield from github.commands([run.summary for run in runs])
+        yield from self._written
+        yield from options.misread(self._config)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """End the runs of a session that broke off before its end."""
+        self._session.close()
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params if callspec else {}
+
+
+def _first_line(fault: EvaluationError) -> BaseException:
+    """The start of a failure; the summary has the rest, which may be an engine's log."""
+    return pytest.fail.Exception(clean(str(fault).partition("\n")[0], 500), pytrace=False)

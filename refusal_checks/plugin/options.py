@@ -1,0 +1,104 @@
+"""The options of gates, declared beside those of everybody else.
+
+Every option has a second name, ``--refusal-NAME``, which is accepted even if ``--NAME`` belongs to
+another plugin or a conftest.py. Values are kept under names of their own (``PREFIX``).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from refusal_checks.reports import formats
+from refusal_checks.run.options import command_line
+from refusal_checks.run.options.call import PREFIX
+
+_ALIAS = "--refusal-"
+_TAKEN = pytest.StashKey[frozenset[str]]()
+
+
+class Option(NamedTuple):
+    """One option as it is declared: its usual name, and the arguments of ``addoption``."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    @property
+    def alias(self) -> str:
+        """The name that no other plugin takes."""
+        return _ALIAS + self.name.removeprefix("--")
+
+    @property
+    def dest(self) -> str:
+        """The name under which pytest keeps its value."""
+        return PREFIX + self.name.removeprefix("--").replace("-", "_")
+
+    @property
+    def takes_value(self) -> bool:
+        """False if it is a switch."""
+        return self.settings.get("action") != "store_true"
+
+
+class _Recorder:
+    """Stands for an option group, and keeps what is declared."""
+
+    def __init__(self) -> None:
+        self.options: list[Option] = []
+
+    def addoption(self, name: str, **settings: Any) -> None:
+        self.options.append(Option(name, settings))
+
+
+@cache
+def known() -> tuple[Option, ...]:
+    """All options of gates and of reports."""
+    recorder = _Recorder()
+    group = cast(pytest.OptionGroup, recorder)
+    command_line.add(group)
+    formats.add(group)
+    return tuple(recorder.options)
+
+
+def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
+    """Declare all options; one whose name is taken has its second name only."""
+    names = (option.name for option in known())
+    taken = stash[_TAKEN] = frozenset(name for name in names if _is_known(parser, name))
+    group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
+    for option in known():
+        settings = {**option.settings, "dest": option.dest}
+        if option.name in taken:
+            group.addoption(option.alias, **settings)
+        else:
+            group.addoption(option.name, **settings)
+            group.addoption(option.alias, **settings | {"help": argparse.SUPPRESS})
+
+
+def _is_known(parser: pytest.Parser, name: str) -> bool:
+    try:
+        return name not in parser.parse_known_and_unknown_args([name])[1]
+    except pytest.UsageError:  # it lacks its value
+        return True
+
+
+def fill(config: pytest.Config) -> None:
+    """Give all options their defaults if none was declared, because none was given."""
+    parser = argparse.ArgumentParser(add_help=False)
+    for option in known():
+        settings = {key: value for key, value in option.settings.items() if key != "metavar"}
+        parser.add_argument(option.name, dest=option.dest, **settings)
+    for name, value in vars(parser.parse_args([])).items():
+        if not hasattr(config.option, name):
+            setattr(config.option, name, value)
+
+
+def misread(config: pytest.Config) -> Iterator[str]:
+    """A line for each option of this call that another plugin took: it did nothing here."""
+    words = {word.partition("=")[0] for word in config.invocation_params.args}
+    taken: frozenset[str] = config.stash.get(_TAKEN, frozenset[str]())
+    for option in known():
+        if option.name in words & taken:
+            yield f"{option.name} is an option of another plugin here; write {option.alias}"

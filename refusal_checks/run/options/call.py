@@ -1,0 +1,61 @@
+"""One call of pytest as this package's options see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PREFIX = "refusal_checks_"
+"""Begins the names of configuration keys, and those under which pytest keeps option values."""
+
+INI = {
+    "thresholds": ("paths", "threshold files (--thresholds)"),
+    "baseline": ("paths", "the run or baseline to compare with (--baseline)"),
+    "data": ("paths", "local mirror of public data (--data)"),
+    "judge": ("args", "the judge, or judges (--judge)"),
+    "folder": ("paths", "folder of the store and of runs; default: .refusal-checks in rootdir"),
+}
+"""Keys of a repository's pytest configuration, after ``PREFIX``: type and help. Paths are relative
+to the configuration file; an option of the same name wins."""
+
+_SEVERAL = {"thresholds", "judge"}
+
+
+class Call:
+    """The options, configuration keys and folders of one call of pytest."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def getoption(self, name: str) -> Any:
+        """An option's value, else that of the configuration key, else the option's default.
+
+        Args:
+            name: ``judge_args`` or ``--judge-args``.
+        """
+        name = name.removeprefix("--").replace("-", "_")
+        value = getattr(self._config.option, PREFIX + name)
+        return self._configured(name) if value is None and name in INI else value
+
+    def _configured(self, name: str) -> Any:
+        values = [str(value) for value in self._config.getini(PREFIX + name)]
+        if not values:
+            return None
+        return values if name in _SEVERAL else values[0]
+
+    @property
+    def folder(self) -> Path:
+        """The folder that pytest was called in."""
+        return self._config.invocation_params.dir
+
+    @property
+    def rootpath(self) -> Path:
+        """The repository's folder, as pytest finds it."""
+        return self._config.rootpath
+
+    @property
+    def own_folder(self) -> Path:
+        """The folder of the store and of runs."""
+        return Path(self._configured("folder") or self.rootpath / ".refusal-checks")
