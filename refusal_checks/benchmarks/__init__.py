@@ -1,38 +1,49 @@
-"""Benchmarks. Each module of ``suites`` adds its ``BENCHMARKS``; no other file is edited."""
+"""Benchmarks. Each module of ``suites``, and each extension, adds its ``BENCHMARKS``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from refusal_checks.benchmarks import suites
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
+from refusal_checks.core import extensions
+from refusal_checks.core.extensions import Extension, ExtensionError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.settings import BenchmarkTable
 
 __all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "display_order", "load_prompts"]
 
 
-@cache
 def discover() -> dict[str, Benchmark]:
-    """Every benchmark of this package by name. Reads no data."""
-    modules = (
-        import_module(f"{suites.__name__}.{info.name}") for info in iter_modules(suites.__path__)
-    )
+    """Every benchmark of this package and of extensions by name. Reads no data.
+
+    Raises:
+        ExtensionError: two have the same name.
+    """
+    return dict(_discover(extensions.known()))
+
+
+@cache
+def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
+    names = extensions.Names("benchmarks")
     known: dict[str, Benchmark] = {}
-    for module in modules:
-        for benchmark in getattr(module, "BENCHMARKS", ()):
-            assert benchmark.name not in known, f"two benchmarks are named {benchmark.name}"
+    for one in extensions.providers(suites.__name__, suites.__path__, "BENCHMARKS"):
+        for benchmark in getattr(one.module, "BENCHMARKS", ()):
+            if not isinstance(benchmark, Benchmark):
+                raise ExtensionError(
+                    f"extension {one.origin}: BENCHMARKS must hold Benchmark values, not "
+                    f"{type(benchmark).__name__}"
+                )
+            names.add(benchmark.name, one.origin)
             known[benchmark.name] = benchmark
     return known
 
 
 def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
-    """Every benchmark that threshold files can name: the package's and the user's own.
+    """Every benchmark that threshold files can name: those of ``discover`` and the user's own.
 
     Args:
         tables: what the files say about benchmarks besides gates.

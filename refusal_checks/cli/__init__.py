@@ -1,19 +1,21 @@
 """The command ``refusal-checks``: everything around a gate run. The gate itself runs in pytest.
 
-Every module of this package whose name has no leading underscore defines ``add(app: typer.Typer) ->
-None``, which adds its commands; a new command is one new module.
+Every module of this package whose name has no leading underscore, and an extension with commands,
+defines ``add(app: typer.Typer) -> None``, which adds them.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from pkgutil import iter_modules
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from refusal_checks import __version__
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
 
@@ -29,10 +31,22 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_about)
-    for module in iter_modules(__path__):
-        if not module.name.startswith("_"):
-            import_module(f"{__name__}.{module.name}").add(app)
+    names = extensions.Names("commands")
+    for one in extensions.providers(__name__, __path__, "add"):
+        before = len(app.registered_commands), len(app.registered_groups)
+        with extensions.blamed(one):
+            one.module.add(app)
+        for name in _added(app, *before):
+            names.add(name, one.origin)
     return app
+
+
+def _added(app: typer.Typer, commands: int, groups: int) -> Iterator[str]:
+    """The names of the commands that were added to so many commands and groups."""
+    for command in app.registered_commands[commands:]:
+        name = str(command.name or getattr(command.callback, "__name__", ""))
+        yield name.lower().replace("_", "-")
+    yield from (str(group.name) for group in app.registered_groups[groups:])
 
 
 def _show_version(wanted: bool) -> None:
@@ -48,13 +62,41 @@ def _about(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
+    thresholds: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Load the extensions of this threshold file (repeatable)."
+        ),
+    ] = None,
 ) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
+    if thresholds:
+        from refusal_checks.gates import threshold_files
+
+        threshold_files.load_extensions(thresholds)
+
+
+def _load_named(words: Sequence[str]) -> None:
+    """Load the extensions of threshold files that any command is given: they may add commands.
+
+    What is wrong with such a file is said by the command that reads it.
+    """
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    found = [value for word, value in pairs if word == "--thresholds"]
+    found += [word.partition("=")[2] for word in words if word.startswith("--thresholds=")]
+    for name in found:
+        from refusal_checks.gates import threshold_files  # only then; it takes a while to import
+
+        with suppress(UserError):
+            threshold_files.load_extensions([Path(name)])
 
 
 def main() -> None:
     """Run the command; an error is one message on stderr, with exit code 4 for wrong input."""
     try:
+        _load_named(sys.argv[1:])
+        for fault in extensions.faults():
+            print(f"refusal-checks: {clean_lines(fault)}", file=sys.stderr)
         application()(prog_name="refusal-checks")
     except (RefusalChecksError, OSError) as fault:
         print(f"refusal-checks: {clean_lines(reason(fault))}", file=sys.stderr)

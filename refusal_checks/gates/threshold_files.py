@@ -12,7 +12,8 @@ A file holds one table per benchmark. A key is a metric, its value the bounds; a
 Three tables are not benchmarks: ``[sampling]`` (how answers are drawn; the command line wins),
 ``[settings]``, and ``[judge]`` (floors of the judge on the canary). Of several files the later
 wins, gate by gate; ``metric = false`` removes a gate. A benchmark's table may also say where its
-data is and how it is judged (``BenchmarkTable``).
+data is and how it is judged (``BenchmarkTable``). ``extensions`` names Python files whose
+benchmarks, judges and metrics it uses (``core.extensions``); reading the file runs their code.
 
 Unless its table says otherwise, a benchmark has a gate on ``invalid_rate`` (at most 2%), and one of
 the user's own with ``expect`` also a gate on ``rejection_rate``. A group with a gate of its own has
@@ -22,14 +23,16 @@ its benchmark's gate on ``invalid_rate``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from refusal_checks import judges
-from refusal_checks.benchmarks import Benchmark
+from refusal_checks.benchmarks import Benchmark, discover
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.core.verdicts import Chosen, Valid
 from refusal_checks.gates import default_gates
@@ -48,6 +51,9 @@ _SHARED: Mapping[str, type[Frozen]] = {
 
 _FOR_ANY = {"sha256", "limit", "max_answer_chars", "judge"}
 """Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
+
+EXTENSIONS = "extensions"
+"""The key of a file, above its tables, that names Python files to import."""
 
 _OLD_JUDGES = {"options": "multiple_choice"}
 
@@ -81,6 +87,8 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
         ThresholdError: names the file, the table, the key, and the nearest valid name.
     """
     parsed = {path: _parse(path) for path in paths}
+    if _take_extensions(parsed):
+        benchmarks = {**benchmarks, **discover()}
     notes: list[str] = []
     shared = _shared(parsed, notes)
     tables = _tables(parsed, benchmarks, notes)
@@ -110,6 +118,29 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ThresholdError(f"{path}: cannot be read: {fault.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise ThresholdError(f"{path}: not a TOML file: {fault}") from None
+
+
+def load_extensions(paths: Iterable[Path]) -> None:
+    """Import the extensions that threshold files name, and read no more of these.
+
+    Raises:
+        ThresholdError: a file cannot be read, or an extension cannot be imported.
+    """
+    _take_extensions({path: _parse(path) for path in paths})
+
+
+def _take_extensions(parsed: Mapping[Path, dict[str, Any]]) -> bool:
+    """Import the files that ``extensions`` names, which is taken out; True if there are any."""
+    named = {path: content.pop(EXTENSIONS, []) for path, content in parsed.items()}
+    for path, names in named.items():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ThresholdError(f'{path}: {EXTENSIONS}: write a list of files: ["gates/own.py"]')
+        for name in names:
+            try:
+                extensions.load_file(path.parent, name)
+            except ExtensionError as fault:
+                raise ThresholdError(f"{path}: {EXTENSIONS}: {fault}") from fault
+    return any(named.values())
 
 
 def _shared(parsed: Mapping[Path, dict[str, Any]], notes: list[str]) -> dict[str, dict[str, Any]]:

@@ -1,33 +1,43 @@
 """Judges read one answer and give a verdict, or say why there is none.
 
-Each module of ``kinds`` is a way of judging that a benchmark can name (``Benchmark.judge``). It
-defines ``build(setup)`` and, where the defaults of ``JudgeKind`` do not hold, ``VERDICTS`` and
-``JUDGES_REFUSAL``. Nothing else is edited to add one.
+Each module of ``kinds``, and each extension with ``build``, is a way of judging that a benchmark
+can name (``Benchmark.judge``). It defines ``build(setup)`` and, where the defaults of ``JudgeKind``
+do not hold, ``VERDICTS``; of this package also ``JUDGES_REFUSAL``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.extensions import OWN, Extension
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges import kinds
 from refusal_checks.judges.base import JudgeKind
 
 
-@cache
 def discover() -> dict[str, JudgeKind]:
-    """Every way of judging by name."""
+    """Every way of judging of this package and of extensions by name.
+
+    Raises:
+        ExtensionError: two have the same name.
+    """
+    return dict(_discover(extensions.known()))
+
+
+@cache
+def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
+    names = extensions.Names("ways of judging")
     found: dict[str, JudgeKind] = {}
-    for name in (info.name for info in iter_modules(kinds.__path__)):
-        module = import_module(f"{kinds.__name__}.{name}")
-        verdicts = getattr(module, "VERDICTS", Binary)
-        judges_refusal = getattr(module, "JUDGES_REFUSAL", False)
-        found[name] = JudgeKind(name, module.build, verdicts, judges_refusal)
-    assert sum(kind.judges_refusal for kind in found.values()) == 1, "the canary is of one kind"
+    for one in extensions.providers(kinds.__name__, kinds.__path__, "build"):
+        names.add(one.name, one.origin)
+        verdicts = getattr(one.module, "VERDICTS", Binary)
+        # The canary is of one kind: no extension can take its place.
+        judges_refusal = one.origin == OWN and getattr(one.module, "JUDGES_REFUSAL", False)
+        found[one.name] = JudgeKind(one.name, one.module.build, verdicts, judges_refusal)
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
@@ -158,7 +159,16 @@ def main_metric(names: Container[str]) -> Metric | None:
 
 
 def register(metric: Metric) -> Metric:
-    """Make a metric known under its name."""
+    """Make a metric known under its name.
+
+    Raises:
+        ExtensionError: another module has one of this name.
+    """
+    other, module = METRICS.get(metric.name), metric.score.__module__
+    if other and other.score.__module__ != module:
+        names = extensions.Names("metrics")
+        names.add(metric.name, extensions.origin(other.score.__module__))
+        names.add(metric.name, extensions.origin(module))
     METRICS[metric.name] = metric
     return metric
 

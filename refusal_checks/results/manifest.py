@@ -146,6 +146,7 @@ class Manifest(_Facts):
         candidate, judge: as they were named.
         judge_prompts: hash of each judge's prompt, by benchmark and judge.
         thresholds: sha256 by threshold file.
+        extensions: sha256 by who brought the extension: a distribution or a file.
         sampling, multiple_choice, judge_sampling: the settings of ``core.settings``.
         calibration: the judge's measured errors, where a file of them was given.
         store: file of stored answers and verdicts.
@@ -163,6 +164,7 @@ class Manifest(_Facts):
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
     data: Mapping[str, Data] = {}
     thresholds: Mapping[str, str] = {}
+    extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}

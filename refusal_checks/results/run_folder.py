@@ -18,12 +18,14 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.files import write_json, write_text
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
+from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 ROOT = Path(".refusal-checks") / "runs"
@@ -121,7 +123,9 @@ class RunFolder:
             missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
-            return _summary_form().validate_python(content)
+            found = _summary_form().validate_python(content)
+            _require_metrics(found)
+            return found
         except OSError as fault:
             raise DataError(
                 f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
@@ -181,6 +185,18 @@ def _why(fault: ValueError) -> str:
         return str(fault)
     first = fault.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _require_metrics(summary: RunSummary) -> None:
+    """Raise ValueError if a gate is on a metric of an extension that is not loaded."""
+    extensions.known()
+    used = {verdict.gate.metric for verdict in summary.verdicts.values()}
+    for name in sorted(used - METRICS.keys()):
+        brought = ", ".join(summary.manifest.extensions) or "another version"
+        raise ValueError(
+            f"its metric {name} is not known here. Install the extension that has it, or load its "
+            f"file with `refusal-checks --thresholds FILE ...`; the run used {brought}"
+        )
 
 
 class PastRun(NamedTuple):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.benchmarks.mirror import public
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE, mirror_folder
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, ModelError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean
@@ -23,6 +25,7 @@ from refusal_checks.engines.base import Engine
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.pool import require_program
 from refusal_checks.gates import threshold_files
+from refusal_checks.metrics import METRICS
 from refusal_checks.models import spec
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
@@ -95,6 +98,7 @@ class Plan:
 def examine(plan: Plan) -> Iterator[Finding]:
     """Look at everything, the cheap parts first."""
     yield _python()
+    yield from _extensions(plan)
     yield _memory()
     yield from _disks(plan)
     yield from _data(plan)
@@ -110,6 +114,19 @@ def examine(plan: Plan) -> Iterator[Finding]:
 
 def _python() -> Finding:
     return Finding(Level.OK, "python", f"{platform.python_version()} ({sys.executable})")
+
+
+def _extensions(plan: Plan) -> Iterator[Finding]:
+    """Who else's code a run would use, and what it adds."""
+    for fault in extensions.faults():
+        yield Finding(Level.FAIL, "extension", fault)
+    with suppress(UserError):  # said of the threshold files
+        threshold_files.load_extensions(plan.threshold_files)
+    for one in extensions.known():
+        own = (m.name for m in METRICS.values() if m.score.__module__ == one.module.__name__)
+        metrics = [f"metric {name}" for name in own]
+        added = ", ".join([*one.contents(), *metrics]) or "adds nothing"
+        yield Finding(Level.OK, "extension", f"{one.origin}: {added}")
 
 
 def _memory() -> Finding:
@@ -147,6 +164,7 @@ def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | N
         problem = "none named, none in thresholds/default.toml"
         return Finding(Level.WARN, "thresholds", problem, "name the gates by --thresholds"), None
     try:
+        extensions.require_sound()
         read = threshold_files.load(list(files), discover())
         known = catalogue(read.tables)
     except UserError as fault:

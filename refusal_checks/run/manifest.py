@@ -15,6 +15,7 @@ import psutil
 
 from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, digest
+from refusal_checks.core import extensions
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.engines import kinds
 from refusal_checks.models.candidates import Candidate
@@ -57,6 +58,7 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in options.threshold_files
         },
+        extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=options.sampling.model_dump(),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
         judge_sampling=options.judge_sampling.model_dump(),

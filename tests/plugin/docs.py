@@ -209,6 +209,8 @@ def carry_out(words: list[str], folder: Path, variables: Mapping[str, str] | Non
 
 def _parse(words: list[str]) -> None:
     """Parse the arguments of a command of ``refusal-checks``, without running it."""
+    if words == ["--version"]:
+        return
     (found,) = [
         (path.split(), command)
         for path, command in subcommands()

@@ -1,12 +1,11 @@
-"""The examples of ``docs/extending.md``, put where their first lines say, work in a gate run."""
+"""The examples of ``docs/extending.md``, installed as a package or named by a threshold file."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from types import MethodType
+import tomllib
 
 import pytest
 
@@ -15,51 +14,66 @@ from tests.plugin.conftest import ROOT
 from tests.plugin.docs import Page
 
 PAGE = Page(ROOT / "docs" / "extending.md")
+FILES = {text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")}
+TABLES = [text for _, text in PAGE.blocks("toml")]
+OWN_FILE = "gates/acme.py"
 
 
 @pytest.fixture
-def extended(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """The project with a package of its own, which holds every example of the page."""
-    package = project.path / "source" / "refusal_checks"
-    shutil.copytree(
-        ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("model", "__pycache__")
+def installed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The project, in an environment that has the package of the page."""
+    package = project.mkpydir("acme_gates").parent
+    for name, text in FILES.items():
+        if name != OWN_FILE:
+            (package / name).write_text(text)
+    metadata = tomllib.loads(TABLES[0])["project"]
+    names = metadata["entry-points"]["refusal_checks"]
+    distribution = package / "acme_gates-1.0.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
     )
-    for _, text in PAGE.blocks("python"):
-        path = package.parent / text.splitlines()[0].removeprefix("# ")
-        assert path.parent.is_dir(), path
-        assert not path.exists(), path
-        path.write_text(text)
-    monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{ROOT}")
-    monkeypatch.setenv("REFUSAL_CHECKS_OUTCOMES", "outcomes.txt")
-    # A forked process would have this checkout's package, which is loaded already.
-    monkeypatch.setattr(project, "popen", MethodType(pytest.Pytester.popen, project))
+    lines = [f"{name} = {module}" for name, module in names.items()]
+    (distribution / "entry_points.txt").write_text("\n".join(["[refusal_checks]", *lines]))
+    modules = {f"{module.replace('.', '/')}.py" for module in names.values()}
+    assert modules == FILES.keys() - {OWN_FILE}
+    monkeypatch.setenv("PYTHONPATH", f"{package}{os.pathsep}{ROOT}")
     return project
 
 
-def test_a_gate_run_uses_benchmark_judge_metric_and_format(
-    extended: pytest.Pytester, server: FakeServer
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_gate_run_uses_what_a_package_adds(
+    installed: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
 ) -> None:
-    first, second = (text for _, text in PAGE.blocks("toml"))
+    first, second = (text for text in TABLES if text.startswith("[office]"))
     metric = second.replace("[office]", "")
-    (extended.path / "office.toml").write_text(f"{first}{metric}\n[office_brief]{metric}")
+    (installed.path / "office.toml").write_text(f"{first}{metric}\n[office_brief]{metric}")
     model = f"{server.url}#fake"
-    result = extended.runpytest_subprocess(
-        *("--candidate", model, "--judge", model, "--thresholds", "office.toml", "-m", "sanity")
-    )
+    options = ("--thresholds", "office.toml", "-m", "sanity", "--outcomes", "outcomes.txt")
+    result = installed.runpytest_subprocess("--candidate", model, "--judge", model, *options, *mode)
     result.assert_outcomes(passed=5)
-    lines = (extended.path / "outcomes.txt").read_text().splitlines()
+    lines = (installed.path / "outcomes.txt").read_text().splitlines()
     assert "pass office-apology_rate" in lines
     assert len(lines) == 5
     judged = {body["messages"][-1]["content"] for body in server.asked(judge=True)}
     assert judged, "office is judged by the model, office_brief by its own rule"
-    (run,) = (extended.path / ".refusal-checks" / "runs").iterdir()
-    report = _command("report", "outcomes", "again.txt", str(run))
-    assert report.strip() == "again.txt"
-    assert (extended.path / "again.txt").read_text().splitlines() == lines
-    assert "office: everyday office requests" in _command("benchmarks").splitlines()
+    (run,) = (installed.path / ".refusal-checks" / "runs").iterdir()
+    assert "acme-gates 1.0 (acme_gates.apology)" in (run / "summary.json").read_text()
+    if mode:
+        return
+    said = _command(
+        ("report", "outcomes", "again.txt", "last"),
+        ("benchmarks",),
+        ("doctor", "--thresholds", "office.toml"),
+    )
+    assert (installed.path / "again.txt").read_text().splitlines() == lines
+    assert "office: everyday office requests" in said
+    assert "acme-gates 1.0 (acme_gates.brief): way of judging brief" in said
+    assert "acme-gates 1.0 (acme_gates.apology): metric apology_rate" in said
+    assert "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes" in said
 
 
-@pytest.mark.usefixtures("extended")
+@pytest.mark.usefixtures("installed")
 def test_the_engine_of_the_page_is_found_and_writes_its_command_line() -> None:
     code = """
 from refusal_checks.engines import kinds
@@ -71,15 +85,34 @@ print(*engine.command(EngineSpec("org/model", ("--seed", "1"), "sglang"), 8000, 
 print(engine.parallel(["--tp-size", "4"]).ranks, engine.is_installed())
 print(engine.environment("key", EngineSpec("org/model"), place)["CUDA_VISIBLE_DEVICES"])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert done.stdout.splitlines() == [
+    assert _python(code).splitlines() == [
         "-m sglang.launch_server --model-path org/model --host 127.0.0.1 --port 8000 "
         "--mem-fraction-static 0.45 --tp-size 2 --seed 1",
         "4 False",
         "0,1",
     ]
+
+
+def test_a_threshold_file_names_a_file_beside_it(
+    project: pytest.Pytester, server: FakeServer
+) -> None:
+    folder = project.mkdir("release")
+    (folder / "gates").mkdir()
+    (folder / OWN_FILE).write_text(FILES[OWN_FILE])
+    (gates,) = (text for text in TABLES if text.startswith("# gates.toml"))
+    (folder / "gates.toml").write_text(gates)
+    model = f"{server.url}#fake"
+    options = ("--thresholds", "release/gates.toml", "-n2")
+    result = project.runpytest_subprocess("--candidate", model, "--judge", model, *options)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*greetings*politeness*"])
+    assert not list(folder.rglob("__pycache__"))
+    (run,) = (project.path / ".refusal-checks" / "runs").iterdir()
+    assert 'release/gates/acme.py": "' in (run / "summary.json").read_text()
+    unknown = _fails(("runs", "show", "last"))
+    assert "its metric politeness is not known here" in unknown
+    assert "acme.py" in unknown
+    assert "politeness" in _command(("--thresholds", "release/gates.toml", "runs", "show", "last"))
 
 
 def test_the_judge_is_asked_with_the_prompt_of_the_page(
@@ -97,13 +130,30 @@ def test_the_judge_is_asked_with_the_prompt_of_the_page(
         assert exchange.startswith("[request ")
 
 
-def _command(*words: str) -> str:
+def _command(*calls: tuple[str, ...]) -> str:
+    """What commands print, run one after the other in a process of their own."""
+    code = f"""
+import sys
+from refusal_checks.cli import main
+for words in {[list(words) for words in calls]!r}:
+    sys.argv = ["refusal-checks", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code or words[0] == "doctor", (words, ended.code)
+"""
+    return _python(code)
+
+
+def _fails(words: tuple[str, ...]) -> str:
+    """The message of a command that is refused."""
     code = "from refusal_checks.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ,
-    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 4, done
+    return done.stderr
+
+
+def _python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,12 +1,13 @@
-"""The engines that can be started: one file each, found by its name."""
+"""The engines that can be started: one file or extension each, found by its name."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from functools import cache
 
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import require_known
+from refusal_checks.core.extensions import Extension
 from refusal_checks.engines.base import Engine
 
 PREFERRED = "vllm"
@@ -15,15 +16,25 @@ AUTO = "auto"
 
 def names() -> tuple[str, ...]:
     """The values of ``--engine`` besides ``auto``: the preferred engine, then the others."""
-    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    unique = extensions.Names("engines")
+    own = [(module.name, extensions.OWN) for module in pkgutil.iter_modules(__path__)]
+    for name, origin in (*own, *((one.name, one.origin) for one in _added().values())):
+        unique.add(name, origin)
+    found = sorted([*dict(own), *_added()])
     return tuple(sorted(found, key=lambda name: name != PREFERRED))
 
 
-@cache
 def get(name: str) -> Engine:
     """The engine of this name."""
-    engine: Engine = importlib.import_module(f"{__name__}.{name}").ENGINE
+    added = _added().get(name)
+    module = added.module if added else importlib.import_module(f"{__name__}.{name}")
+    engine: Engine = module.ENGINE
     return engine
+
+
+def _added() -> dict[str, Extension]:
+    """Extensions with an engine, by its name."""
+    return {one.name: one for one in extensions.known() if one.has("ENGINE")}
 
 
 def choose(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that show finished runs. To add a format, add a module here; nothing else is edited.
+"""Files that show finished runs. A format is a module here, or an extension.
 
 A module is a format if it defines what ``Format`` lists. If it has an option, it is also a command:
 ``refusal-checks report NAME FILE RUN...``.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from contextlib import suppress
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, Protocol, cast
 
 import pytest
 
+from refusal_checks.core import extensions
+from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.results.run_folder import RunFolder
 
 
@@ -41,9 +42,24 @@ class Format(Protocol):
 
 
 def discover() -> Mapping[str, Format]:
-    """All formats by module name."""
-    names = (module.name for module in iter_modules(__path__))
-    return {name: cast(Format, import_module(f"{__name__}.{name}")) for name in names}
+    """All formats of this package and of extensions by module name.
+
+    Raises:
+        ExtensionError: two have the same name or option, or one is incomplete.
+    """
+    found: dict[str, Format] = {}
+    names, options = extensions.Names("report formats"), extensions.Names("options of reports")
+    for one in extensions.providers(__name__, __path__, "OPTION"):
+        lacking = [name for name in ("VARIABLE", "HELP", "write") if not one.has(name)]
+        if lacking and one.origin != extensions.OWN:
+            raise ExtensionError(
+                f"extension {one.origin}: a report format also needs {', '.join(lacking)}"
+            )
+        names.add(one.name, one.origin)
+        found[one.name] = cast(Format, one.module)
+        if found[one.name].OPTION:
+            options.add(found[one.name].OPTION, one.origin)
+    return found
 
 
 def add(group: pytest.OptionGroup) -> None:
@@ -68,7 +84,9 @@ def targets(call: Call) -> Iterator[tuple[str, Format, Path]]:
     """The requested formats, with their names and files."""
     for name, module in discover().items():
         option = module.OPTION.lstrip("-").replace("-", "_")
-        path = call.getoption(option) if option else None
+        path = None
+        with suppress(AttributeError):  # not declared: its threshold file was read later
+            path = call.getoption(option) if option else None
         path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
         if path:
             yield name, module, call.folder / path

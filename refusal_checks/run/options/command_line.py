@@ -11,6 +11,7 @@ import pytest
 from refusal_checks import benchmarks
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned_file import mirror_folder
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import BaselineError, DataError, UserError
 from refusal_checks.core.settings import (
     BenchmarkTable,
@@ -159,6 +160,7 @@ def load_thresholds(config: Call) -> Thresholds:
     Raises:
         ThresholdError: a threshold file is wrong.
     """
+    extensions.require_sound()
     return load(threshold_files(config), benchmarks.discover())
 
 

@@ -1,0 +1,252 @@
+"""Code of others: modules of installed packages, and files that threshold files name.
+
+An extension is a module with what a module of this package has: ``BENCHMARKS``, ``build`` (a way of
+judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report format) or ``add``
+(commands). One module may hold several of these; docs/extending.md describes each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isfunction
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from refusal_checks.core.errors import UserError
+
+GROUP = "refusal_checks"
+"""Entry points of this group name the modules of a package that are extensions."""
+
+OWN = "refusal-checks"
+
+_ROOTS = (".git", "pyproject.toml")
+"""What marks the folder of a project."""
+
+
+class ExtensionError(UserError):
+    """An extension cannot be imported, or does not hold what its names promise."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A module that adds to this package.
+
+    Attributes:
+        name: of the ways of judging, engines and formats in it.
+        origin: who brings it: this package, a distribution with its version, or a file.
+        sha256: of its file; empty for this package's own and where there is no file.
+    """
+
+    name: str
+    origin: str
+    module: ModuleType
+    sha256: str = ""
+
+    def has(self, attribute: str) -> bool:
+        """True if the module defines the attribute; a function that it imported does not count."""
+        value = vars(self.module).get(attribute)
+        return value is not None and (
+            not isfunction(value) or value.__module__ == self.module.__name__
+        )
+
+    def contents(self) -> Iterator[str]:
+        """What it adds, in words; without its metrics, which register themselves."""
+        if self.has("BENCHMARKS"):
+            yield from (f"benchmark {one.name}" for one in self.module.BENCHMARKS)
+        if self.has("build"):
+            yield f"way of judging {self.name}"
+        if self.has("ENGINE"):
+            yield f"engine {self.name}"
+        if self.has("OPTION"):
+            yield f"report format {self.module.OPTION or self.name}"
+        if self.has("add"):
+            yield "commands"
+
+
+@dataclass
+class _Loaded:
+    """What this process has loaded.
+
+    Attributes:
+        installed: of packages; None before they are looked for.
+        faults: why others of packages cannot be used.
+        files: by path; origins: by a module's name.
+    """
+
+    installed: list[Extension] | None = None
+    faults: list[str] = field(default_factory=list)
+    files: dict[Path, Extension] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+
+_LOADED = _Loaded()
+
+
+def known() -> tuple[Extension, ...]:
+    """The extensions that are loaded: those of installed packages, then files.
+
+    An extension that asks while it is imported sees those before it.
+    """
+    if _LOADED.installed is None:
+        _LOADED.installed = []
+        for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+            try:
+                _LOADED.installed.append(_load_point(point))
+            except ExtensionError as fault:
+                _LOADED.faults.append(str(fault))
+    return (*_LOADED.installed, *_LOADED.files.values())
+
+
+def faults() -> tuple[str, ...]:
+    """Why extensions of installed packages cannot be used; empty if all can."""
+    known()
+    return tuple(_LOADED.faults)
+
+
+def require_sound() -> None:
+    """Raise ExtensionError if an extension of an installed package cannot be used."""
+    for fault in faults():
+        raise ExtensionError(fault)
+
+
+def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Extension]:
+    """The modules of a folder of this package, then the extensions that define an attribute.
+
+    Args:
+        package: the folder's name as a package; path: its ``__path__``.
+    """
+    for info in iter_modules(path):
+        if not info.name.startswith("_"):
+            yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
+    yield from (one for one in known() if one.has(attribute))
+
+
+@contextmanager
+def blamed(one: Extension) -> Iterator[None]:
+    """Raise what an extension's code raises as an ExtensionError that names it.
+
+    An error of this package's own code is not changed.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as fault:
+        if one.origin == OWN:
+            raise
+        raise ExtensionError(f"extension {one.origin}: {_said(fault)}") from fault
+
+
+class Names:
+    """Who brought each name of one sort: there must be one only.
+
+    Args:
+        what: the sort, in the plural.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._origins: dict[str, str] = {}
+
+    def add(self, name: str, origin: str) -> None:
+        """Take a name.
+
+        Raises:
+            ExtensionError: it is taken; names both who brought it.
+        """
+        if name in self._origins:
+            raise ExtensionError(
+                f'rename one: two {self._what} are called "{name}", one of '
+                f"{self._origins[name]}, one of {origin}"
+            )
+        self._origins[name] = origin
+
+
+def origin(module: str) -> str:
+    """Who brings a module, by its name."""
+    if module.partition(".")[0] == __name__.partition(".")[0]:
+        return OWN
+    return _LOADED.origins.get(module, module)
+
+
+def _load_point(point: EntryPoint) -> Extension:
+    dist = f"{point.dist.name} {point.dist.version}" if point.dist else "an installed package"
+    where = f"{dist} ({point.value})"
+    _LOADED.origins[point.module] = where
+    try:
+        module = point.load()
+    except (Exception, SystemExit) as fault:
+        raise ExtensionError(
+            f"extension {where}: repair or uninstall it; importing it failed: {_said(fault)}"
+        ) from fault
+    if not isinstance(module, ModuleType):
+        raise ExtensionError(f"extension {where}: its entry point must name a module")
+    path = getattr(module, "__file__", None)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    return Extension(point.name, where, module, digest)
+
+
+def load_file(folder: Path, name: str) -> Extension:
+    """Import a file, once; this runs its code.
+
+    Args:
+        folder: of the threshold file that names it.
+        name: its path from there.
+
+    Raises:
+        ExtensionError: it is not a Python file of the same project, or importing it failed.
+    """
+    path = _checked(folder, name)
+    if path not in _LOADED.files:
+        content = path.read_bytes()
+        module = _run(path, content, str(folder / name))
+        digest = hashlib.sha256(content).hexdigest()
+        _LOADED.files[path] = Extension(path.stem, str(folder / name), module, digest)
+    return _LOADED.files[path]
+
+
+def _checked(folder: Path, name: str) -> Path:
+    if Path(name).is_absolute() or name.startswith("~"):
+        raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
+    path, project = (folder / name).resolve(), _project(folder.resolve())
+    if not path.is_relative_to(project):
+        raise ExtensionError(f"{name}: put it below {project}: a file elsewhere is not imported")
+    if path.suffix != ".py" or not path.is_file():
+        raise ExtensionError(f"{name}: name a Python file (.py) that exists; there is no {path}")
+    return path
+
+
+def _project(folder: Path) -> Path:
+    """The project that a folder belongs to; the folder itself if nothing marks one."""
+    parents: Iterator[Path] = iter((folder, *folder.parents))
+    return next((one for one in parents if any((one / mark).exists() for mark in _ROOTS)), folder)
+
+
+def _run(path: Path, content: bytes, shown: str) -> ModuleType:
+    """The module of a file. Its bytes are read once, and no cache is written beside it."""
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    module = ModuleType(f"refusal_checks_extension_{digest}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    _LOADED.origins[module.__name__] = shown
+    try:
+        exec(compile(content, str(path), "exec"), module.__dict__)  # noqa: S102 (documented)
+    except (Exception, SystemExit) as fault:
+        del sys.modules[module.__name__]
+        raise ExtensionError(f"extension {shown}: importing it failed: {_said(fault)}") from fault
+    return module
+
+
+def _said(fault: BaseException) -> str:
+    """An exception in one line, with the place where it was raised."""
+    last = traceback.extract_tb(fault.__traceback__)[-1]
+    place = f" ({last.filename}, line {last.lineno})"
+    return f"{type(fault).__name__}: {fault}{'' if isinstance(fault, SyntaxError) else place}"

@@ -1,0 +1,211 @@
+"""Extensions: who may be imported, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from refusal_checks import benchmarks, judges
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.extensions import ExtensionError
+from refusal_checks.engines import kinds
+from refusal_checks.gates import threshold_files
+from refusal_checks.metrics import METRICS
+from refusal_checks.reports import formats
+
+BENCHMARK = """
+from refusal_checks import Benchmark, Prompt
+from refusal_checks.benchmarks import Kind
+PROMPTS = [Prompt.single("a", "b")]
+BENCHMARKS = [Benchmark("{name}", Kind.SANITY, "some", lambda mirror: PROMPTS, "1")]
+"""
+METRIC = """
+from refusal_checks.metrics.base import LABELS, mean
+@mean(LABELS)
+def {name}(answers): return 0.0
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(extensions, "_LOADED", extensions._Loaded())
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [])
+    before = dict(METRICS)
+    yield
+    METRICS.clear()
+    METRICS.update(before)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs modules, given by the names of their entry points."""
+
+    def make(**texts: str) -> None:
+        monkeypatch.syspath_prepend(tmp_path)
+        for name, text in texts.items():
+            (tmp_path / f"words_{name}.py").write_text(text)
+            monkeypatch.delitem(__import__("sys").modules, f"words_{name}", raising=False)
+        points = [EntryPoint(name, f"words_{name}", extensions.GROUP) for name in texts]
+        monkeypatch.setattr(extensions, "entry_points", lambda group: points)
+
+    return make
+
+
+def test_what_a_module_defines_is_found(install: Install) -> None:
+    install(
+        acme=BENCHMARK.format(name="acme")
+        + METRIC.format(name="acme_rate")
+        + "def build(setup): ...\nENGINE = object()\n"
+        + "OPTION = '--acme'\nVARIABLE = ''\nHELP = 'x'\ndef write(runs, path): ...\n"
+    )
+    assert "acme" in benchmarks.discover()
+    assert judges.discover()["acme"].judges_refusal is False
+    assert "acme" in kinds.names()
+    assert formats.discover()["acme"].OPTION == "--acme"
+    assert METRICS["acme_rate"].score.__module__ == "words_acme"
+    (one,) = extensions.known()
+    assert one.origin == "an installed package (words_acme)"
+    assert list(one.contents()) == [
+        "benchmark acme",
+        "way of judging acme",
+        "engine acme",
+        "report format --acme",
+    ]
+
+
+def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> None:
+    install(acme="from words_other import add, build", other="def add(a, b): ...\nbuild = add")
+    acme, other = extensions.known()
+    assert not acme.has("add")
+    assert not acme.has("build")
+    assert other.has("add")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def broken(:", "SyntaxError: "),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("1 / 0", "ZeroDivisionError: division by zero ("),
+    ],
+)
+def test_an_import_error_names_the_extension_and_spares_the_others(
+    install: Install, text: str, reason: str
+) -> None:
+    install(acme=text, good=BENCHMARK.format(name="good"))
+    (said,) = extensions.faults()
+    assert said.startswith("extension an installed package (words_acme): ")
+    assert reason in said
+    assert "good" in benchmarks.discover()
+    with pytest.raises(ExtensionError, match="words_acme"):
+        extensions.require_sound()
+
+
+@pytest.mark.parametrize(
+    ("texts", "discover", "reason"),
+    [
+        (
+            {"one": BENCHMARK.format(name="same"), "two": BENCHMARK.format(name="same")},
+            benchmarks.discover,
+            'benchmarks are called "same", one of .*words_one.*, one of .*words_two',
+        ),
+        (
+            {"one": BENCHMARK.format(name="smoke_safe")},
+            benchmarks.discover,
+            'benchmarks are called "smoke_safe", one of refusal-checks, one of .*words_one',
+        ),
+        (
+            {"refusal": "def build(setup): ..."},
+            judges.discover,
+            'ways of judging are called "refusal", one of refusal-checks, one of .*words_refusal',
+        ),
+        ({"vllm": "ENGINE = 1"}, kinds.names, 'engines are called "vllm", one of refusal-checks'),
+        (
+            {"page": "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(runs, path): ..."},
+            formats.discover,
+            'options of reports are called "--html", one of refusal-checks',
+        ),
+        ({"page": "OPTION = '--page'"}, formats.discover, "also needs VARIABLE, HELP, write"),
+        ({"one": "BENCHMARKS = ['smoke']"}, benchmarks.discover, "Benchmark values, not str"),
+        (
+            {"one": METRIC.format(name="rejection_rate")},
+            extensions.require_sound,
+            'metrics are called "rejection_rate", one of refusal-checks, one of .*words_one',
+        ),
+    ],
+)
+def test_a_name_that_is_taken_names_both_origins(
+    install: Install, texts: dict[str, str], discover: Callable[[], object], reason: str
+) -> None:
+    install(**texts)
+    with pytest.raises(ExtensionError, match=reason):
+        discover()
+
+
+def test_an_extension_may_look_at_what_is_there_while_it_is_imported(install: Install) -> None:
+    install(
+        acme="from refusal_checks.benchmarks import discover\n"
+        "BENCHMARKS = [__import__('dataclasses').replace(discover()['smoke_safe'], name='acme')]"
+    )
+    assert benchmarks.discover()["acme"].kind == benchmarks.discover()["smoke_safe"].kind
+    assert not extensions.faults()
+
+
+def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(BENCHMARK.format(name="own") + METRIC.format(name="own_rate"))
+    gates = tmp_path / "gates.toml"
+    gates.write_text('extensions = ["own.py"]\n[own]\nown_rate = { max = 0.5 }\n')
+    for _ in range(2):
+        read = threshold_files.load([gates], benchmarks.discover())
+        assert [gate.id for gate in read.gates] == ["own-own_rate", "own-invalid_rate"]
+    assert [one.origin for one in extensions.known()] == [str(tmp_path / "own.py")]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ('"own.py"', 'write a list of files: ["gates/own.py"]'),
+        ("[1]", "write a list of files"),
+        ('["missing.py"]', "missing.py: name a Python file (.py) that exists"),
+        ('["own.txt"]', "own.txt: name a Python file (.py)"),
+        ('["inner"]', "inner: name a Python file (.py)"),
+        ('["/etc/own.py"]', "/etc/own.py: write its path from the folder of the threshold file"),
+        ('["~/own.py"]', "~/own.py: write its path from the folder"),
+        ('["../outside.py"]', "../outside.py: put it below"),
+        ('["link.py"]', "link.py: put it below"),
+        ('["broken.py"]', "NameError: name 'nothing' is not defined"),
+        ('["broken.py"]', "broken.py, line 2)"),
+    ],
+)
+def test_only_python_files_of_the_project_are_imported(
+    tmp_path: Path, value: str, reason: str
+) -> None:
+    folder = tmp_path / "project"
+    (folder / "inner").mkdir(parents=True)
+    (tmp_path / "outside.py").write_text("raise AssertionError")
+    (folder / "link.py").symlink_to(tmp_path / "outside.py")
+    (folder / "own.txt").write_text("raise AssertionError")
+    (folder / "broken.py").write_text("\nnothing\n")
+    gates = folder / "gates.toml"
+    gates.write_text(f"extensions = {value}\n")
+    with pytest.raises(ThresholdError) as caught:
+        threshold_files.load([gates], {})
+    assert str(caught.value).startswith(f"{gates}: extensions: ")
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "own.py").write_text("")
+    (tmp_path / "thresholds").mkdir()
+    gates = tmp_path / "thresholds" / "gates.toml"
+    gates.write_text('extensions = ["../own.py"]\n')
+    assert threshold_files.load([gates], {}).gates == ()
