@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.text import clean_lines
 from refusal_checks.reports import formats
 from refusal_checks.run.options import command_line
 from refusal_checks.run.options.call import PREFIX
@@ -59,7 +61,10 @@ def known() -> tuple[Option, ...]:
     recorder = _Recorder()
     group = cast(pytest.OptionGroup, recorder)
     command_line.add(group)
-    formats.add(group)
+    try:
+        formats.add(group)
+    except UserError as fault:  # two extensions are at odds
+        raise pytest.UsageError(clean_lines(str(fault))) from None
     return tuple(recorder.options)
 
 
