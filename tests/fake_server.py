@@ -63,6 +63,7 @@ class FakeServer:
         probes: the bodies of these.
         failing: how requests that end in these texts fail; all to the judge are ``#judge``.
         authorizations: the Authorization headers of all requests for chat completions.
+        raw: one response to the next request for a completion, whatever it asks.
         most_at_once: most such requests that were under way at one time.
     """
 
@@ -100,7 +101,7 @@ class FakeServer:
         self._models = models
         self._lists = models if lists == () else lists
         self._api_key = api_key
-        self._faults = list(faults)
+        self.faults = list(faults)
         self._finish_reason = finish_reason
         self._no_schemas = no_schemas
         self._context = context
@@ -111,6 +112,7 @@ class FakeServer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._runner: web.AppRunner | None = None
         self.port = port
+        self.raw: web.Response | None = None
 
     @property
     def url(self) -> str:
@@ -185,6 +187,8 @@ class FakeServer:
             self._now -= 1
 
     async def _completed(self, request: web.Request) -> web.StreamResponse:
+        if self.raw is not None:
+            return self.raw
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
@@ -196,8 +200,8 @@ class FakeServer:
         body = {name: value for name, value in body.items() if name not in self._ignores}
         if is_probe:
             return self._probed(body)
-        if self._faults:
-            return await self._fault(request, self._faults.pop(0))
+        if self.faults:
+            return await self._fault(request, self.faults.pop(0))
         text = "#judge" if "response_format" in body else body["messages"][-1]["content"]
         if text in self.failing:
             return await self._fault(request, self.failing[text])

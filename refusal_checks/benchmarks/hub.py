@@ -8,6 +8,7 @@ from typing import Any
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import without_credentials
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class HubSplit:
 
     def _explain(self, fault: Exception) -> str:
         where = f"{self.repository}, split {self.split} (revision {self.revision})"
-        reason = " ".join(str(fault).split())[:300]
+        reason = " ".join(without_credentials(str(fault)).split())[:300]
         if "gated" in reason.lower():
             return (
                 f"{where} is gated: accept its conditions at https://huggingface.co/datasets/"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import without_credentials
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
 
@@ -111,7 +112,7 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
         pooch.retrieve(file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False)
     except (OSError, ValueError) as fault:
         raise DataError(
-            f"{file.url} could not be downloaded: {fault}; without a network, name a mirror "
-            f"that holds {file.path} with --data or {MIRROR_VARIABLE}"
+            f"{file.url} could not be downloaded: {without_credentials(str(fault))}; without a "
+            f"network, name a mirror that holds {file.path} with --data or {MIRROR_VARIABLE}"
         ) from fault
     return path

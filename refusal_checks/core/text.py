@@ -56,6 +56,15 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+_PASSWORD = re.compile(r"(?<=://)[^\s'\"<>]*@")
+_QUERY = re.compile(r"(://[^\s'\"<>?]*\?)[^\s'\"<>#]*")
+
+
+def without_credentials(text: str) -> str:
+    """The text with the passwords and the queries of its URLs taken out, which may be keys."""
+    return _QUERY.sub(r"\1[...]", _PASSWORD.sub("[...]@", text))
+
+
 def clean(text: str, limit: int = 300) -> str:
     """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
 

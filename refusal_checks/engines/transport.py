@@ -37,7 +37,9 @@ class EngineTransport(HttpTransport):
 
     def __init__(self, process: EngineProcess, limits: Limits) -> None:
         pace = Pace(at_once=process.engine.at_once)
-        super().__init__(process.url, Access(process.api_key, limits.request_timeout, pace))
+        most = limits.max_reply_mib * 2**20
+        access = Access(process.api_key, limits.request_timeout, pace, most)
+        super().__init__(process.url, access)
         self._process = process
         self._clients: list[Client] = []
         self._model: Served | None = None

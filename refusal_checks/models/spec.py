@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.text import without_credentials
 from refusal_checks.models.demo import MODEL_DIR, PERSONAS
 
 RULE_JUDGES = ("keyword", "labels")
@@ -134,8 +135,8 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     path = _path(base, option) if base else None
     if path is None or not adapter:
         raise ModelError(
-            f"{option} {name}: no such folder; name a folder, a Hugging Face id (ORG/MODEL), a URL "
-            "(http://HOST/v1#MODEL), demo:NAME"
+            f"{option} {without_credentials(name)}: no such folder; name a folder, a Hugging Face "
+            "id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
             + (" or replay:FILE" if option == "--candidate" else ", keyword or labels")
         )
     if "--lora-modules" not in extras.args:
@@ -181,10 +182,14 @@ def _served(name: str, path: str, adapter: str, extras: Extras) -> Served:
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:
     if extras.args:
-        raise ModelError(f"remove {option}-args: they are for engines started here, not for {name}")
+        raise ModelError(
+            f"remove {option}-args: they are for engines started here, not for "
+            + without_credentials(name)
+        )
     url, _, model = name.partition("#")
     if not _hostname(url):
-        raise ModelError(f"{option} {name}: write a URL with a host: http://HOST:PORT/v1#MODEL")
+        shown = without_credentials(name)
+        raise ModelError(f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL")
     if "@" in urlsplit(url).netloc:
         raise ModelError(
             f"{option}: remove the user and password (@) from the URL, because reports show it; "
@@ -192,7 +197,8 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
         )
     if "?" in url:
         raise ModelError(
-            f"{option} {name}: remove the query (?) from the URL, because paths are added to it"
+            f"{option} {without_credentials(name)}: remove the query (?) from the URL: paths are "
+            "added to it, and reports show it; set a key in the environment"
         )
     return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from refusal_checks.core.records import ABORTED, State
+from refusal_checks.core.text import storable
 from refusal_checks.models.client import usage
 from refusal_checks.models.client.http_errors import TransientError
 
 _STOPPED = ("eos_token", "stop_sequence")
 """TGI's words for ``stop``."""
+
+_LONGEST_REASON = 64
+"""Characters of a finish reason; the longest known has 15."""
 
 _OPEN, _CLOSE = "<think>", "</think>"
 
@@ -64,7 +68,7 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
         LookupError, TypeError, AttributeError: the response is malformed.
     """
     for choice in response["choices"]:
-        reason = str(choice.get("finish_reason"))[:64]
+        reason = _reason(choice.get("finish_reason"))
         if reason in ABORTED or (finished and reason not in finished):
             raise TransientError(f"the server broke an answer off: finish reason {reason!r}")
 
@@ -77,9 +81,15 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice
     mean = sum(values) / len(values) if values else None
     if mean is not None and not math.isfinite(mean):
         raise ValueError(f"the mean log-probability is {mean}")
-    given = str(choice.get("finish_reason"))
-    reason = "stop" if given in _STOPPED else given
+    mean = None if mean is None else min(0.0, mean)
+    reason = _reason(choice.get("finish_reason"))
     return Choice(message.text, reason, total or len(listed), mean, message.reasoning)
+
+
+def _reason(given: Any) -> str:
+    """Why an answer ended; short enough to be shown."""
+    text = given if isinstance(given, str) or given is None else type(given).__name__
+    return "stop" if text in _STOPPED else storable(str(text)[:_LONGEST_REASON])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,4 +171,8 @@ def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: Spoken) -> lis
 def _bytes(token: Mapping[str, Any]) -> bytes:
     """A token's bytes; a character may span two tokens."""
     known = token.get("bytes")
-    return bytes(known) if known else str(token.get("token", "")).encode(errors="replace")
+    return (
+        bytes(known)
+        if isinstance(known, list) and known
+        else str(token.get("token", "")).encode(errors="replace")
+    )

@@ -7,20 +7,33 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import aiohttp
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.core.text import clean, storable, without_credentials
 from refusal_checks.models.client.capabilities import Capabilities
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import error_words
 from refusal_checks.models.client.probing import probe
+from refusal_checks.models.client.reply import Keys, ask
 from refusal_checks.models.client.transport import Access, authorization, session
+from refusal_checks.models.client.usage import MALFORMED
 from refusal_checks.models.spec import Attached, Extras
 
 LIST_TIMEOUT = 20.0
 """Seconds for the list of models."""
+
+LIST_LIMIT = 16 * 2**20
+"""Most bytes of the list of models."""
+
+LONGEST_NAME = 512
+"""Characters of a model's name, above which a list of models is none."""
+
+LISTED = 20
+"""Most names of models that a message shows."""
 
 PROBE_TIMEOUT = 60.0
 """Most seconds for one of the small requests that find out what a server can do."""
@@ -53,7 +66,9 @@ class Attaching:
         key = api_key(option, number)
         listed = list_models(model.url, key, option)
         name = choose(model.url, model.model, listed, option)
-        access = Access(key, self._limits.request_timeout, self._limits.pace(role))
+        limits = self._limits
+        most = limits.max_reply_mib * 2**20
+        access = Access(key, limits.request_timeout, limits.pace(role), most)
         extras = Extras((), model.template_kwargs, model.reasoning_end)
         client = Client(model.url, name, extras=extras, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
@@ -87,7 +102,7 @@ def _explained(
     if fault.status in (401, 403):
         return f"{wants_key(option)}: {fault}"
     if listed and name not in listed:
-        return f"the server has no such model; it has: {', '.join(listed)} ({fault})"
+        return f"the server has no such model; it has: {_some(listed)} ({fault})"
     kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
     hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
     return f"the server gives no chat completion{kwargs}: {fault}{hint}"
@@ -123,29 +138,41 @@ def list_models(url: str, api_key: str, option: str) -> tuple[str, ...]:
 
 
 async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
+    keys = Keys(api_key)
     try:
         headers = authorization(api_key)
-        async with (
-            session(url, LIST_TIMEOUT) as client,
-            client.get(f"{url}/models", headers=headers) as response,
-        ):
-            text = await response.text("utf-8", errors="replace")
-            if response.status in (401, 403):
-                reply = f"HTTP {response.status}: {error_words(text)}"
-                raise ModelError(f"{option} {url}: {wants_key(option)}: {reply}")
-            return tuple(str(model["id"]) for model in json.loads(text)["data"])
+        async with session(url, LIST_TIMEOUT) as client:
+            reply = await ask(client, "GET", f"{url}/models", LIST_LIMIT, headers=headers)
+        text = keys.hidden(reply.text)
+        if reply.status in (401, 403):
+            said = f"HTTP {reply.status}: {error_words(text)}"
+            raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
+        return tuple(_name(model["id"]) for model in json.loads(text)["data"])
+    except EndpointError as fault:
+        raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
     except aiohttp.ClientSSLError as fault:
         raise ModelError(
-            f"{option} {url}: {fault}; if an authority of your own signed the server's "
-            "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
+            f"{option} {url}: {_said(fault, keys)}; if an authority of your own signed the "
+            "server's certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
         ) from None
     except (aiohttp.ClientError, TimeoutError) as fault:
         raise ModelError(
             f"{option} {url}: no OpenAI-compatible server answers there: "
-            f"{str(fault) or type(fault).__name__}; is it running, and does the URL end in /v1?"
+            f"{_said(fault, keys)}; is it running, and does the URL end in /v1?"
         ) from None
-    except (LookupError, TypeError, ValueError):
+    except MALFORMED:
         return ()
+
+
+def _name(name: Any) -> str:
+    """A model's name as a server lists it, fit to be shown and stored."""
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise ValueError("no name of a model")
+    return storable(name)
+
+
+def _said(fault: Exception, keys: Keys) -> str:
+    return keys.hidden(without_credentials(str(fault)))[:500] or type(fault).__name__
 
 
 def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
@@ -161,8 +188,14 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
             f"{option} {url}: add #MODEL, because the server lists none; does the URL end in /v1?"
         )
     if len(listed) != 1:
-        raise ModelError(f"{option} {url}: add #MODEL, one of: {', '.join(listed)}")
+        raise ModelError(f"{option} {url}: add #MODEL, one of: {_some(listed)}")
     return listed[0]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names for a message, not too many of them."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(clean(name, LONGEST_NAME) for name in names[:LISTED]) + more
 
 
 def wants_key(option: str) -> str:

@@ -206,9 +206,8 @@ class Client:
             require_finished(answer)
             return read(answer)
         except MALFORMED as fault:
-            has_words = isinstance(answer, dict) and answer.get("error")
-            why = error_words(json.dumps(answer)) if has_words else repr(fault)
-            raise TransientError(f"{self.url}: malformed answer of the server: {why}") from fault
+            why = f"malformed answer of the server: {_words(answer) or repr(fault)[:200]}"
+            raise TransientError(f"{self.url}: {why}") from fault
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token, asked for once; None if the server has no ``/tokenize``."""
@@ -238,7 +237,16 @@ class Client:
         try:
             tokens = [int(token) for token in response["tokens"]]
         except MALFORMED as fault:
-            raise EndpointError(f"malformed answer of the server: {fault!r}") from fault
+            why = repr(fault)[:200]
+            raise EndpointError(f"malformed answer of the server: {why}") from fault
         if not tokens:  # llama.cpp has another field for the text
             raise EndpointError("the server ignored the text to tokenize")
         return tokens
+
+
+def _words(answer: Any) -> str:
+    """The error that a malformed answer tells of; empty if it tells of none."""
+    try:
+        return error_words(json.dumps(answer)) if answer.get("error") else ""
+    except MALFORMED:
+        return ""

@@ -35,6 +35,9 @@ WAIT_MAX = 15.0
 WAIT_ASKED = 60.0
 """Most seconds to wait for a server's Retry-After."""
 
+_LONGEST = 1e6
+"""Seconds above which nobody means a Retry-After."""
+
 _TOO_LONG = re.compile(r"context[ _](length|size|window)|max_new_tokens", re.IGNORECASE)
 """How vLLM, SGLang, llama.cpp, TGI and OpenAI say that a prompt does not fit."""
 
@@ -92,13 +95,14 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
 def seconds(retry_after: str) -> float:
     """Seconds that a Retry-After header (RFC 9110: seconds, or a date) asks for; else 0."""
     if re.fullmatch(r"\d{1,9}(\.\d*)?", retry_after.strip()):
-        return float(retry_after)
+        return min(float(retry_after), _LONGEST)
     try:
         date = parsedate_to_datetime(retry_after)
-    except ValueError:
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        left = (date - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
         return 0.0
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+    return min(max(0.0, left), _LONGEST)
 
 
 def error_words(text: str) -> str:
@@ -107,9 +111,9 @@ def error_words(text: str) -> str:
         answer = json.loads(text)
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
         message = error.get("message", error) if isinstance(error, dict) else error
+        return str(message)[:500]
     except (ValueError, RecursionError):
-        message = text
-    return str(message)[:500]
+        return text[:500]
 
 
 def _wait(state: RetryCallState) -> float:

@@ -12,6 +12,7 @@ from refusal_checks.models.client.answers import written
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import TransientError
+from refusal_checks.models.client.usage import MALFORMED
 
 QUESTION = "Name a colour, an animal and a number, as JSON."
 """A question with many possible answers, so that a seed makes a difference."""
@@ -78,7 +79,10 @@ async def _support(
         return Support.REFUSED if fault.status == _BROKEN else Support.YES
     except EndpointError:
         return Support.REFUSED
-    return Support.YES if shows(*answers) else Support.IGNORED
+    try:
+        return Support.YES if shows(*answers) else Support.IGNORED
+    except MALFORMED:  # as it is nested too deeply to be compared
+        return Support.IGNORED
 
 
 async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:

@@ -15,9 +15,11 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from aiolimiter import AsyncLimiter
 
-from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import Pace
+from refusal_checks.core.text import without_credentials
 from refusal_checks.models.client.http_errors import StalledError, TransientError, error_for
+from refusal_checks.models.client.reply import ENCODINGS, LIMIT, Keys, Reply, allowance, ask
 
 
 class Transport(Protocol):
@@ -42,11 +44,13 @@ class Access:
         api_key: sent as a bearer token unless empty.
         timeout: seconds for one request, from the moment when it may be sent.
         pace: how fast requests may be sent; the others wait.
+        max_reply: most bytes of a reply, see ``allowance``.
     """
 
     api_key: str = ""
     timeout: float = 600.0
     pace: Pace = field(default_factory=Pace)
+    max_reply: int = LIMIT * 2**20
 
 
 class HttpTransport:
@@ -60,6 +64,7 @@ class HttpTransport:
         self.url = url
         self._access = access
         self._headers = authorization(access.api_key)
+        self._keys = Keys(access.api_key)
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(access.pace.at_once)
         self._turn: AsyncLimiter | None = None
@@ -91,14 +96,13 @@ class HttpTransport:
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         assert self._session is not None, "the transport is a context manager"
         try:
-            request = self._session.post(self.url + path, json=body, headers=self._headers)
-            async with request as response:
-                text = await response.text("utf-8", errors="replace")
-                if response.status != 200:
-                    where = str(response.url) if response.history else self.url  # redirected
-                    after = response.headers.get("Retry-After", "")
-                    raise error_for(where, response.status, text, after)
-                return self._parsed(text, response.content_type)
+            most = allowance(body, self._access.max_reply)
+            sent = {"json": body, "headers": self._headers}
+            reply = await ask(self._session, "POST", self.url + path, most, **sent)
+            if reply.status != 200:
+                where = self.url if reply.url == self.url + path else reply.url
+                raise self._refusal(where, reply)
+            return self._parsed(self._keys.hidden(reply.text, is_answer=True), reply.kind)
         except TimeoutError as fault:
             raise StalledError(self._explained(fault)) from fault
         except aiohttp.ClientSSLError as fault:
@@ -106,14 +110,22 @@ class HttpTransport:
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._explained(fault)) from fault
 
+    def _refusal(self, where: str, reply: Reply) -> EndpointError:
+        text = self._keys.hidden(reply.text)
+        fault = error_for(where, reply.status, text, reply.retry_after)
+        fault.args = (self._keys.hidden(str(fault)),)  # where JSON was quoted in JSON
+        return fault
+
     def _parsed(self, text: str, kind: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise TransientError(f"{self.url}: not valid JSON but {kind}: {text[:200]}") from None
+            words = self._keys.hidden(f"not valid JSON but {kind[:60]}: {text[:200]}")
+            raise TransientError(f"{self.url}: {words}") from None
 
     def _explained(self, fault: Exception) -> str:
-        return f"{self.url}: {type(fault).__name__}: {fault}"
+        said = self._keys.hidden(without_credentials(str(fault)))[:500]
+        return f"{self.url}: {type(fault).__name__}: {said}"
 
 
 def session(url: str, timeout: float) -> aiohttp.ClientSession:
@@ -132,6 +144,8 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
         # connections are closed before the server closes them (uvicorn: after 5 s).
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
         proxy=proxy(url),
+        headers={"Accept-Encoding": ENCODINGS},
+        auto_decompress=False,  # see reply.ask
     )
 
 
@@ -148,6 +162,9 @@ def proxy(url: str) -> str | None:
 
     This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
     API key if it finds one, and sends requests to this machine's own servers through proxies.
+
+    Raises:
+        ModelError: the variable does not hold the URL of a proxy.
     """
     parts = urlsplit(url)
     named = getproxies().get(parts.scheme)
@@ -155,4 +172,19 @@ def proxy(url: str) -> str | None:
     is_here = host in ("localhost", "::1") or host.startswith("127.")
     if not named or is_here or proxy_bypass(parts.netloc):
         return None
-    return named if "://" in named else f"http://{named}"
+    named = named if "://" in named else f"http://{named}"
+    if not _is_proxy(named):
+        raise ModelError(
+            f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
+            "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
+            "not shown, is not the URL of a proxy"
+        )
+    return named
+
+
+def _is_proxy(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

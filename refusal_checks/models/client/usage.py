@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading an answer of an unexpected form raises."""
+
+_MOST = 10**9
+"""More tokens than any request has; a larger number may be too long to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ def tokens(response: Any) -> tuple[int, int, int]:
         cached = int(details.get("cached_tokens") or 0)
     except MALFORMED:
         return 0, 0, 0
-    return max(prompt, 0), min(max(cached, 0), max(prompt, 0)), max(output, 0)
+    prompt, output = (min(max(count, 0), _MOST) for count in (prompt, output))
+    return prompt, min(max(cached, 0), prompt), output
 
 
 class Meter:

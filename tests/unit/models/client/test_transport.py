@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
+import re
 import ssl
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trustme
+from aiohttp import web
 
-from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import Pace
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
+from refusal_checks.models.client.http_errors import TransientError
+from refusal_checks.models.client.reply import LIMIT, allowance
 from refusal_checks.models.client.transport import Access, HttpTransport, proxy
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
@@ -112,13 +120,138 @@ def test_servers_on_this_machine_and_those_of_no_proxy_are_asked_directly(
         post("http://model.example/v1")  # a name that nobody knows, so no proxy was asked
 
 
-def test_where_a_redirect_leads_is_told() -> None:
-    """Browsers make a GET of a POST that is redirected, and so does every client."""
-    with FakeServer() as server:
-        gone = (301, {"Location": f"{server.url}/elsewhere"})
-        server.failing = {"hello": gone}
-        with pytest.raises(EndpointError, match="/elsewhere: HTTP 404"):
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_redirect_to_another_server_is_an_error_that_names_both(status: int, scheme: str) -> None:
+    with FakeServer() as other, FakeServer() as server:
+        where = f"{scheme}://127.0.0.1:{other.port}/v1/elsewhere"
+        server.failing = {"hello": (status, {"Location": where})}
+        with pytest.raises(EndpointError) as caught:
             post(server.url)
+        assert not isinstance(caught.value, TransientError)
+        assert server.url in str(caught.value)
+        assert where in str(caught.value)
+        assert len(server.requests) == 1
+    assert not other.authorizations
+
+
+@pytest.mark.parametrize("where", ["//[bad", "http://u:PW@127.0.0.1:1/", "ftp://x/y?key=PW"])
+def test_a_redirect_shows_no_credentials_and_may_be_malformed(where: str) -> None:
+    with FakeServer() as server:
+        server.failing = {"hello": (307, {"Location": where})}
+        with pytest.raises(EndpointError, match="redirects to") as caught:
+            post(server.url)
+    assert "PW" not in str(caught.value)
+
+
+def test_a_redirect_within_a_server_is_followed_if_it_keeps_the_request() -> None:
+    with FakeServer() as server:
+        server.faults = [(307, {"Location": "/v1/chat/completions"})]
+        assert post(server.url)[0]["choices"]
+        server.failing = {"hello": (301, {"Location": "/v1/chat/completions"})}
+        with pytest.raises(EndpointError, match="redirects to"):
+            post(server.url)
+        server.failing = {"hello": (307, {"Location": "/v1/chat/completions"})}
+        with pytest.raises(EndpointError, match="more than 5 times"):
+            post(server.url)
+
+
+def sending(body: bytes, **headers: str) -> web.Response:
+    return web.Response(body=body, headers=headers, content_type="application/json")
+
+
+REPLY = json.dumps({"choices": [{"message": {"content": "so"}}]}).encode()
+
+
+def test_replies_may_be_compressed() -> None:
+    for encoding, body in (("gzip", gzip.compress(REPLY)), ("deflate", zlib.compress(REPLY))):
+        with FakeServer() as server:
+            server.raw = sending(body, **{"Content-Encoding": encoding})
+            assert post(server.url)[0]["choices"]
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (b"x" * (2**20 + 1), "identity"),
+        (gzip.compress(b"x" * 50 * 2**20), "gzip"),
+        (zlib.compress(b"x" * 50 * 2**20), "deflate"),
+        (REPLY, "br"),
+    ],
+)
+def test_a_huge_reply_is_refused_whatever_its_form(body: bytes, encoding: str) -> None:
+    with FakeServer() as server:
+        server.raw = sending(body, **{"Content-Encoding": encoding})
+        with pytest.raises(EndpointError, match=r"--max-reply-mib|encoded by 'br'") as caught:
+            post(server.url, max_reply=2**20)
+    assert not isinstance(caught.value, TransientError)
+
+
+def test_a_reply_may_be_larger_if_many_tokens_were_asked_for() -> None:
+    assert allowance({}, 5) == 5
+    assert allowance({"n": 5, "max_tokens": 32_768}, LIMIT * 2**20) == 5 * 2**25
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xff\xfe", b"\x1f\x8bnot gzip", b"[" * 200_000, b"9" * 5000, b""]
+)
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+def test_a_reply_that_cannot_be_read_may_be_asked_for_again(body: bytes, encoding: str) -> None:
+    with FakeServer() as server:
+        server.raw = sending(body, **{"Content-Encoding": encoding})
+        with pytest.raises(TransientError):
+            post(server.url)
+
+
+KEY = 'sk-CAND/KEY"123456'
+
+
+@pytest.mark.parametrize("spelled", [KEY, KEY.upper(), json.dumps(KEY)[1:-1], quote(KEY, safe="")])
+def test_a_server_that_repeats_a_key_does_not_publish_it(
+    spelled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "another-secret-99")
+    said = f"Incorrect API key provided: {spelled} another-secret-99"
+    escaped = json.dumps({"error": {"message": said}}).replace("K", "\\u004b").encode()
+    for raw in (said.encode(), escaped):
+        with FakeServer() as server:
+            server.raw = sending(raw)
+            server.raw.set_status(401)
+            with pytest.raises(EndpointError, match="HTTP 401") as caught:
+                post(server.url, api_key=KEY)
+        assert "another-secret-99" not in str(caught.value)
+        assert not re.search("sk-CAND.{0,4}KEY", str(caught.value), re.IGNORECASE)
+
+
+def test_a_key_in_an_answer_is_replaced_and_a_word_that_serves_as_one_is_not() -> None:
+    reply = {"choices": [{"message": {"content": f"my key is {KEY}. EMPTY"}}]}
+    for raw in (json.dumps(reply), json.dumps(reply).replace("K", "\\u004b")):
+        with FakeServer() as server:
+            server.raw = sending(raw.encode())
+            (found,) = post(server.url, api_key=KEY)
+            assert found["choices"][0]["message"]["content"] == "my key is [API key]. EMPTY"
+            server.raw = sending(raw.encode())
+            (found,) = post(server.url, api_key="EMPTY")
+            assert found == reply
+
+
+@pytest.mark.parametrize(
+    "value", ["http://u:PW@bad:port", "socks5://u:PW@x:1", "http://u:PW@:80", "http://[u:PW@x"]
+)
+def test_a_proxy_that_is_none_is_a_usage_error_without_its_password(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", value)
+    with pytest.raises(ModelError, match="HTTP_PROXY: write http://HOST:PORT") as caught:
+        proxy("http://model.example/v1")
+    assert "PW" not in str(caught.value)
+
+
+def test_a_proxy_that_cannot_be_reached_shows_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://u:PW@127.0.0.1:9")
+    with pytest.raises(EndpointError) as caught:
+        post("http://model.example/v1")
+    assert "PW" not in str(caught.value)
 
 
 def test_no_more_requests_than_allowed_are_under_way() -> None:
