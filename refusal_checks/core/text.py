@@ -173,3 +173,8 @@ def wrapped(line: str, width: int) -> list[str]:
 
 def _no_command(line: str) -> str:
     return _AT_START.sub(r"\1: ", line)
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things, for example ``1 prompt`` or ``2 prompts``."""
+    return f"{number} {noun}{'s' * (number != 1)}"

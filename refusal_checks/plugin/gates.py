@@ -21,6 +21,7 @@ from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import footer, table
 from refusal_checks.reports.terminal.live import Live
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options.call import Call
 from refusal_checks.run.session import GateSession
@@ -183,8 +184,8 @@ class Gates:
         return report
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """End the runs, then write the report files.
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """End the runs, see to the exit code, then write the report files.
 
         Before xdist's own hook, which waits for its workers: those of an interrupted run wait for
         verdicts.
@@ -192,6 +193,10 @@ class Gates:
         if self._live:
             self._live.stop()
         self._session.close()
+        # Tests that are skipped or left out fail nothing; what they would have decided is open.
+        wanted = [run.summary for run in self._session.runs if run.gates]
+        if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._written = list(self._write_reports(self._session.runs))
 
     def _write_reports(self, runs: Sequence[Run]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refusal_checks.core.text import count as count
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
@@ -25,8 +26,3 @@ def mark(verdict: Verdict) -> str:
         return "skip"
     word = "FAIL" if not verdict.passed else "warn" if verdict.warns else "pass"
     return word + "?" * (verdict.outcome is Outcome.INCONCLUSIVE)
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things, for example ``1 prompt`` or ``2 prompts``."""
-    return f"{number} {noun}{'s' * (number != 1)}"

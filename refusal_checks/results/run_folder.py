@@ -26,6 +26,7 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.metrics import METRICS
+from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 ROOT = Path(".refusal-checks") / "runs"
@@ -67,9 +68,11 @@ def _summary_form() -> TypeAdapter[RunSummary]:
 
 
 def dump_summary(summary: RunSummary) -> dict[str, Any]:
-    """The summary as JSON-like values, as in the file."""
+    """The summary and whether the run may ship, as JSON-like values, as in the file."""
     values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
-    return values
+    ships = shipping(summary)
+    answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
+    return values | {"shipping": answer}
 
 
 @dataclass(frozen=True)

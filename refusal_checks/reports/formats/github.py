@@ -18,8 +18,8 @@ from refusal_checks.reports import rows as table
 from refusal_checks.reports.explain import doubt, headline
 from refusal_checks.reports.markdown import code
 from refusal_checks.reports.rows import Row
-from refusal_checks.reports.words import count
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
 
 OPTION = ""
@@ -53,16 +53,11 @@ def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
 
 
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
-    verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
-    failed = sum(not verdict.passed for verdict in verdicts)
-    errors = sum(len(run.errors) for run in runs)
-    outcomes = [f"{failed} failed"] * bool(failed) + [f"{errors} not evaluated"] * bool(errors)
-    outcomes += ["judge not trusted"] * bool(_distrusted(runs))
-    gates = count(len(verdicts) + errors, "gate")
-    yield f"## Refusal checks: {', '.join(outcomes) or 'passed'}, {gates}"
+    yield f"## Refusal checks: {together(runs)}"
     yield ""
     for run in runs:
-        yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
+        models = f"candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
+        yield f"- {models}: {shipping(run).line}"
         if run.failure:
             yield f"- {code(run.failure, 1000)}"
         for note in run.notes:

@@ -14,6 +14,7 @@ from refusal_checks.reports.words import count
 from refusal_checks.results.disagreements import FILE
 from refusal_checks.results.manifest import EnginesUsed, Manifest
 from refusal_checks.results.progress import Progress
+from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
 
 
@@ -31,6 +32,7 @@ def footer(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
     seen: list[tuple[Check, ...]] = []
     for summary, folder in runs:
         judge = summary.judge
+        yield from wrapped(f"may it ship? {shipping(summary).line}", WIDTH)
         yield _models(summary.manifest)
         if judge and judge.checks not in seen:
             seen.append(judge.checks)

@@ -25,7 +25,6 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.reports import words
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
-from refusal_checks.reports.formats.html.answer import Shipping, shipping
 from refusal_checks.reports.formats.html.charts import Bars, Histogram, Radar
 from refusal_checks.reports.formats.html.facts import facts
 from refusal_checks.reports.formats.html.gate_rows import Row, rows
@@ -33,6 +32,7 @@ from refusal_checks.reports.formats.html.payload import Payload, embed
 from refusal_checks.reports.formats.html.scatter import Scatter, scatter
 from refusal_checks.reports.formats.html.visible import visible
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import RunSummary
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -39,6 +39,7 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
     assert max(map(len, shown)) <= WIDTH
     assert " ".join(" ".join(shown).split()) == " ".join(
         [
+            "may it ship? Not decided: no gate was decided",
             "candidate org/model, judge org/judge",
             "engine started org/model, org/judge, ready after 41 s",
             "tokens: candidate 1,200 prompt (200 cached), 50 output in 3 requests",

@@ -15,10 +15,10 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.formats.html import charts
-from refusal_checks.reports.formats.html.answer import shipping
 from refusal_checks.reports.formats.html.facts import facts
 from refusal_checks.reports.formats.html.gate_rows import rows
 from refusal_checks.reports.formats.html.scatter import scatter
+from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
 from tests.report_runs import JUDGE, RATED, chosen, rated
@@ -61,7 +61,10 @@ def test_what_could_not_be_evaluated_is_not_decided(records: Many) -> None:
 
 def test_a_gate_without_its_baseline_decides_nothing(records: Many) -> None:
     idle = decide(Gate("unsafe", "rejection_rate", max_drop=0.1), records("R"))
-    assert shipping(summary(idle)).reasons == ("no gate was decided",)
+    assert shipping(summary(idle)).reasons == (
+        "no gate was decided",
+        "max_drop and max_rise of 1 gate were not checked: no --baseline",
+    )
 
 
 def test_doubts_are_reservations(records: Many) -> None:
