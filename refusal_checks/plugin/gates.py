@@ -210,8 +210,11 @@ class Gates:
                 continue
             yield f"{name} report {path}"
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """Print the table of gates and what else the user should know of the runs."""
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            for text in self._session.unselected():
+                terminalreporter.write_line(text)
         runs, batch = self._session.runs, self._session.batch
         if batch is not None:
             terminalreporter.section("batch")

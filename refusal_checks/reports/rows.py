@@ -120,11 +120,16 @@ def _cells(verdict: Verdict) -> Iterator[str]:
     yield f"{verdict.invalid:.1%}"
 
 
+def full_names(runs: Sequence[RunSummary]) -> list[str]:
+    """Names of the candidates that do not depend on each other; empty if there is only one run."""
+    return [clean(run.manifest.shown) if len(runs) > 1 else "" for run in runs]
+
+
 def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
     """Short names of the candidates, all different; empty if there is only one run."""
     if len(runs) < 2:
         return [""]
-    full = [clean(run.manifest.candidate) for run in runs]
+    full = full_names(runs)
     ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
     short = [ending(name) for name in (ends if len(set(ends)) == len(ends) else full)]
     if len(set(short)) == len(short):

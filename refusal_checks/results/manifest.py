@@ -144,6 +144,7 @@ class Manifest(_Facts):
     Attributes:
         started, finished: times in UTC, in ISO format.
         candidate, judge: as they were named.
+        title: the candidate's short name, the same wherever it lies; empty in older runs.
         judge_prompts: hash of each judge's prompt, by benchmark and judge.
         thresholds: sha256 by threshold file.
         extensions: sha256 by who brought the extension: a distribution or a file.
@@ -160,6 +161,7 @@ class Manifest(_Facts):
     started: str = ""
     candidate: str = ""
     judge: str = ""
+    title: str = ""
     models: Models = Models()
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
     data: Mapping[str, Data] = {}
@@ -184,6 +186,11 @@ class Manifest(_Facts):
     capabilities: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
     finished: str = ""
     redacted: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The candidate's name in reports."""
+        return self.title or self.candidate
 
     def extended(self, **facts: Any) -> Self:
         """This manifest with more facts, or others in their place; JSON-like ones are validated."""

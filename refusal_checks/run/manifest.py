@@ -41,6 +41,7 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
     return Manifest(
         started=_now(),
         candidate=options.candidate.name,
+        title=options.title,
         judge=", ".join(judge.name for judge in options.judges),
         models=Models(
             candidate=ModelFacts(**describe(options.candidate)),

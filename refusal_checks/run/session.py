@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ import pytest
 
 from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.core.errors import EngineStartError, StoreError, UserError
-from refusal_checks.core.text import clean_lines
+from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import Thresholds
 from refusal_checks.gates.verdict import Verdict
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
+
+_LISTED = 40
+"""Most gates that are named where none is selected."""
 
 JUDGE_TEST = "test_judge"
 """Name of the test that checks the judge."""
@@ -103,8 +107,13 @@ class GateSession:
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """The candidates' names, all different; one empty name if no candidate is given."""
-        return models.candidate_names(self._call) or ("",)
+        """The candidates' names, all different; one empty name if no candidate is given.
+
+        Raises:
+            pytest.UsageError: names and candidates do not go together.
+        """
+        with _usage_errors():
+            return models.titles(self._call) or ("",)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
@@ -205,6 +214,7 @@ class GateSession:
         from refusal_checks.run.run import Run
         from refusal_checks.run.series import Series
 
+        self._call.keep_private()
         stored_only = batch_options.stored_only(self._call)
         runs = []
         for number, gates in sorted(wanted.items()):
@@ -223,6 +233,22 @@ class GateSession:
                 if self.test_id(candidate, gate.id) in ids:
                     found.setdefault(number, []).append(gate)
         return found
+
+    def unselected(self) -> Iterator[str]:
+        """What there is to select, if ``-k`` or ``-m`` left no gate."""
+        given = {"-k": self._config.option.keyword, "-m": self._config.option.markexpr}
+        asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
+        if not asked:
+            return
+        ids = [*self.judge_figures, *(gate.id for gate in self.thresholds.gates)]
+        near = get_close_matches(
+            given["-k"], {each for one in ids for each in (one, *one.split("-"))}
+        )
+        meant = f'; did you mean "{near[0]}"?' if near else "."
+        yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
+        yield from (f"  {name}" for name in ids[:_LISTED])
+        if ids[_LISTED:]:
+            yield f"  and {len(ids) - _LISTED} more: --collect-only -q lists them all"
 
     def close(self) -> None:
         """End the runs that this process owns, if any, and write their summaries."""

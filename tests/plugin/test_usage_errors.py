@@ -33,7 +33,7 @@ def test_without_a_candidate_both_commands_are_shown(
     project: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:
     result = project.runpytest_subprocess(*mode)
-    refused(result, "--candidate and --judge missing", "pytest --candidate ORG", "make gate")
+    refused(result, "--candidate and --judge missing", "refusal-checks gate ORG", "gate demo:")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     from junit_xml import to_xml_report_string
 
     summaries = [run.summary() for run in runs]
-    names = rows.candidate_names(summaries)
+    names = rows.full_names(summaries)
     cases = sum(each.prompts for run in summaries for each in run.benchmarks.values())
     limit = min(CASE, ALL // (4 * max(cases, 1)))
     suites = [
@@ -61,7 +61,8 @@ def _suite(
     from junit_xml import TestSuite
 
     records, bound = by_prompt(run.records(benchmark)), _standard(summary, benchmark)
-    name = f"{benchmark}.{candidate}" if candidate else benchmark
+    # dots part a name into packages
+    name = f"{benchmark}.{candidate.replace('.', '_')}" if candidate else benchmark
     cases = [_case(name, answers, bound, limit) for answers in records.values()]
     started = clean(summary.manifest.started)[:19]
     properties = _properties(summary, benchmark, bound)

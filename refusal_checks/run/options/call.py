@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,10 @@ class Call:
     def own_folder(self) -> Path:
         """The folder of the store and of runs."""
         return Path(self._configured("folder") or self.rootpath / ".refusal-checks")
+
+    def keep_private(self) -> None:
+        """Keep git from committing the store and runs, which hold harmful texts."""
+        with suppress(OSError):  # a run that cannot write says so itself
+            self.own_folder.mkdir(parents=True, exist_ok=True)
+            with (self.own_folder / ".gitignore").open("x") as file:
+                file.write("*\n")

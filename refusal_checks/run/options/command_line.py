@@ -37,8 +37,10 @@ from refusal_checks.run.options.judge import Trust
 from refusal_checks.run.options.models import NamedJudge
 
 COMMANDS = """\
-    pytest --candidate ORG/MODEL --judge openai/gpt-oss-20b --junitxml report.xml
-    make gate        (demo models, bundled prompts, no GPU needed)"""
+    refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml
+    refusal-checks gate demo:aligned --judge demo:judge --thresholds smoke    (bundled toy models)
+in a test file that imports refusal_checks.suite:
+    pytest --candidate=ORG/MODEL --judge=openai/gpt-oss-20b"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Options:
         multiple_testing: correction over the gates of a benchmark.
         baseline: the earlier run to compare with; allow_incomparable: whatever differs.
         stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
+        title: the candidate's name in reports.
         number: which of the candidates it is, from 1.
         notes: remarks on the threshold files, for the user.
     """
@@ -79,6 +82,7 @@ class Options:
     redact: bool = False
     trust: Trust = field(default_factory=Trust)
     placement: PlacementRequest = field(default_factory=PlacementRequest)
+    title: str = ""
     number: int = 1
     notes: tuple[str, ...] = ()
 
@@ -206,7 +210,11 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         placement=placement_options.read(config),
         notes=thresholds.notes,
     )
-    return tuple(replace(first, candidate=one, number=n) for n, one in enumerate(candidates, 1))
+    named = zip(candidates, model_options.titles(config), strict=True)
+    return tuple(
+        replace(first, candidate=one, title=title, number=number)
+        for number, (one, title) in enumerate(named, 1)
+    )
 
 
 def _benchmarks(

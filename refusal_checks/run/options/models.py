@@ -54,6 +54,13 @@ def add(group: pytest.OptionGroup) -> None:
         help="the judge: a model as above, or keyword, or labels; given several times, their "
         "majority decides",
     )
+    add(
+        "--candidate-name",
+        metavar="NAME",
+        action="append",
+        help="the candidate's name in ids of tests and in reports, so that a test's history does "
+        "not depend on a path (default: the path's last part); once for each candidate",
+    )
     for role in ("candidate", "judge"):
         each = f"; once for all {role}s, or once for each"
         for option, (metavar, text) in _EXTRAS.items():
@@ -78,6 +85,30 @@ _EXTRAS = {
     ),
 }
 """Settings of a model besides its name: option, placeholder and help."""
+
+
+def titles(config: Given) -> tuple[str, ...]:
+    """The candidates' names in ids and reports, all different.
+
+    Raises:
+        ModelError: not as many names are given as candidates, or two are equal.
+    """
+    written, given = candidate_names(config), config.getoption("candidate_name")
+    if not given:
+        ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in written]
+        return tuple(
+            end if end and ends.count(end) == 1 else name
+            for end, name in zip(ends, written, strict=True)
+        )
+    if len(given) != len(written):
+        raise ModelError(
+            f"--candidate-name is given {len(given)} times for {len(written)} candidates: give it "
+            "once for each, in their order, or not at all"
+        )
+    for name in given:
+        if not name.strip() or given.count(name) > 1:
+            raise ModelError(f'--candidate-name "{name}": give each candidate a name of its own')
+    return tuple(given)
 
 
 def candidate_names(config: Given) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def _view(number: int, run: RunFolder) -> View:
         against.update(payload.against)
         if payload.confidences:
             histograms.append(charts.histogram(name, payload.kind, payload.confidences))
-    candidate = summary.manifest.candidate or run.path.name
+    candidate = summary.manifest.shown or run.path.name
     return View(
         number=number,
         summary=summary,

@@ -1,0 +1,58 @@
+"""``refusal-checks gate``: the release gates from any folder, whatever its pytest is set up for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import typer
+
+PACKAGE = Path(__file__).parents[1]
+_LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
+_OTHERS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+"""Environment variables that set up pytest for other tests."""
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(context_settings=_LIKE_A_RUN, options_metavar="MODEL... [OPTIONS]")(gate)
+
+
+def gate(context: typer.Context) -> None:
+    """Gate models: MODEL... --judge JUDGE [-k EXPR] and any other option of the gates or of pytest.
+
+    MODEL is ORG/MODEL, a folder, a server's URL (http://HOST:PORT/v1#MODEL), replay:FILE or
+    demo:NAME; several are tested in turn. Gates come from --thresholds, else from
+    thresholds/default.toml in this folder, else from the file that is shipped. Answers and runs are
+    kept in .refusal-checks in this folder. The folder's own pytest configuration, conftest.py files
+    and $PYTEST_ADDOPTS play no part.
+
+    -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
+    evaluated, 4 if something in the command is wrong, 16 if an engine did not start.
+    """
+    import pytest
+
+    for name in _OTHERS:
+        os.environ.pop(name, None)
+    raise typer.Exit(pytest.main(arguments(Path.cwd(), context.args)))
+
+
+def arguments(folder: Path, words: Sequence[str]) -> list[str]:
+    """The arguments of pytest for a gate run that is called in a folder."""
+    settings = [word for setting in _settings(folder) for word in ("-o", setting)]
+    return [
+        *("-c", str(PACKAGE / "plugin" / "gate.ini"), f"--rootdir={PACKAGE.parent}"),
+        *("--noconftest", "-p", "refusal_checks.plugin"),
+        *("-p", "refusal_checks.plugin.models_as_arguments", *settings, *words),
+    ]
+
+
+def _settings(folder: Path) -> Iterator[str]:
+    own = folder / ".refusal-checks"
+    yield f"refusal_checks_folder={shlex.quote(str(own))}"
+    yield f"cache_dir={own / 'pytest-cache'}"
+    thresholds = folder / "thresholds" / "default.toml"
+    if thresholds.is_file():
+        yield f"refusal_checks_thresholds={shlex.quote(str(thresholds))}"
