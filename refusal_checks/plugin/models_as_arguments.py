@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from refusal_checks import suite
 from refusal_checks.run.options.call import PREFIX
 
+SUITE = Path(__file__).parents[1] / "suite.py"
 _CANDIDATE = f"{PREFIX}candidate"
 
 
@@ -17,4 +19,4 @@ def pytest_configure(config: pytest.Config) -> None:
     models = [*config.option.file_or_dir, *named]
     if models:
         setattr(config.option, _CANDIDATE, models)
-    config.args = [str(suite.__file__)]
+    config.args = [str(SUITE)]
