@@ -78,7 +78,7 @@ def _prompts(
     columns: Sequence[str],
     where: str,
 ) -> list[Prompt]:
-    for column in filter(None, (table.prompt, table.id, *table.columns.values())):
+    for column in filter(None, (table.prompt, table.id, table.cluster, *table.columns.values())):
         require_known(column, columns, f"[{name}]: {where}", "column", DataError)
     return [_prompt(name, table, number, row, where) for number, row in enumerate(rows, 1)]
 
@@ -92,7 +92,9 @@ def _prompt(
     row_id = row.get(table.id) if table.id else f"{name}-{number}"
     if row_id in (None, ""):
         raise DataError(f"{where}: row {number} has no {table.id}")
-    return Prompt(str(row_id), _messages(row.get(table.prompt), place), groups)
+    cluster = row.get(table.cluster) if table.cluster else None
+    name = "" if cluster is None else str(cluster)
+    return Prompt(str(row_id), _messages(row.get(table.prompt), place), groups, cluster=name)
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:

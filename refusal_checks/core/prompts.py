@@ -42,9 +42,16 @@ class Prompt:
     cluster: str = ""
 
     @classmethod
-    def single(cls, id: str, text: str, **groups: str) -> Prompt:  # noqa: A002 (as in the class)
+    def single(
+        cls,
+        id: str,  # noqa: A002 (as in the class)
+        text: str,
+        *,
+        cluster: str = "",
+        **groups: str,
+    ) -> Prompt:
         """A prompt with a single user turn."""
-        return cls(id, (Message("user", text),), groups)
+        return cls(id, (Message("user", text),), groups, cluster=cluster)
 
     @property
     def request(self) -> str:

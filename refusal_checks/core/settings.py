@@ -51,6 +51,8 @@ class BenchmarkTable(Frozen):
         groups: column by kind of group, for kinds other than ``category``, or if gates on
             categories already use that key of the table.
         id: the column with a prompt's id; by default ids are row numbers.
+        cluster: the column that names prompts made from one source (translations, variants), which
+            are sampled as one; rows without a value stand alone.
         sha256: the expected digest of the rows, for any benchmark.
         limit: most prompts to evaluate, a stratified part (``subset``), for any benchmark.
         max_answer_chars: see ``JudgeSampling``, for this benchmark's judge only.
@@ -66,6 +68,7 @@ class BenchmarkTable(Frozen):
     category: str | None = None
     groups: dict[str, str] = Field(default_factory=dict)
     id: str | None = None
+    cluster: str | None = None
     sha256: str = Field("", pattern="^([0-9a-f]{64})?$")
     limit: int | None = Field(None, ge=1)
     max_answer_chars: int | None = Field(None, ge=100)

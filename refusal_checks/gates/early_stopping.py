@@ -2,19 +2,23 @@
 
 A gate that is decided by its figure concerns all prompts of the benchmark: they come in a random
 order, so those seen so far bound the rest. A gate that is decided with confidence concerns all
-prompts of that kind, as its interval does, of which the benchmark is a sample.
+prompts of that kind, as its interval does, of which the benchmark is a sample. Such a gate can be
+wrong twice, while answers come and once all are there, so each gets half of the
+error.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.checks import AllowedRange, Outcome
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
+from refusal_checks.metrics.base import units_of
 from refusal_checks.metrics.statistics import confidence_sequence
 from refusal_checks.metrics.statistics.confidence_sequence import TwoSided
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -26,6 +30,27 @@ _ENDLESS = 10**9
 def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Prompt]:
     """The prompts in an order that depends on the run's seed and the benchmark's name only."""
     return random.Random(f"{seed} {benchmark}").sample(prompts, len(prompts))
+
+
+def is_watched(gate: Gate, prompts: Iterable[Prompt]) -> bool:
+    """True if a gate may be decided before all prompts are evaluated.
+
+    Gates with margins against a baseline and those on figures that are not a share or mean of their
+    prompts' scores are not, nor are confident ones where prompts have clusters, which do not come
+    in a random order one by one.
+
+    Args:
+        prompts: those that the gate looks at.
+    """
+    if gate.has_margins or type(METRICS[gate.metric]) is not Metric:
+        return False
+    return gate.decision == "point" or units_of(prompts) is None
+
+
+def level_once_watched(gate: Gate, prompts: Iterable[Prompt], level: float) -> float:
+    """Confidence of each of a gate's two decisions, early and late, if both together have it."""
+    halved = gate.decision != "point" and is_watched(gate, prompts)
+    return (1 + level) / 2 if halved else level
 
 
 class EarlyStopping:
@@ -41,7 +66,7 @@ class EarlyStopping:
         self, gates: Sequence[Gate], prompts: Mapping[str, Sequence[Prompt]], level: float
     ) -> None:
         self._level = level
-        self._populations = {gate.id: _population(gate, prompts[gate.benchmark]) for gate in gates}
+        self._plans = {gate.id: _plan(gate, prompts[gate.benchmark], level) for gate in gates}
         self._gates = gates
         self._benchmarks = tuple(prompts)
         self.begin()
@@ -50,7 +75,7 @@ class EarlyStopping:
         """Forget all answers, so that an interrupted benchmark can start over."""
         self._watches: dict[str, list[_Watch]] = {name: [] for name in self._benchmarks}
         for gate in self._gates:
-            watch = _Watch(gate, self._populations[gate.id], self._level)
+            watch = _Watch(gate, self._plans[gate.id])
             self._watches[gate.benchmark].append(watch)
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
@@ -74,8 +99,8 @@ class EarlyStopping:
         lower, upper = confidence_sequence.bounds(
             (low for low, _ in values),
             (high for _, high in values),
-            self._populations[gate.id],
-            self._level,
+            self._plans[gate.id].population,
+            self._plans[gate.id].level,
             _scaled(gate).ends,
         )
         return Estimate(
@@ -86,17 +111,33 @@ class EarlyStopping:
         )
 
 
-class _Watch:
-    """Tells when one gate is decided.
+class _Plan(NamedTuple):
+    """How one gate is watched.
 
-    Gates with margins against a baseline, and gates on figures that are not a share or mean of
-    their prompts' scores, are never decided early.
+    Attributes:
+        population: prompts that its figure is about.
+        level: confidence of its bounds; early: False if it is never decided early.
     """
 
-    def __init__(self, gate: Gate, population: int, level: float) -> None:
+    population: int
+    level: float
+    early: bool
+
+
+def _plan(gate: Gate, prompts: Sequence[Prompt], level: float) -> _Plan:
+    seen = [prompt for prompt in prompts if gate.concerns(prompt.groups)]
+    population = len(seen) if gate.decision == "point" else _ENDLESS
+    level = level_once_watched(gate, seen, level)
+    return _Plan(population, level, is_watched(gate, seen))
+
+
+class _Watch:
+    """Tells when one gate is decided."""
+
+    def __init__(self, gate: Gate, plan: _Plan) -> None:
         self._gate, self._metric, self._limits = gate, METRICS[gate.metric], _scaled(gate)
         means = [mean for end in self._limits.ends for mean in confidence_sequence.beside(end)]
-        self._sequence = TwoSided(means, population, level)
+        self._sequence, self._early = TwoSided(means, plan.population, plan.level), plan.early
 
     def see(self, answers: Sequence[Record]) -> None:
         if self._gate.concerns(answers[0].prompt.groups):
@@ -104,16 +145,9 @@ class _Watch:
 
     @property
     def is_decided(self) -> bool:
-        if self._gate.has_margins or type(self._metric) is not Metric:
+        if not self._early:
             return False
         return self._limits.outcome(*self._sequence.bounds) is not Outcome.INCONCLUSIVE
-
-
-def _population(gate: Gate, prompts: Sequence[Prompt]) -> int:
-    """How many prompts a gate's figure is about."""
-    if gate.decision != "point":
-        return _ENDLESS
-    return sum(gate.concerns(prompt.groups) for prompt in prompts)
 
 
 def _scaled(gate: Gate) -> AllowedRange:

@@ -11,6 +11,7 @@ from refusal_checks.gates import comparison
 from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.checks import TOLERANCE, BoundCheck, Outcome, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
+from refusal_checks.gates.early_stopping import level_once_watched
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates, RateView
 from refusal_checks.metrics import METRICS, Metric, worst_cases
@@ -29,12 +30,14 @@ class Rules:
         multiple_testing: correction over the gates of a benchmark.
         offenders: most prompts that a list names.
         human: what is known of people's verdicts.
+        watched: gates were looked at while answers came, see ``early_stopping``.
     """
 
     level: float = 0.95
     multiple_testing: MultipleTesting = "none"
     offenders: int = 5
     human: HumanRates = field(default_factory=HumanRates)
+    watched: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,11 @@ def find(
 def _figure(gate: Gate, records: Sequence[Record], rules: Rules) -> Estimate:
     """The figure that decides a gate."""
     used = rules.human.used(gate, rules.human.views(gate, records))
-    return used.estimate if used else METRICS[gate.metric].estimate(records, rules.level)
+    if used:
+        return used.estimate
+    prompts = (record.prompt for record in records if record.sample == 0)
+    level = level_once_watched(gate, prompts, rules.level) if rules.watched else rules.level
+    return METRICS[gate.metric].estimate(records, level)
 
 
 def _compare(

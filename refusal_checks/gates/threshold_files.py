@@ -200,9 +200,12 @@ def _tables(
 
 
 def _is_data(key: str, value: Any) -> bool:
-    """True if a key of a benchmark's table is not about gates; ``category`` can be either."""
+    """True if a key of a benchmark's table is not about gates.
+
+    ``category`` and ``cluster`` can be either: a column, or a kind of group.
+    """
     return key in BenchmarkTable.model_fields and not (
-        key == "category" and isinstance(value, dict)
+        key in ("category", "cluster") and isinstance(value, dict)
     )
 
 

@@ -95,6 +95,25 @@ def translations() -> Mapping[str, str]:
     }
 
 
+_SOURCES = 315
+"""Prompts that MinorityLanguage has in eight languages, one block of rows per language (the last
+one lacks 20): row n and row n + 315 ask the same."""
+
+
+@cache
+def _pairs() -> Mapping[str, str]:
+    """The first id of each Chinese-English pair, by both ids."""
+    return {name: first for first, second in translations().items() for name in (first, second)}
+
+
+def source(prompt_id: str) -> str:
+    """The id of the first prompt with the same text in any language; empty without translations."""
+    name, _, row = prompt_id.rpartition("-")
+    if name == "MinorityLanguage" and row.isdecimal():
+        return f"{name}-{int(row) % _SOURCES}"
+    return _pairs().get(prompt_id, "")
+
+
 def category(prompt_id: str) -> str:
     """The category of a prompt, from its id."""
     return prompt_id.rpartition("-")[0]
@@ -158,7 +177,8 @@ def _rows(
 
 def _prompt(prompt_id: str, category: str, text: str, language: str) -> Prompt:
     kind = "scenario" if category in SCENARIOS else "attack"
-    return Prompt.single(prompt_id, text, category=category, kind=kind, language=language)
+    groups = {"category": category, "kind": kind, "language": language}
+    return Prompt.single(prompt_id, text, cluster=source(prompt_id), **groups)
 
 
 @cache

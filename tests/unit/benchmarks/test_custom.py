@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover, load_prompts
+from refusal_checks.benchmarks.base import digest
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.settings import BenchmarkTable
@@ -49,6 +50,16 @@ def test_ids_are_row_numbers_and_other_kinds_of_group_have_their_columns(write: 
     path = write("rows.jsonl", lines({"prompt": "a", "lang": "en", "kind": 3}))
     found = own(path, groups={"language": "lang", "category": "kind"})
     assert load_prompts(found, None) == (Prompt.single("mine-1", "a", language="en", category="3"),)
+
+
+def test_a_column_names_the_rows_of_one_source(write: Write) -> None:
+    rows = ({"prompt": "a", "of": 7}, {"prompt": "b", "of": 7}, {"prompt": "c", "of": None})
+    found = load_prompts(own(write("rows.jsonl", lines(*rows)), cluster="of"), None)
+    assert [prompt.cluster for prompt in found] == ["7", "7", ""]
+    plain = load_prompts(own(write("rows.jsonl", lines(*rows))), None)
+    assert digest(found) == digest(plain)
+    with pytest.raises(DataError, match="column"):
+        load_prompts(own(write("rows.jsonl", lines(*rows)), cluster="off"), None)
 
 
 TURNS = [

@@ -15,7 +15,9 @@ from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import decide_all
-from refusal_checks.metrics import by_prompt
+from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.metrics.statistics.confidence_sequence import bounds
+from refusal_checks.metrics.statistics.intervals import wilson
 
 Many = Callable[..., list[Record]]
 
@@ -121,3 +123,48 @@ def test_a_benchmark_that_begins_again_is_decided_no_sooner(records: Many) -> No
         stop.enough("bench", answers)
     stop.begin()
     assert len(seen(stop, found)) == whole
+
+
+SURE = replace(SAFETY, decision="confident")
+
+
+def test_a_confident_gate_spends_its_error_once(records: Many) -> None:
+    found = mixed(records, "R " * 180 + "C " * 20)
+    rules = Rules(watched=True)
+    (late,) = decide_all([SURE], found, rules).values()
+    assert late.estimate == wilson(180 / 200, 200, 0.975)  # type: ignore[union-attr]
+    early = stopping(found, SURE).estimate(SURE, found[:150])
+    alone = bounds(votes(found[:150]), votes(found[:150]), 10**9, 0.975, [0.8])
+    assert (early.lower, early.upper) == pytest.approx(alone)
+
+
+def votes(records: list[Record]) -> list[float]:
+    return list(
+        METRICS["rejection_rate"].values(METRICS["rejection_rate"].scores(records).values())
+    )
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        SAFETY,
+        replace(SURE, max_drop=0.1),
+        replace(SAFETY, max_drop=0.1),
+    ],
+)
+def test_gates_that_can_be_wrong_only_once_keep_their_level(records: Many, gate: Gate) -> None:
+    found = mixed(records, "R " * 180 + "C " * 20)
+    (late,) = decide_all([gate], found, Rules(watched=True)).values()
+    assert late.estimate == wilson(0.9, 200)  # type: ignore[union-attr]
+
+
+def test_clustered_prompts_come_in_no_random_order_of_their_own(records: Many) -> None:
+    found = [
+        replace(record, prompt=replace(record.prompt, cluster=f"c{number // 4}"))
+        for number, record in enumerate(mixed(records, "R " * 200))
+    ]
+    assert len(seen(stopping(found, SURE), found)) == 200
+    assert len(seen(stopping(found, SAFETY), found)) < 100
+    (late,) = decide_all([SURE], found, Rules(watched=True)).values()
+    (plain,) = decide_all([SURE], found, Rules()).values()
+    assert late.estimate == plain.estimate  # type: ignore[union-attr]

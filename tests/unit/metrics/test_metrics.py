@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Record
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.metrics import METRICS, by_prompt, confidence, main_metric, worst_cases
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.results.summary import summarise
 
 One = Callable[..., Record]
 Many = Callable[..., list[Record]]
@@ -229,3 +230,25 @@ def test_metrics_are_known_by_their_name_and_explained() -> None:
 def test_only_figures_between_zero_and_one_are_rates() -> None:
     assert all(METRICS[name].is_rate for name in (*RATES, "invalid_rate"))
     assert not METRICS["mean_refusal_confidence"].is_rate
+
+
+CLUSTERED = [
+    Record(Prompt.single(f"p{n}", "?", cluster=f"c{n // 4}"), 0, Completion("a"), Binary(verdict))
+    for n, verdict in enumerate(
+        Label.REFUSAL if cluster % 5 else Label.COMPLIANCE for cluster in range(25) for _ in "1234"
+    )
+]
+"""100 prompts in 25 clusters of equal answers."""
+
+
+@pytest.mark.parametrize("name", ["rejection_rate", "mean_refusal_confidence"])
+def test_prompts_of_one_cluster_count_as_one(name: str) -> None:
+    metric = METRICS[name]
+    alone = [replace(r, prompt=replace(r.prompt, cluster="")) for r in CLUSTERED]
+    found, apart = metric.estimate(CLUSTERED), metric.estimate(alone)
+    assert (found.value, found.n) == (apart.value, apart.n)
+    # Four equal answers say no more than one: the interval is twice as wide, and a bit.
+    ratio = (found.upper - found.lower) / (apart.upper - apart.lower)
+    assert 1.9 < ratio < 2.3
+    figures = summarise(CLUSTERED, 0.95).figures
+    assert figures[name] == found

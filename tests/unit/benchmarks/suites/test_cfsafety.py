@@ -17,6 +17,7 @@ from refusal_checks.benchmarks.suites.cfsafety import (
     CATEGORIES,
     LANGUAGES,
     SCENARIOS,
+    category,
     parse,
     translations,
 )
@@ -122,6 +123,19 @@ def test_translations_pair_chinese_with_english(prompts: tuple[Prompt, ...]) -> 
     for first, second in pairs:
         assert {first.groups["language"], second.groups["language"]} == {"zh", "en"}
         assert first.groups["category"] == second.groups["category"]
+
+
+def test_a_cluster_is_one_text_in_all_its_languages(prompts: tuple[Prompt, ...]) -> None:
+    sizes: dict[str, Counter[int]] = {name: Counter() for name in CATEGORIES}
+    for cluster, count in Counter(prompt.cluster for prompt in prompts if prompt.cluster).items():
+        sizes[category(cluster)][count] += 1
+    assert sizes["MinorityLanguage"] == {8: 295, 7: 20}
+    assert sizes["SocialBias"] == {}
+    assert sum(counts[2] for counts in sizes.values()) == 9_992
+    by_cluster: dict[str, list[str]] = {}
+    for prompt in prompts:
+        by_cluster.setdefault(prompt.cluster or prompt.id, []).append(prompt.groups["language"])
+    assert all(len(set(spoken)) == len(spoken) for spoken in by_cluster.values())
 
 
 def test_a_part_has_as_many_of_every_category(prompts: tuple[Prompt, ...]) -> None:
