@@ -198,20 +198,26 @@ class Rated(VerdictBase):
 
 @dataclass(frozen=True, slots=True)
 class Chosen(VerdictBase):
-    """An answer to a multiple-choice question; a rule reads the option from the whole answer.
+    """An answer to a multiple-choice question, and the option that it settles on.
 
     Attributes:
         option: the letter that was chosen, None if the answer refused to choose.
         correct: True if it is the key's option, False for a refusal; None if the key has none.
-        rationale: how the option was found in the answer.
+        rationale: how the option was found in the answer; a judge's is untrusted text.
+        read_by: rules, or a judge model where rules find nothing certain.
+        cut: characters of the answer that the judge was not shown; 0 if it read all of it.
+        escaped: special tokens of request and answer that were broken up for the judge.
     """
 
-    columns = ("option", "correct", "rationale", "cut", "escaped")
+    columns = ("option", "correct", "read_by", "rationale", "cut", "escaped")
     quotes = ("rationale",)
 
     option: str | None
     correct: bool | None
     rationale: str = ""
+    read_by: Literal["rules", "judge"] = "rules"
+    cut: int = 0
+    escaped: int = 0
     kind: Literal["chosen"] = "chosen"
 
     @property

@@ -1,0 +1,1 @@
+"""Which option an answer settles on, read by rules: marked, split into claims, and settled."""

@@ -1,0 +1,153 @@
+"""What an answer claims about its options, clause by clause.
+
+A clause becomes a string of word classes (``lexicon``), over which a few patterns say what is
+claimed. A clause that asks, supposes or reports another's view claims nothing, and a word that
+denies holds for the options behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from refusal_checks.judges.options.lexicon import classes
+from refusal_checks.judges.options.marking import OPTION
+
+Force = Literal["claim", "assertion", "denial", "doubt", "retraction"]
+"""A claim states the answer; an assertion only calls an option right or names it in passing; a
+retraction goes back on what was said before."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that a clause does.
+
+    Attributes:
+        options: that it is about.
+        overrules: it replaces a claim made before.
+        form: of a claim, in a few words.
+    """
+
+    force: Force
+    options: frozenset[str] = frozenset()
+    overrules: bool = False
+    form: str = ""
+
+
+_LIST = rf"{OPTION}(?:s?\++s?{OPTION})*"
+_DENIED_BEHIND = re.compile(rf"n[^tfp\ue000-\ue007]*({_LIST})")
+_DENIED_BEFORE = re.compile(rf"({_LIST})(?:[=bsmh]*w|[=bsmah]*n[^\ue000-\ue007]*$)")
+_DENIED_AS_WRONG = re.compile(rf"w[=am]*[=b][=b]*({_LIST})")
+_END = r"(?:[=bs]*[ram]*$|[=bs]*p.*|$)"
+_STATED = re.compile(rf"a[=abhcfrtsvm]*({_LIST}){_END}")
+_CHOSEN = re.compile(rf"c[=bamh]*({_LIST}){_END}")
+_CALLED_RIGHT = re.compile(rf"r[ram]*[=b]+({_LIST}){_END}")
+_ALONE = re.compile(rf"([=tfvhbers]*)({_LIST})[ah]*{_END}")
+_ASSERTED = re.compile(rf"({_LIST})[=bsmhfa]*r")
+_IN_PASSING = re.compile(rf"^[^{OPTION[1:-1]}n]*[eb]({_LIST})m?$")
+
+_IS_ANSWER = re.compile(rf"({_LIST})[=bs]+[mh]*a[=m]*(?:p.*)?$")
+
+_FORMS = (("stated as the answer", _STATED), ("stated as the answer", _IS_ANSWER), ("chosen", _CHOSEN), ("called right", _CALLED_RIGHT))
+
+_RETRACTION = re.compile(
+    r"(?:啊|哦|嗯|hmm,? )?(?:不|不对|不是|错了|不是的|我错了|说错了|等等|等一下|no|wait|sorry|scratch that|i was wrong|"
+    r"my mistake|on second thought|let me correct (?:that|myself)|correction|更正|纠正|更正一下|让我重新(?:思考|考虑|分析)(?:一下)?)"
+)
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """Attributes: ``opens``, ``ends``: it stands at a line's or sentence's start or end."""
+
+    text: str
+    opens_line: bool
+    opens: bool
+    ends: bool
+    asks: bool
+
+
+_DELIMITER = re.compile(r"([,;。!?\n]|\.(?=\s|$|[^\x00-\x7f]))")
+
+
+def _clauses(text: str) -> Iterator[_Clause]:
+    parts = _DELIMITER.split(text)
+    before = "\n"
+    for clause, mark in zip(parts[::2], [*parts[1::2], "\n"], strict=True):
+        words = clause.strip(" \"'()[]<>《》·•-—✦►▶>#:")
+        if words:
+            yield _Clause(words, before == "\n", before in "\n。!?.", mark in "\n。!?.", mark == "?")
+        if words or mark == "\n":
+            before = mark
+
+
+def events(marked: str, wants_wrong: bool = False) -> Iterator[Event]:
+    """The events of a marked answer, in its order.
+
+    Args:
+        wants_wrong: the question asks for what is wrong, so that calling an option right or wrong
+            does not say whether it is the answer.
+    """
+    lead = ""
+    for clause in _clauses(marked):
+        if _RETRACTION.fullmatch(clause.text):
+            yield Event("retraction")
+            continue
+        whole = classes(clause.text).strip("+")
+        if re.search(rf"{OPTION}|u", whole):
+            for number, part in enumerate(f"{lead}{whole}".split("d")):
+                yield from _of_part(part, number > 0, clause, wants_wrong)
+            lead = ""
+        else:  # therefore, in the end, however: before a comma
+            lead = whole if re.fullmatch("[tfvhd]{1,3}", whole) else ""
+
+
+def _of_part(part: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> Iterator[Event]:
+    if clause.asks or re.search("[qig]", part):
+        return
+    if "u" in part:
+        yield Event("doubt")
+        return
+    denied: set[str] = set()
+
+    def deny(found: re.Match[str]) -> str:
+        denied.update(_letters(found[1]))
+        return ""
+
+    rest = _DENIED_BEHIND.sub(deny, part)
+    if not wants_wrong:
+        rest = _DENIED_BEFORE.sub(deny, _DENIED_AS_WRONG.sub(deny, rest))
+    if denied:
+        yield Event("denial", frozenset(denied))
+        rest = rest.strip("+")
+    if re.search(OPTION, rest):
+        yield from _claims(rest, overrules or "f" in rest, clause, wants_wrong)
+
+
+def _claims(rest: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> Iterator[Event]:
+    for form, pattern in _FORMS:
+        if (found := pattern.search(rest)) and "n" not in rest[: found.start()]:
+            if not (form == "called right" and wants_wrong):
+                yield Event("claim", _letters(found[1]), overrules, form)
+                return
+    if alone := _ALONE.fullmatch(rest):
+        ticked = clause.text[0] in "✅✓✔√☑"
+        stands = clause.opens_line or (clause.opens and clause.ends) or alone[1].strip("sr")
+        if ("r" not in alone[1] or ticked) and (stands or overrules) and not rest.rstrip("am").endswith("r"):
+            yield Event("claim", _letters(alone[2]), overrules, "alone")
+            return
+    if wants_wrong:
+        if overrules:
+            yield Event("doubt")
+        return
+    found_right = list(_ASSERTED.finditer(rest))
+    for found in found_right:
+        yield Event("assertion", _letters(found[1]), overrules, "called right")
+    if not found_right and (passing := _IN_PASSING.search(rest)):
+        yield Event("assertion", _letters(passing[1]), overrules, "named")
+
+
+def _letters(text: str) -> frozenset[str]:
+    return frozenset(re.findall(OPTION, text))

@@ -1,0 +1,247 @@
+"""Mark the options in an answer: one private character for each place that names one.
+
+An option is named by its letter, its text, its place (第二个选项), or, for options of yes and no or
+of true and false, by their synonyms where an answer would stand. Everything here takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+LIMIT = 20_000
+"""Characters of an answer that rules read; a longer one is a loop of a weak model, or an attack."""
+
+FIRST = 0xE000
+OPTION = "[\ue000-\ue007]"
+"""The private characters that stand for options."""
+
+_UNSEEN = {"Cc", "Cf", "Co", "Cs"}
+_TAGS = re.compile(r"<(/?)([a-z_\u4e00-\u9fff]{1,20})>", re.IGNORECASE)
+_LATEX = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|rm|it|sf)|displaystyle|left|right|quad)\b")
+_NAMES = "答案|结论|判断|判定|结果|回答|选择|正确答案|最终答案|正确选项|answer|final answer|choice"
+_HEADING = re.compile(rf"[【\[《「(]\s?({_NAMES})\s?[】\]》」)]:?", re.IGNORECASE)
+_UNFINISHED = re.compile(
+    rf"((?:{_NAMES}|我选|故选|应选|因此选|所以选)(?:是|为| is)?|[:：])\s*\n\s*", re.IGNORECASE
+)
+_CONTRACTED = {"can't": "can not", "cannot": "can not", "won't": "will not", "n't": " not"}
+
+
+def plain(text: str) -> str:
+    """The text without markup, in one width and with one form of quotes, its lines trimmed."""
+    kept = (
+        char
+        for char in text
+        if char == "\n" or char == "\t" or (unicodedata.category(char) not in _UNSEEN)
+    )
+    text = "".join(char for char in kept if not unicodedata.combining(char))
+    text = unicodedata.normalize("NFKC", text)
+    text = text.replace("\\boxed", "\nanswer: ")
+    text = _TAGS.sub(lambda tag: "\n" if tag[1] else f"\n{tag[2]}: ", _LATEX.sub("", text))
+    text = re.sub(r"[*`#$\\{}|~]+|(?<![a-z])_|_(?![a-z])|\ufe0f", "", text, flags=re.IGNORECASE)
+    text = text.translate(str.maketrans("’‘“”「」『』_", "''\"\"\"\"\"\" "))
+    text = re.sub(r"[^\S\n]+", " ", text)
+    text = "\n".join(line.strip() for line in text.split("\n") if line.strip())
+    text = re.sub(r"(?<![A-Za-z])'([^'\n]{1,80})'(?![A-Za-z])", r'"\1"', text)
+    return _UNFINISHED.sub(_continued, _HEADING.sub(r"\1: ", text))
+
+
+def _continued(found: re.Match[str]) -> str:
+    """A heading, or a sentence that breaks off, and what the next line says."""
+    is_heading = not found[1].lower().endswith((":", "是", "为", "is"))
+    return found[1] + (": " if is_heading else " ")
+
+
+def marked(text: str, options: Mapping[str, str], stem: str = "") -> str:
+    """A plain answer, in lower case, with its options marked.
+
+    Args:
+        stem: the question, which tells what a synonym of yes means.
+    """
+    marks = {letter: chr(FIRST + number) for number, letter in enumerate(options)}
+    by_text: dict[str, list[str]] = {}
+    for letter, option in options.items():
+        by_text.setdefault(_bare(plain(option)), []).append(marks[letter])
+    named = {name: "、".join(found) for name, found in by_text.items()}
+    text = _marked_texts(_marked_pairs(text, options, marks), named)
+    text = _marked_places(_marked_letters(text, marks), marks)
+    text = text.lower()
+    for short, long in _CONTRACTED.items():
+        text = text.replace(short, long)
+    return _joined(_marked_slots(text, named, stem))
+
+
+def _bare(text: str) -> str:
+    return text.strip(" \n.。,;:!?\"'")
+
+
+_FUNCTION_WORDS = frozenset(
+    "是 否 对 错 有 无 不 没有 是的 不是 正确 错误 不正确 不对 yes no true false right wrong correct incorrect".split()
+)
+"""Option texts that are also ordinary words: they name the option only where an answer stands."""
+
+
+def _marked_pairs(text: str, options: Mapping[str, str], marks: Mapping[str, str]) -> str:
+    """Mark a letter with its own text behind it."""
+    for letter, option in options.items():
+        if name := _bare(plain(option)):
+            pair = rf"(?<![A-Za-z0-9])[{letter}{letter.lower()}](?:选项|项)?[ .、:,()\"—-]{{1,4}}{re.escape(name)}(?=$|[^\w、])"
+            text = re.sub(pair, marks[letter], text, flags=re.IGNORECASE)
+    return text
+
+
+def _marked_texts(text: str, named: Mapping[str, str]) -> str:
+    """Mark option texts; the longest that fits at a place is meant."""
+    words = [name for name in named if name and name.lower() not in _FUNCTION_WORDS]
+    if not words:
+        return text
+    lower = {name.lower(): mark for name, mark in named.items()}
+    ordered = sorted(words, key=len, reverse=True)
+    pattern = "|".join(_bounded(name) for name in ordered)
+    return re.sub(pattern, lambda found: lower[found[0].lower()], text, flags=re.IGNORECASE)
+
+
+def _bounded(name: str) -> str:
+    if re.fullmatch(r"[\d、, ]+", name):
+        return rf"(?<![\d、.]){re.escape(name)}(?![\d%年月日条款个])(?!、\d|\.[^\n])"
+    start = r"(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", name) else ""
+    end = r"(?![A-Za-z0-9])" if re.search("[A-Za-z0-9]$", name) else ""
+    return f"{start}{re.escape(name)}{end}"
+
+
+_FOLLOWS = (
+    "is|are|was|were|because|since|as|for|and|or|nor|but|not|rather|over|instead|seems|looks|appears|here|"
+    "also|too|than|then|would|should|if|due|given|by|which|that|does|can|cannot|will|might|may|could|best|"
+    "correct|right|wrong|incorrect|false|true|out|from|based|while|whereas|it|option|answer|fits|leaving|so"
+)
+_NOUN = (
+    r"(?!\s?(?:公司|企业|单位|集团|机构|学校|大学|医院|商家|平台|网站|产品|品牌|先生|女士|同学|某|语言|级|类|型|轮|座|站|"
+    r"国|市|县|区|校|班|店|厂|股|罩|超|君))"
+)
+_LETTER = re.compile(
+    rf"(?<![A-Za-z0-9'-])(?:([A-H])(?![A-Za-z0-9'])(?!\s(?!(?:{_FOLLOWS})\b)[a-z]){_NOUN}"
+    rf"|([a-h])(?=$|\s?[^\sA-Za-z0-9'.]|\.(?![A-Za-z]))"
+    rf"|([A-H]{{2,8}})(?![A-Za-z0-9]))(?<!维生素.)"
+)
+
+
+def _marked_letters(text: str, marks: Mapping[str, str]) -> str:
+    def mark(found: re.Match[str]) -> str:
+        letters = found[0].upper()
+        if any(letter not in marks for letter in letters) or list(letters) != sorted(set(letters)):
+            return found[0]
+        return "、".join(marks[letter] for letter in letters)
+
+    return _LETTER.sub(mark, text)
+
+
+_ORDINAL = {"一": 0, "二": 1, "三": 2, "四": 3, "1": 0, "2": 1, "3": 2, "4": 3}
+_ORDINAL |= {"first": 0, "second": 1, "third": 2, "fourth": 3, "前": 0, "后": 1}
+_ORDINAL |= {"former": 0, "latter": 1}
+_PLACE = re.compile(
+    r"第([一二三四1-4])(?:个选项|个答案|项选项|选项|项|个(?=\s*(?:$|[。,.;!\n])))"
+    r"|([前后])者|\bthe (former|latter)\b"
+    r"|\b(first|second|third|fourth) (?:option|choice|answer|one)\b",
+    re.IGNORECASE,
+)
+
+
+def _marked_places(text: str, marks: Mapping[str, str]) -> str:
+    every = list(marks.values())
+
+    def mark(found: re.Match[str]) -> str:
+        number = _ORDINAL[next(filter(None, found.groups())).lower()]
+        is_pair = found[2] or found[3]
+        if number >= len(every) or (is_pair and len(every) != 2):
+            return found[0]
+        return every[number]
+
+    return _PLACE.sub(mark, text)
+
+
+_YES = ("是的", "是", "对的", "对", "没错", "正确", "yes", "yeah", "yep", "true", "correct", "right",
+        "肯定的", "肯定", "affirmative")  # fmt: skip
+_NO = ("不是的", "不是", "否", "错误", "错误的", "错的", "错", "不正确", "不对", "no", "nope", "false",
+       "incorrect", "wrong", "否定的", "否定", "negative")  # fmt: skip
+_JUDGING = frozenset(
+    "对 对的 正确 true correct right 错误 错误的 错的 错 不正确 不对 false incorrect wrong".split()
+)
+"""Synonyms that may be about the matter in question, and mean yes or no only of a truth."""
+
+_RETRACTING = frozenset("不对 不是 不是的 no nope wrong incorrect 错 错误".split())
+"""Words that go back on a claim where they stand alone."""
+
+_TRUTH = re.compile(
+    r"(?:正确|准确|可靠|真实|属实|成立|对|true|correct|right|accurate)(?:的|与否)?\s?(?:吗|么|\?|$|\n)"
+    r"|是否(?:是)?(?:正确|准确|可靠|真实|属实|成立|对)",
+    re.IGNORECASE,
+)
+
+
+def _synonyms(named: Mapping[str, str], stem: str) -> Iterator[tuple[str, str]]:
+    """Words that name an option where an answer stands, and the option's mark."""
+    by_text = {name.lower(): mark for name, mark in named.items()}
+    yield from ((name, mark) for name, mark in by_text.items() if name in _FUNCTION_WORDS)
+    about_truth = bool(_TRUTH.search(stem)) or bool(by_text.keys() & _JUDGING)
+    for words in (_YES, _NO):
+        meant = [mark for name, mark in by_text.items() if name in words]
+        if len(meant) == 1 and len(by_text) == 2 and by_text.keys() <= {*_YES, *_NO}:
+            for word in words:
+                if word not in by_text and (about_truth or word not in _JUDGING):
+                    yield word, meant[0]
+
+
+_BEFORE = (
+    r"(?:^|(?<=[\n=:,。;!?\"'(\[是为选即应答投成\ue000-\ue007])|(?<=[:。.,;!?] )"
+    r"|(?<=认为)|(?<=觉得)|(?<=选择)|(?<=选项)|(?<=答案)|(?<=倾向于)|(?<=因此)|(?<=所以)|(?<=判断)|(?<=回答)|(?<=结论)"
+    r"|(?<=\bis )|(?<=answer )|(?<=choose )|(?<=pick )|(?<=say )|(?<=select )|(?<=with )|(?<=so ))"
+)
+_AFTER = r"(?=\s?(?:$|[\n,。;!?')\]]|\"(?=\s?(?:[\n,。.;!?()\]]|$|这|选项|项|才))|\.(?![a-z0-9])|吧|呢|啊|才|因为|because|since))"
+
+
+def _marked_slots(text: str, named: Mapping[str, str], stem: str) -> str:
+    """Mark words such as yes where an answer would stand."""
+    words = dict(_synonyms(named, stem))
+    if not words:
+        return text
+    for name, mark in named.items():
+        if name.lower() in words:  # behind its own letter
+            own = rf"({mark})[ .、:,()\"'—-]{{1,4}}{re.escape(name.lower())}{_AFTER}"
+            text = re.sub(own, mark, text)
+    ordered = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    text = re.sub(  # before its own letter
+        rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=\({OPTION}\))", partial(_named, words), text
+    )
+    texts = frozenset(name.lower() for name in named)
+    return re.sub(f"{_BEFORE}({ordered}){_AFTER}", partial(_slot, words, texts), text)
+
+
+def _named(words: Mapping[str, str], found: re.Match[str]) -> str:
+    return found[1] + words[found[2]]
+
+
+def _slot(words: Mapping[str, str], texts: frozenset[str], found: re.Match[str]) -> str:
+    """The mark of a word; but one that judges an option marked before it in its clause stays."""
+    if found[1] in _RETRACTING and (
+        found.start() > 3 or re.search(f"{OPTION}|否|是的|yes", found.string[found.end() :])
+    ):
+        return found[1]
+    if found[1] in _JUDGING - texts:
+        before = found.string[max(0, found.start() - 12) : found.start()]
+        if re.search(rf"{OPTION}[^,。;!?\n]*$", before):
+            return found[1]
+    return words[found[1]]
+
+
+_REPEATED = re.compile(rf"({OPTION})(?:[ .、:,()\[\]【】\"'《》—-]{{0,6}}\1)+")
+_LISTED = re.compile(
+    rf"({OPTION}[\"')]?),\s?(?=[\"'(]?{OPTION}[\"')]?\s?(?:$|[,、。.;\n]|[和与及或都均两三皆]|(?:and|or|both|are)\b))"
+)
+
+
+def _joined(text: str) -> str:
+    """A letter and its text become one mark; commas between options become those of a list."""
+    text = re.sub(rf"({OPTION}),\s?((?:and|or)\b|和|或)", r"\1 \2", text)
+    return _LISTED.sub(r"\1、", _REPEATED.sub(r"\1", text))

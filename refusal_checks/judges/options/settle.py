@@ -1,0 +1,127 @@
+"""Which option an answer settles on, read by rules: one, several, a refusal, or nothing certain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from refusal_checks.judges.options.claims import Event, events
+from refusal_checks.judges.options.marking import FIRST, LIMIT, OPTION, marked, plain
+from refusal_checks.judges.options.refusals import is_refusal
+
+Outcome = Literal["option", "several", "refusal", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the rules found.
+
+    Attributes:
+        letters: one for ``option``, more for ``several``, else none.
+        why: in a few words, how the option was found or why nothing was.
+    """
+
+    outcome: Outcome
+    letters: frozenset[str] = frozenset()
+    why: str = ""
+
+
+def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
+    """Read an answer to a multiple-choice question; what is not certain is unreadable.
+
+    Args:
+        options: at most eight, text by letter.
+        question: with or without its options.
+    """
+    if len(text) > LIMIT or len(options) > 8:
+        return Found("unreadable", why=f"longer than {LIMIT} characters")
+    simple = plain(text)
+    if len(simple) > LIMIT:
+        return Found("unreadable", why=f"longer than {LIMIT} characters")
+    stem = _stem(plain(question[:LIMIT]), options)
+    answer = _without_echo(marked(simple, options, stem), len(options))
+    position = _settle(events(answer, bool(_WANTS_WRONG.search(stem))))
+    letters = list(options)
+    chosen = frozenset(letters[ord(mark) - FIRST] for mark in position.options)
+    if position.is_firm and chosen:
+        return Found("option" if len(chosen) == 1 else "several", chosen, position.form)
+    if is_refusal(simple, answer):
+        return Found("refusal", why="refusal")
+    return Found("unreadable", why=position.form or "no option is claimed")
+
+
+_WANTS_WRONG = re.compile(
+    r"(?:错误|不正确|不对|不恰当|不准确|有误|不妥)(?:的)?(?:一项|选项|说法|做法|观点|理解|认识)?(?:是|有|\(|$)"
+    r"|哪[^\n?]{0,16}(?:错误|不正确|不对|不恰当|有误)|\b(?:which|what)\b[^\n?]{0,40}\b(?:not|incorrect|wrong|false)\b"
+)
+"""A question for what is wrong: an option that is called wrong may be its answer."""
+
+
+def _stem(question: str, options: Mapping[str, str]) -> str:
+    """The question without its options."""
+    places = [question.find(plain(text)) for text in options.values() if len(text) > 3]
+    cut = min((place for place in places if place > 0), default=len(question))
+    return re.sub(r"\n ?[A-H] ?[.、:].*", "", question[:cut])
+
+
+def _without_echo(text: str, count: int) -> str:
+    """The text without a list of all options, which repeats the question."""
+    every = "".join(
+        rf"[(\[]?{chr(FIRST + number)}[)\].、:]{{0,2}}[ \n.,;。]{{1,4}}" for number in range(count)
+    )
+    return re.sub(every, "\n", text + "\n").strip()
+
+
+@dataclass
+class _Position:
+    """Where an answer stands while its events are read."""
+
+    options: frozenset[str] = frozenset()
+    form: str = ""
+    is_firm: bool = True
+    weak: frozenset[str] = frozenset()
+    rivals: set[str] = field(default_factory=set)
+
+
+def _settle(found: Iterable[Event]) -> _Position:
+    """The last settled claim; if there is none, the one option that is called right."""
+    position, retracted = _Position(), False
+    for event in found:
+        if event.force == "retraction":
+            retracted = True
+            continue
+        _take(position, event, event.overrules or retracted)
+        retracted = retracted and event.force == "denial"
+    if position.options:
+        position.is_firm = position.is_firm and not position.rivals and not retracted
+        position.form = position.form if position.is_firm else "claims that differ"
+    elif position.is_firm and not retracted:
+        position.options = position.weak
+    return position
+
+
+def _take(position: _Position, event: Event, overrules: bool) -> None:
+    """Take one event into account."""
+    match event.force:
+        case "claim" if overrules or not position.options or not position.is_firm:
+            restated = position.options in (frozenset(), event.options)
+            position.is_firm = position.is_firm or overrules or restated
+            if position.is_firm:
+                position.options, position.form = event.options, event.form
+            position.rivals.clear()
+        case "claim" if event.options != position.options:
+            position.is_firm = False
+        case "assertion":
+            position.weak = event.options if overrules else position.weak | event.options
+            position.form = position.form or event.form
+            if position.options and not event.options <= position.options:
+                position.rivals |= event.options
+        case "denial":
+            position.weak -= event.options
+            position.rivals -= event.options
+            if position.options & event.options:
+                position.options, position.is_firm = frozenset(), True
+        case "doubt":
+            position.is_firm = False
