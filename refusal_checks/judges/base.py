@@ -55,6 +55,16 @@ def special_tokens(judge: Judge) -> SpecialTokens | None:
     return found if isinstance(found, SpecialTokens) else None
 
 
+def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judgement | None:
+    """The verdict that a judge gives without its model, which is not stored; None to ask it.
+
+    A judge that can do so has a method of this name with the last two parameters.
+    """
+    decide = getattr(judge, "without_asking", None)
+    verdict: Judgement | None = decide(prompt, completion) if decide else None
+    return verdict
+
+
 DEMO = "demo:judge"
 
 _LOG = logging.getLogger(__name__)

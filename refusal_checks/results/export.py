@@ -20,7 +20,7 @@ Row = dict[str, Any]
 _COLUMNS = {
     "large_string": """
         benchmark prompt_id reference answer finish_reason reasoning recorded_label kind verdict
-        label category option rationale invalid_reason invalid_detail
+        label category option read_by rationale invalid_reason invalid_detail
     """,
     "float64": "mean_logprob moral rating score",
     "int64": "sample tokens degree cut escaped",

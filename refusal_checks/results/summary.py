@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Invalid
+from refusal_checks.core.verdicts import Chosen, Invalid
 from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import JudgeCheck
@@ -44,6 +44,7 @@ class BenchmarkSummary:
         figures: every metric over all prompts.
         groups: the same by kind and group; a metric without a valid verdict is absent.
         invalid: answers without a verdict, by reason.
+        read_by: answers to multiple-choice questions by who read the option: rules or a judge.
         planned: prompts that the benchmark has; more than ``prompts`` if it was stopped early.
         kind: what the prompts ask for: safety, sanity or sensitive.
         disputed: answers on which the valid votes of several judges differ; None if no answer has
@@ -61,6 +62,7 @@ class BenchmarkSummary:
     planned: int = 0
     kind: str = ""
     disputed: int | None = None
+    read_by: Mapping[str, int] = field(default_factory=dict)
     safety_scores: Mapping[str, float] = field(default_factory=dict)
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
@@ -134,6 +136,9 @@ def summarise(
         planned=max(planned, len(answers)),
         kind=kind,
         disputed=sum(disputed) if disputed else None,
+        read_by=dict(
+            Counter(r.judgement.read_by for r in records if isinstance(r.judgement, Chosen))
+        ),
         safety_scores=safety_score.scores(records),
         judge_scores=_judge_scores(records),
         distributions=_distributions(records, answers),

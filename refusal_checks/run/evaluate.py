@@ -20,7 +20,7 @@ from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
 from refusal_checks.core.votes import combine
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.base import Judge, without_asking
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.plan import Task, verdict_key
@@ -162,6 +162,8 @@ class Evaluation:
     ) -> Judgement:
         if judge.identity is None:
             return await judge.judge(prompt, answer)
+        if (certain := without_asking(judge, prompt, answer)) is not None:
+            return certain
         key = verdict_key(judge, prompt, answer.text)
         if key in stored:
             return stored[key]

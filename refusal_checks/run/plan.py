@@ -9,7 +9,7 @@ from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import unusable
 from refusal_checks.core.store import Store
-from refusal_checks.judges.base import Judge, special_tokens
+from refusal_checks.judges.base import Judge, special_tokens, without_asking
 from refusal_checks.models.candidates import Candidate
 
 Plan = Mapping[str, Sequence[Prompt]]
@@ -61,13 +61,17 @@ def pending(task: Task) -> Pending:
             absent = [key for key in keys if key not in known]
             missing.update(absent)
             usable = [
-                answer.text
+                answer
                 for key in keys
                 if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
             ]
             for judge in asked:
                 wanted |= {(judge.identity, key): judge.name for key in absent}
-                wanted |= {verdict_key(judge, prompt, text): judge.name for text in usable}
+                wanted |= {
+                    verdict_key(judge, prompt, answer.text): judge.name
+                    for answer in usable
+                    if without_asking(judge, prompt, answer) is None
+                }
     keys = [key for key in wanted if isinstance(key, str)]
     store.use(keys)
     stored = store.judged(keys)
@@ -78,8 +82,10 @@ def pending(task: Task) -> Pending:
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     """Content key of a verdict: equal answers to equal prompts are judged once.
 
-    Where the judge breaks special tokens up, what it is shown belongs to the key.
+    Where the judge breaks special tokens up, what it is shown belongs to the key. The verdict on a
+    choice says whether it is right, so it depends on the answer key too.
     """
     special = special_tokens(judge)
     changes = special.changes(prompt.transcript, answer) if special else ()
-    return content_key(judge.identity, prompt.turns, answer, *changes)
+    key = [list(prompt.options), prompt.reference] if prompt.options else []
+    return content_key(judge.identity, prompt.turns, answer, *changes, *key)

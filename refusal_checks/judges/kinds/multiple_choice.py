@@ -58,7 +58,7 @@ def schema(letters: str) -> dict[str, Any]:
 
 
 def parse_choice(letters: str, text: str) -> Chosen | Invalid:
-    """The reading in a judge's output, see ``last_verdict``; whether it is right is not known yet."""
+    """The reading in a judge's output, see ``last_verdict``; it is not compared with the key."""
     reading = last_verdict(text, _Choice)
     if isinstance(reading, Invalid):
         return reading
@@ -96,6 +96,7 @@ class AskingJudge:
         make: Callable[[Reading[Chosen]], StructuredJudge[Chosen]]
         make = partial(StructuredJudge, setup, instructions)
         self.name = setup.name
+        self.special_tokens = setup.special_tokens
         self.prompt_hash = instructions.sha256
         self.identity = make(_reading("ABCDEFGH")).identity
         self._make = make

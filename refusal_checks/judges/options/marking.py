@@ -9,16 +9,24 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 
 LIMIT = 20_000
 """Characters of an answer that rules read; a longer one is a loop of a weak model, or an attack."""
+
+
+@lru_cache(4096)
+def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """A pattern of options, which thousands of questions share."""
+    return re.compile(pattern, flags)
+
 
 FIRST = 0xE000
 OPTION = "[\ue000-\ue007]"
 """The private characters that stand for options."""
 
 _UNSEEN = {"Cc", "Cf", "Co", "Cs"}
+_UNUSUAL = re.compile(r"[^\n -~\u2014-\u2026\u3001-\u3015\u4e00-\u9fff\uff01-\uff5e]")
 _TAGS = re.compile(r"<(/?)([a-z_\u4e00-\u9fff]{1,20})>", re.IGNORECASE)
 _LATEX = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|rm|it|sf)|displaystyle|left|right|quad)\b")
 _NAMES = "答案|结论|判断|判定|结果|回答|选择|正确答案|最终答案|正确选项|answer|final answer|choice"
@@ -29,19 +37,20 @@ _UNFINISHED = re.compile(
 _CONTRACTED = {"can't": "can not", "cannot": "can not", "won't": "will not", "n't": " not"}
 
 
+def _is_unseen(char: str) -> bool:
+    """True for controls, and for combining marks, long runs of which are slow to normalise."""
+    return unicodedata.category(char) in _UNSEEN or bool(unicodedata.combining(char))
+
+
 def plain(text: str) -> str:
     """The text without markup, in one width and with one form of quotes, its lines trimmed."""
-    kept = (
-        char
-        for char in text
-        if char == "\n" or char == "\t" or (unicodedata.category(char) not in _UNSEEN)
-    )
-    text = "".join(char for char in kept if not unicodedata.combining(char))
+    if _UNUSUAL.search(text):
+        text = "".join(char for char in text if char in "\n\t" or not _is_unseen(char))
     text = unicodedata.normalize("NFKC", text)
-    text = text.replace("\\boxed", "\nanswer: ")
+    text = re.sub(r"~~[^~\n]{1,300}~~", " ", text.replace("\\boxed", "\nanswer: "))
     text = _TAGS.sub(lambda tag: "\n" if tag[1] else f"\n{tag[2]}: ", _LATEX.sub("", text))
     text = re.sub(r"[*`#$\\{}|~]+|(?<![a-z])_|_(?![a-z])|\ufe0f", "", text, flags=re.IGNORECASE)
-    text = text.translate(str.maketrans("’‘“”「」『』_", "''\"\"\"\"\"\" "))
+    text = text.translate(str.maketrans("’‘“”「」『』_", '\'\'"""""" '))
     text = re.sub(r"[^\S\n]+", " ", text)
     text = "\n".join(line.strip() for line in text.split("\n") if line.strip())
     text = re.sub(r"(?<![A-Za-z])'([^'\n]{1,80})'(?![A-Za-z])", r'"\1"', text)
@@ -77,9 +86,11 @@ def _bare(text: str) -> str:
     return text.strip(" \n.。,;:!?\"'")
 
 
-_FUNCTION_WORDS = frozenset(
-    "是 否 对 错 有 无 不 没有 是的 不是 正确 错误 不正确 不对 yes no true false right wrong correct incorrect".split()
-)
+_FUNCTION_WORDS = frozenset((
+    "是", "否", "对", "错", "有", "无", "不", "没有", "是的", "不是", "正确", "错误", "不正确",
+    "不对",
+    "yes", "no", "true", "false", "right", "wrong", "correct", "incorrect",
+))  # fmt: skip
 """Option texts that are also ordinary words: they name the option only where an answer stands."""
 
 
@@ -87,8 +98,10 @@ def _marked_pairs(text: str, options: Mapping[str, str], marks: Mapping[str, str
     """Mark a letter with its own text behind it."""
     for letter, option in options.items():
         if name := _bare(plain(option)):
-            pair = rf"(?<![A-Za-z0-9])[{letter}{letter.lower()}](?:选项|项)?[ .、:,()\"—-]{{1,4}}{re.escape(name)}(?=$|[^\w、])"
-            text = re.sub(pair, marks[letter], text, flags=re.IGNORECASE)
+            between = r"(?:选项|项)?[ .、:,()\"—-]{1,4}"
+            letters = f"(?<![A-Za-z0-9])[{letter}{letter.lower()}]"
+            pair = rf"{letters}{between}{re.escape(name)}(?=$|[^\w、])"
+            text = _compiled(pair, re.IGNORECASE).sub(marks[letter], text)
     return text
 
 
@@ -100,7 +113,7 @@ def _marked_texts(text: str, named: Mapping[str, str]) -> str:
     lower = {name.lower(): mark for name, mark in named.items()}
     ordered = sorted(words, key=len, reverse=True)
     pattern = "|".join(_bounded(name) for name in ordered)
-    return re.sub(pattern, lambda found: lower[found[0].lower()], text, flags=re.IGNORECASE)
+    return _compiled(pattern, re.IGNORECASE).sub(lambda found: lower[found[0].lower()], text)
 
 
 def _bounded(name: str) -> str:
@@ -114,7 +127,7 @@ def _bounded(name: str) -> str:
 _FOLLOWS = (
     "is|are|was|were|because|since|as|for|and|or|nor|but|not|rather|over|instead|seems|looks|appears|here|"
     "also|too|than|then|would|should|if|due|given|by|which|that|does|can|cannot|will|might|may|could|best|"
-    "correct|right|wrong|incorrect|false|true|out|from|based|while|whereas|it|option|answer|fits|leaving|so"
+    "correct|right|wrong|incorrect|false|true|out|from|based|while|whereas|it|option|answer|fits|leaving|so|applies|be|must|has|fit|better"
 )
 _NOUN = (
     r"(?!\s?(?:公司|企业|单位|集团|机构|学校|大学|医院|商家|平台|网站|产品|品牌|先生|女士|同学|某|语言|级|类|型|轮|座|站|"
@@ -161,16 +174,24 @@ def _marked_places(text: str, marks: Mapping[str, str]) -> str:
     return _PLACE.sub(mark, text)
 
 
-_YES = ("是的", "是", "对的", "对", "没错", "正确", "yes", "yeah", "yep", "true", "correct", "right",
-        "肯定的", "肯定", "affirmative")  # fmt: skip
-_NO = ("不是的", "不是", "否", "错误", "错误的", "错的", "错", "不正确", "不对", "no", "nope", "false",
-       "incorrect", "wrong", "否定的", "否定", "negative")  # fmt: skip
-_JUDGING = frozenset(
-    "对 对的 正确 true correct right 错误 错误的 错的 错 不正确 不对 false incorrect wrong".split()
-)
+_YES = frozenset((
+    "是的", "是", "对的", "对", "没错", "正确", "肯定的", "肯定", "yes", "yeah", "yep", "true",
+    "correct", "right", "affirmative",
+))  # fmt: skip
+_NO = frozenset((
+    "不是的", "不是", "否", "错误", "错误的", "错的", "错", "不正确", "不对", "否定的", "否定",
+    "no", "nope", "false", "incorrect", "wrong", "negative",
+))  # fmt: skip
+_JUDGING = frozenset((
+    "对", "对的", "正确", "错误", "错误的", "错的",
+    "错", "不正确", "不对", "true", "correct", "right",
+    "false", "incorrect", "wrong",
+))  # fmt: skip
 """Synonyms that may be about the matter in question, and mean yes or no only of a truth."""
 
-_RETRACTING = frozenset("不对 不是 不是的 no nope wrong incorrect 错 错误".split())
+_RETRACTING = frozenset(
+    ("不对", "不是", "不是的", "错", "错误", "no", "nope", "wrong", "incorrect")
+)
 """Words that go back on a claim where they stand alone."""
 
 _TRUTH = re.compile(
@@ -187,7 +208,7 @@ def _synonyms(named: Mapping[str, str], stem: str) -> Iterator[tuple[str, str]]:
     about_truth = bool(_TRUTH.search(stem)) or bool(by_text.keys() & _JUDGING)
     for words in (_YES, _NO):
         meant = [mark for name, mark in by_text.items() if name in words]
-        if len(meant) == 1 and len(by_text) == 2 and by_text.keys() <= {*_YES, *_NO}:
+        if len(meant) == 1 and len(by_text) == 2 and by_text.keys() <= _YES | _NO:
             for word in words:
                 if word not in by_text and (about_truth or word not in _JUDGING):
                     yield word, meant[0]
@@ -195,10 +216,11 @@ def _synonyms(named: Mapping[str, str], stem: str) -> Iterator[tuple[str, str]]:
 
 _BEFORE = (
     r"(?:^|(?<=[\n=:,。;!?\"'(\[是为选即应答投成\ue000-\ue007])|(?<=[:。.,;!?] )"
-    r"|(?<=认为)|(?<=觉得)|(?<=选择)|(?<=选项)|(?<=答案)|(?<=倾向于)|(?<=因此)|(?<=所以)|(?<=判断)|(?<=回答)|(?<=结论)"
+    r"|(?<=说法)|(?<=观点)|(?<=表述)|(?<=陈述)|(?<=认为)|(?<=觉得)|(?<=选择)|(?<=选项)|(?<=答案)|(?<=倾向于)|(?<=因此)|(?<=所以)|(?<=判断)|(?<=回答)|(?<=结论)"
     r"|(?<=\bis )|(?<=answer )|(?<=choose )|(?<=pick )|(?<=say )|(?<=select )|(?<=with )|(?<=so ))"
 )
-_AFTER = r"(?=\s?(?:$|[\n,。;!?')\]]|\"(?=\s?(?:[\n,。.;!?()\]]|$|这|选项|项|才))|\.(?![a-z0-9])|吧|呢|啊|才|因为|because|since))"
+_QUOTE_ENDS = r"\"(?=\s?(?:[\n,。.;!?()\]]|$|这|选项|项|才))"
+_AFTER = rf"(?=\s?(?:$|[\n,。;!?')\]]|{_QUOTE_ENDS}|\.(?![a-z0-9])|吧|呢|啊|才|因为|because|since))"
 
 
 def _marked_slots(text: str, named: Mapping[str, str], stem: str) -> str:
@@ -209,13 +231,15 @@ def _marked_slots(text: str, named: Mapping[str, str], stem: str) -> str:
     for name, mark in named.items():
         if name.lower() in words:  # behind its own letter
             own = rf"({mark})[ .、:,()\"'—-]{{1,4}}{re.escape(name.lower())}{_AFTER}"
-            text = re.sub(own, mark, text)
+            text = _compiled(own).sub(mark, text)
     ordered = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    text = re.sub(  # before its own letter
-        rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=\({OPTION}\))", partial(_named, words), text
-    )
+    own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=\({OPTION}\))"  # before its own letter
+    text = _compiled(own).sub(partial(_named, words), text)
     texts = frozenset(name.lower() for name in named)
-    return re.sub(f"{_BEFORE}({ordered}){_AFTER}", partial(_slot, words, texts), text)
+    for name, mark in named.items():
+        if name.lower() in words:
+            text = text.replace(f'"{name.lower()}"', f'"{mark}"')
+    return _compiled(f"{_BEFORE}({ordered}){_AFTER}").sub(partial(_slot, words, texts), text)
 
 
 def _named(words: Mapping[str, str], found: re.Match[str]) -> str:
@@ -236,12 +260,15 @@ def _slot(words: Mapping[str, str], texts: frozenset[str], found: re.Match[str])
 
 
 _REPEATED = re.compile(rf"({OPTION})(?:[ .、:,()\[\]【】\"'《》—-]{{0,6}}\1)+")
+_NOT_DENIED = "(?<!not )(?<!不是)(?<!不选)(?<!并非)(?<!不应选)"
+_LIST_GOES_ON = r"(?:$|[,、。.;\n]|[和与及或都均皆两三]|(?:and|or|both|are)\b)"
 _LISTED = re.compile(
-    rf"({OPTION}[\"')]?),\s?(?=[\"'(]?{OPTION}[\"')]?\s?(?:$|[,、。.;\n]|[和与及或都均两三皆]|(?:and|or|both|are)\b))"
+    rf"{_NOT_DENIED}({OPTION}[\"')]?),\s?(?=[\"'(]?{OPTION}[\"')]?\s?{_LIST_GOES_ON})"
 )
 
 
 def _joined(text: str) -> str:
     """A letter and its text become one mark; commas between options become those of a list."""
+    text = re.sub(rf"(?:不是|要么)({OPTION}),?(?:就是|要么)(?={OPTION})", r"\1或", text)
     text = re.sub(rf"({OPTION}),\s?((?:and|or)\b|和|或)", r"\1 \2", text)
     return _LISTED.sub(r"\1、", _REPEATED.sub(r"\1", text))

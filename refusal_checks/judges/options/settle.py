@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from refusal_checks.judges.options.claims import Event, events
-from refusal_checks.judges.options.marking import FIRST, LIMIT, OPTION, marked, plain
+from refusal_checks.judges.options.marking import FIRST, LIMIT, marked, plain
 from refusal_checks.judges.options.refusals import is_refusal
 
 Outcome = Literal["option", "several", "refusal", "unreadable"]
@@ -118,6 +118,8 @@ def _take(position: _Position, event: Event, overrules: bool) -> None:
             position.form = position.form or event.form
             if position.options and not event.options <= position.options:
                 position.rivals |= event.options
+        case "mention":
+            position.rivals |= event.options - position.options
         case "denial":
             position.weak -= event.options
             position.rivals -= event.options

@@ -32,7 +32,7 @@ STORED: dict[str, tuple[Judgement, str]] = {
     ),
     "chosen": (
         Chosen("A", True, "rule"),
-        '{"option":"A","correct":true,"rationale":"rule","kind":"chosen"}',
+        '{"option":"A","correct":true,"rationale":"rule","read_by":"rules","cut":0,"escaped":0,"kind":"chosen"}',
     ),
     "invalid": (
         Invalid(Reason.NO_LABEL, "why"),

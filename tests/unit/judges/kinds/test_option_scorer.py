@@ -45,7 +45,7 @@ def test_the_most_probable_letter_is_the_answer() -> None:
     assert isinstance(found, Completion)
     assert found.text.startswith("B\nA 0.2500, B 0.7500, C 0.0000; outside 0.6000")
     assert found.mean_logprob == pytest.approx(math.log(0.75))
-    assert choose(found.text, OPTIONS, "B") == Chosen("B", True, "letter in a line of its own")
+    assert choose(found.text, OPTIONS, "B") == Chosen("B", True, "stands alone")
     (body,) = server.requests
     assert body["messages"] == [{"role": "user", "content": QUESTION.request}]
     assert body["max_tokens"] == 1
