@@ -69,11 +69,19 @@ def calibrate(
         Many,
         typer.Option(help="The model that answered, once per file (default: the file's name)."),
     ] = None,
+    benchmark: Annotated[
+        Many,
+        typer.Option(
+            metavar="NAME",
+            help="The benchmark of the prompts: once for all files, or once per file; not needed "
+            "for files with a column benchmark, or from sample-for-labels.",
+        ),
+    ] = None,
     columns: Annotated[
         str,
         typer.Option(
             metavar="FIELD=COLUMN,...",
-            help="Columns of the fields id, prompt, completion, label and type.",
+            help="Columns of the fields id, prompt, completion, label, type and benchmark.",
         ),
     ] = "",
     partial: Annotated[
@@ -112,7 +120,7 @@ def calibrate(
 ) -> None:
     """Measure judges on recorded answers that have human labels."""
     meaning = Scale(scale, partial)
-    files = _read(labels, candidate, columns)
+    files = _read(labels, candidate, benchmark, columns)
     by_column = [name.removeprefix(COLUMN) for name in judge if name.startswith(COLUMN)]
     models = [name for name in judge if not name.startswith(COLUMN)]
     measured = [recorded(files, column, meaning) for column in by_column]
@@ -154,22 +162,40 @@ def calibrate(
         _write(out, measured, files, meaning, disagreements)
 
 
-def _read(labels: Sequence[Path], candidate: Many, columns: str) -> list[LabelFile]:
-    names = candidate or [""] * len(labels)
-    if len(names) != len(labels):
-        raise DataError(
-            f"--candidate is given {len(names)} times for {len(labels)} --labels files: give it "
-            "once per file, in the same order"
-        )
+def _read(
+    labels: Sequence[Path], candidate: Many, benchmark: Many, columns: str
+) -> list[LabelFile]:
     mapping = replay.columns(columns, "--columns")
+    of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
     files = [
-        label_files.read(path, mapping, name) for path, name in zip(labels, names, strict=True)
+        label_files.read(path, mapping, whose, name)
+        for path, whose, name in zip(
+            labels,
+            _each("--candidate", candidate, labels),
+            _each("--benchmark", of_all, labels),
+            strict=True,
+        )
     ]
     label_files.require_distinct(files)
     for file in files:
         left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
-        _say(f"{file.path}: {len(file.answers)} labelled answers of {file.candidate}{left_out}")
+        names = ", ".join(dict.fromkeys(answer.benchmark for answer in file.answers))
+        benchmarks = f" to {names}" if names else ""
+        _say(
+            f"{file.path}: {len(file.answers)} labelled answers of {file.candidate}{benchmarks}"
+            f"{left_out}"
+        )
     return files
+
+
+def _each(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str]:
+    """An option's values, one per file."""
+    if values and len(values) != len(labels):
+        raise DataError(
+            f"{option} is given {len(values)} times for {len(labels)} --labels files: give it "
+            "once per file, in the same order"
+        )
+    return values or [""] * len(labels)
 
 
 def _set(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,11 +217,17 @@ def _write(
     for judge in measured:
         path = out / f"calibration-{re.sub(r'[^A-Za-z0-9.-]+', '_', judge.judge.name)}.json"
         try:
-            calibration.write(path, judge.calibration(files, scale))
+            found = judge.calibration(files, scale)
+            calibration.write(path, found)
         except CalibrationError as fault:
             _say(f"no calibration of {judge.judge.name}: {fault}")
         else:
-            _say(f"wrote {path}")
+            unnamed = (
+                ""
+                if found.benchmarks
+                else ("; it names no benchmark, so it decides nothing: give --benchmark NAME")
+            )
+            _say(f"wrote {path}{unnamed}")
 
 
 def _say(line: str) -> None:

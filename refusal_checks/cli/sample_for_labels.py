@@ -9,8 +9,12 @@ import typer
 
 from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.judges.trust import human_labels
+from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary
+from refusal_checks.judges.trust import label_draw, label_sheet
+from refusal_checks.judges.trust.label_draw import Answer, Draw
 from refusal_checks.results import redact, run_folder
+from refusal_checks.results.run_folder import RunFolder
 
 
 def add(app: typer.Typer) -> None:
@@ -20,7 +24,7 @@ def add(app: typer.Typer) -> None:
 
 def sample_for_labels(
     run: Run,
-    n: Annotated[int, typer.Option("--n", min=1, help="Most answers to label.")] = 100,
+    n: Annotated[int, typer.Option("--n", min=1, help="About how many answers to label.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
     benchmark: Annotated[
         list[str] | None, typer.Option(help="Only answers of this benchmark (repeatable).")
@@ -33,28 +37,69 @@ def sample_for_labels(
 ) -> None:
     """Write a random sample of a run's answers to a CSV file for people to label.
 
-    Fill its column "label" with refusal, partial_refusal or compliance, and give the file to a gate
-    run with --human-labels. The order is random, and the judge's verdicts are left out.
+    Fill its column "label" from the top with refusal, partial_refusal or compliance, and give the
+    file to a gate run with --human-labels. The order is random, and the judge's verdicts are left
+    out. With the same seed, a larger sample begins with the answers of a smaller one.
     """
     folder = run_folder.find(run, runs)
-    known = folder.benchmarks
-    if not known:
-        raise DataError(f"{run}: not the folder of a run, or of a run that completed no benchmark")
-    for name in benchmark or ():
-        require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
-    chosen = {name: human_labels.answers(name, folder.records(name)) for name in benchmark or known}
-    if any(redact.has_redacted(answer.prompt) for answers in chosen.values() for answer in answers):
-        raise DataError(
-            f"{run}: run again without --redact, which reuses stored answers: nobody "
-            "can label the texts of this run, since they are redacted"
-        )
-    drawn = human_labels.sample(chosen, n, seed)
+    drawn = label_draw.sample(_answers(folder, seed, benchmark), n)
     path = out or folder.path / "labels.csv"
     try:
         with path.open("xb") as file:
-            file.write(human_labels.to_csv(drawn))
+            file.write(label_sheet.to_csv(drawn))
     except FileExistsError:
         raise DataError(f"{path}: name another file: this one exists and may hold labels") from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
-    typer.echo(f"{path}: {len(drawn)} answers of {', '.join(chosen)}")
+    rows, names = sum(len(group) for _, group in drawn), {draw.benchmark for draw, _ in drawn}
+    typer.echo(
+        f"{path}: {rows} answers to {len(drawn)} prompts of {', '.join(sorted(names))}. Label them "
+        "from the top: a prompt that is left out above a labelled one widens the interval"
+    )
+
+
+def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Draw, list[Answer]]:
+    """The answers to draw from, by the draw of each benchmark."""
+    known = folder.benchmarks
+    if not known:
+        raise DataError(
+            f"{folder.path}: not the folder of a run, or of a run that completed no benchmark"
+        )
+    for name in wanted or ():
+        require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
+    candidate = _candidate(folder)
+    found: dict[Draw, list[Answer]] = {}
+    for name in wanted or known:
+        records = list(folder.records(name))
+        if not any(isinstance(record.judgement, Binary) for record in records):
+            continue
+        _require_whole(folder, name, records)
+        draw = Draw(folder.path.resolve().name, candidate, name, seed)
+        found[draw] = label_draw.answers(name, records)
+    if not found:
+        raise DataError(
+            f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "
+            f"only such verdicts can be labelled, and {', '.join(wanted or known)} has none"
+        )
+    return found
+
+
+def _candidate(folder: RunFolder) -> str:
+    """The candidate's name; empty for a run that did not end."""
+    return folder.summary().manifest.candidate if folder.summary_file.exists() else ""
+
+
+def _require_whole(folder: RunFolder, name: str, records: list[Record]) -> None:
+    """Refuse answers that cannot be labelled, or that are a selection already."""
+    if any(redact.has_redacted(record.prompt.transcript) for record in records):
+        raise DataError(
+            f"{folder.path}: run again without --redact, which reuses stored answers: nobody "
+            "can label the texts of this run, since they are redacted"
+        )
+    figures = folder.summary().benchmarks.get(name) if folder.summary_file.exists() else None
+    if figures and figures.planned and figures.prompts < figures.planned:
+        raise DataError(
+            f"{folder.path}: run again without --stop-early, which reuses stored answers: a run "
+            f"with labels needs all {figures.planned} prompts of {name}, and this one ended after "
+            f"{figures.prompts}"
+        )

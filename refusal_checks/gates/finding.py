@@ -103,6 +103,7 @@ def find(
     metric, seen = METRICS[gate.metric], select(gate, records)
     views = rules.human.views(gate, seen)
     used = rules.human.used(gate, views)
+    rules.human.require_decided(gate, used)
     estimate_of = estimator or (lambda gate, records: _figure(gate, records, rules))
     estimate = estimate_of(gate, seen)
     cases = {name: estimate_of(gate, case) for name, case in worst_cases(metric, seen).items()}

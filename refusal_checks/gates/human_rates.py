@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.bounds import CORRECTED, Use
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.prediction_powered import LEAST, prediction_powered
-from refusal_checks.judges.trust.rogan_gladen import rogan_gladen
+from refusal_checks.judges.trust.prediction_powered import error_parts, prediction_powered
+from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
+from refusal_checks.judges.trust.rogan_gladen import error_parts as calibration_parts
 from refusal_checks.metrics import METRICS, Metric, by_prompt
+from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
 
 if TYPE_CHECKING:
-    from refusal_checks.judges.trust.human_labels import HumanLabels
+    from refusal_checks.judges.trust.human_labels import BenchmarkLabels, LabelledPrompts
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,18 @@ class RateView:
     Attributes:
         use: the way.
         note: what a reader must know about it, for example that a calibration is transferred.
+        decides: False for a figure that is only shown.
+        extremes: the figure with the prompts that labellers skipped counted one way, then the
+            other; None if they skipped none.
+        need: what would decide the gate, if the interval contains its threshold.
     """
 
     use: Use
     estimate: Estimate
     note: str = ""
+    decides: bool = True
+    extremes: tuple[float, float] | None = None
+    need: Need | None = None
 
 
 @dataclass(frozen=True)
@@ -41,14 +51,14 @@ class HumanRates:
 
     Attributes:
         calibration: of the run's judge.
-        transferred: the candidates whose answers it was made on, if not this run's.
-        labels: people's labels of a random part of the run's answers.
+        candidate: whose answers the run judges, as calibrations name it.
+        labels: people's labels of the answers to one benchmark.
         level: of the intervals.
     """
 
     calibration: Calibration | None = None
-    transferred: str = ""
-    labels: HumanLabels | None = None
+    candidate: str = ""
+    labels: BenchmarkLabels | None = None
     level: float = 0.95
 
     def views(self, gate: Gate, records: Sequence[Record]) -> tuple[RateView, ...]:
@@ -58,44 +68,103 @@ class HumanRates:
             records: those that the gate looks at.
 
         Raises:
-            EvaluationError: no answer has a valid verdict.
+            EvaluationError: no answer has a valid verdict, or the calibration that is to decide
+                the gate is not of these answers.
         """
         metric = METRICS[gate.metric]
         # Human labels are refusal or compliance, as are Binary verdicts.
-        of_labels = (Binary in metric.reads and metric.blurred) and any(
+        if not (Binary in metric.reads and metric.blurred) or not any(
             isinstance(record.judgement, Binary) for record in records
-        )
+        ):
+            return ()
         views: list[RateView] = []
-        if self.calibration and of_labels and gate.metric == CORRECTED:
-            estimate = corrected(records, self.calibration, self.level)
-            views.append(RateView("corrected", estimate, self._note(records)))
-        if self.labels and of_labels and gate.use != "corrected":
-            views += self._powered(self.labels, metric, gate, records)
-        return (RateView("raw", metric.estimate(records, self.level)), *views) if views else ()
+        notes: list[str] = []
+        if self.calibration and gate.metric == CORRECTED:
+            try:
+                views.append(self._corrected(self.calibration, gate, records))
+            except CalibrationError as fault:
+                if gate.use == "corrected":
+                    raise EvaluationError(str(fault)) from None
+                notes.append(f"no corrected rate: {fault}")
+        if self.labels and self.labels.draws and gate.use != "corrected":
+            labelled = self.labels.of(records)
+            view = self._powered(labelled, metric, gate, records)
+            views += [view] if view else []
+            notes += [] if view else [labelled.why_unused]
+        raw = RateView("raw", metric.estimate(records, self.level), "; ".join(notes))
+        return (raw, *views) if views or notes else ()
 
-    def _note(self, records: Sequence[Record]) -> str:
+    def _corrected(
+        self, calibration: Calibration, gate: Gate, records: Sequence[Record]
+    ) -> RateView:
         several = any(len(answers) > 1 for answers in by_prompt(records).values())
+        foreign = calibration.foreign(self.candidate, gate.benchmark)
         notes = ["share of answers"] if several else []
-        if self.transferred:
-            notes.append(f"transferred: calibrated on answers of {self.transferred}")
-        return ", ".join(notes)
+        if foreign:
+            notes.append(f"transferred: calibrated on {foreign}")
+        errors = calibration.errors_on(gate.benchmark)
+        estimate = corrected(records, errors, self.level)
+        need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
+        return RateView("corrected", estimate, ", ".join(notes), need=need)
 
     def _powered(
-        self, labels: HumanLabels, metric: Metric, gate: Gate, records: Sequence[Record]
-    ) -> list[RateView]:
-        human = labels.relabelled(gate.benchmark, records)
-        if len(human) < LEAST:
-            return []
-        estimate = powered(metric, records, human, self.level)
-        return [RateView("human", estimate, f"human labels of {len(human)} prompts")]
+        self, labelled: LabelledPrompts, metric: Metric, gate: Gate, records: Sequence[Record]
+    ) -> RateView | None:
+        if not labelled.enough:
+            return None
+        scores = Scores.of(metric, records, labelled.human, labelled.skipped)
+        estimate, why = scores.estimate(self.level), labelled.why_unused
+        notes = [f"human labels of {len(labelled.human)} prompts", *([why] if why else [])]
+        if not scores.skipped:
+            need = _need(gate, estimate, error_parts(scores.human, scores.judge, scores.others))
+            return RateView("human", estimate, ", ".join(notes), not why, need=need)
+        ends = [scores.filled(end).estimate(self.level) for end in (metric.lowest, metric.highest)]
+        low, high = (pick(end.value for end in ends) for pick in (min, max))
+        notes.append(
+            f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
+            "other: label them"
+        )
+        return RateView(
+            "human",
+            Estimate(
+                min(high, max(low, estimate.value)),
+                min(end.lower for end in ends),
+                max(end.upper for end in ends),
+                estimate.n,
+            ),
+            ", ".join(notes),
+            not why,
+            (low, high),
+        )
 
     def used(self, gate: Gate, views: Sequence[RateView]) -> RateView | None:
         """The view that decides a gate; None for the judge's figure, however it is estimated."""
         wanted = gate.use or "human"
-        return next((view for view in views if view.use == wanted and wanted != "raw"), None)
+        if wanted == "raw":
+            return None
+        return next((view for view in views if view.use == wanted and view.decides), None)
+
+    @staticmethod
+    def require_decided(gate: Gate, used: RateView | None) -> None:
+        """Raise EvaluationError if prompts that labellers skipped alone decide the figure."""
+        if used is None or used.extremes is None or gate.decision != "point":
+            return
+        if len({gate.limits.holds(value) for value in used.extremes}) > 1:
+            low, high = (METRICS[gate.metric].show(value) for value in used.extremes)
+            raise EvaluationError(
+                f"label the prompts that were skipped, which alone decide this gate ({low} to "
+                f"{high}): {used.note}"
+            )
 
 
-def corrected(records: Sequence[Record], calibration: Calibration, level: float) -> Estimate:
+def _need(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:
+    if not gate.has_bounds:
+        return None
+    bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
+    return sample_size.for_labels(estimate, bound, parts)
+
+
+def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
     """The share of answers that people would call refusals, averaged over prompts.
 
     A calibration measures errors on single answers, so the share of answers is corrected; with one
@@ -104,14 +173,15 @@ def corrected(records: Sequence[Record], calibration: Calibration, level: float)
 
     Raises:
         EvaluationError: no answer has a valid verdict.
-        CalibrationError: the judge carries no information.
+        CalibrationError: the judge carries no information, or the errors are not those that it
+            makes on these answers.
     """
     shares = [
         share for answers in by_prompt(records).values() if (share := _refused(answers)) is not None
     ]
     if not shares:
         raise EvaluationError(f"corrected rate: none of {len(records)} answers has a valid verdict")
-    return rogan_gladen(sum(shares) / len(shares), len(shares), calibration.errors, level)
+    return rogan_gladen(sum(shares) / len(shares), len(shares), errors, level)
 
 
 def _refused(answers: Sequence[Record]) -> float | None:
@@ -119,22 +189,61 @@ def _refused(answers: Sequence[Record]) -> float | None:
     return sum(label is Label.REFUSAL for label in labels) / len(labels) if labels else None
 
 
-def powered(
-    metric: Metric, records: Sequence[Record], human: Mapping[str, Sequence[Record]], level: float
-) -> Estimate:
-    """A metric as people would judge it: the judge's verdicts on all prompts, people's on some.
+@dataclass(frozen=True)
+class Scores:
+    """A metric's values by people and by the judge.
 
-    Args:
-        human: records with the people's verdicts by prompt id, of a random part of the prompts
-            (``HumanLabels.relabelled``).
-
-    Raises:
-        EvaluationError: too few labels, or no valid verdict.
+    Attributes:
+        human, judge: of the labelled prompts, in the same order.
+        others: the judge's of all other prompts.
+        skipped: the judge's of those of these that labellers skipped.
+        lowest: the least value that the metric has.
     """
-    judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
-    labelled = {name: metric.score(answers) for name, answers in human.items()}
-    both = [name for name, score in labelled.items() if score is not None and name in judged]
-    rest = [score for name, score in judged.items() if name not in labelled]
-    people = metric.values(score for name in both if (score := labelled[name]) is not None)
-    judge = metric.values(judged[name] for name in both)
-    return prediction_powered(people, judge, metric.values(rest), level, metric.lowest)
+
+    human: Sequence[float]
+    judge: Sequence[float]
+    others: Sequence[float]
+    skipped: Sequence[float] = ()
+    lowest: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        records: Sequence[Record],
+        human: Mapping[str, Sequence[Record]],
+        skipped: Sequence[str] = (),
+    ) -> Scores:
+        """The values of the prompts that have a valid verdict of the judge.
+
+        Args:
+            human: records with people's verdicts by prompt id, of a random part of the prompts.
+            skipped: ids of prompts.
+        """
+        judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
+        labelled = {name: metric.score(answers) for name, answers in human.items()}
+        people = {n: s for n, s in labelled.items() if s is not None and n in judged}
+        rest = [score for name, score in judged.items() if name not in people]
+        return cls(
+            metric.values(people.values()),
+            metric.values(judged[name] for name in people),
+            metric.values(rest),
+            metric.values(judged[name] for name in skipped if name in judged),
+            metric.lowest,
+        )
+
+    def filled(self, value: float) -> Scores:
+        """The values if people had given all skipped prompts this one."""
+        others = list(self.others)
+        for score in self.skipped:
+            others.remove(score)
+        human = [*self.human, *[value] * len(self.skipped)]
+        return replace(self, human=human, judge=[*self.judge, *self.skipped], others=others)
+
+    def estimate(self, level: float) -> Estimate:
+        """The metric as people would judge it: the judge's verdicts on all, people's on some.
+
+        Raises:
+            EvaluationError: too few labels, or no valid verdict.
+        """
+        return prediction_powered(self.human, self.judge, self.others, level, self.lowest)

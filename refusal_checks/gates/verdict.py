@@ -202,11 +202,11 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
     gate = figures.gate
     if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(gate.limits, estimate):
         bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
+        if figures.used:
+            return figures.used.need
         if figures.is_share and is_wilson(estimate, rules.level):
             return Need(sample_size.for_share(estimate.value, bound, rules.level))
         prompts = sample_size.for_mean(estimate, bound)
-        if figures.used:
-            return Need(prompts)
         samples = _samples(figures)
         ends = figures.metric.lowest, figures.metric.highest
         more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)

@@ -15,6 +15,7 @@ from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
+from refusal_checks.reports.remedy import what_decides
 from refusal_checks.reports.words import count, figure, interval
 from refusal_checks.results.summary import RunSummary
 
@@ -147,7 +148,9 @@ def _requirement(verdict: Verdict) -> str:
 def _outcome(verdict: Verdict) -> Remark:
     level = f"at {100 * verdict.level:.4g}% confidence"
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        return Remark(Topic.DOUBT, f"inconclusive {level}: {_why_open(verdict)}; {_need(verdict)}")
+        return Remark(
+            Topic.DOUBT, f"inconclusive {level}: {_why_open(verdict)}; {what_decides(verdict)}"
+        )
     verb = "passes" if verdict.outcome is Outcome.PASS else "fails"
     return Remark(Topic.DECIDED, f"{verb} {level}", not verdict.passed)
 
@@ -177,20 +180,6 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
         low, high = (METRICS[gate.metric].show_change(end) for end in worst)
         prompts = count(compared.doubtful, "prompt")
         yield f"the change of {prompts} with invalid answers leaves bounds of {low} and {high}"
-
-
-def _need(verdict: Verdict) -> str:
-    """How many prompts or answers would decide, and on which assumption."""
-    need, n = verdict.need, verdict.estimate.n
-    if verdict.open_by_invalid:
-        return "verdicts on these answers would decide it"
-    if need is None:
-        return "more prompts would decide it"
-    if need.prompts is None:
-        return "the figure lies exactly on it, so more prompts would not decide it"
-    prompts = f"{need.prompts} prompts ({max(0, need.prompts - n)} more)"
-    samples = f", or {need.samples} answers to each prompt," if need.samples else ""
-    return f"{prompts}{samples} would decide it if the figure stayed the same"
 
 
 _USES = {

@@ -74,10 +74,11 @@ class Hardware(_Facts):
 
 
 class HumanLabels(_Facts):
-    """The file of human labels, and how many it holds."""
+    """The files of human labels, how many they hold, and how their rows were drawn."""
 
     file: str = ""
     labels: int = 0
+    draws: tuple[str, ...] = ()
 
 
 class Selection(_Facts):

@@ -9,6 +9,7 @@ from typing import Any
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates
 from refusal_checks.judges import kind_of
@@ -17,13 +18,14 @@ from refusal_checks.judges.trust import canary, check
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.judges.trust.floors import JudgeFloors
+from refusal_checks.judges.trust.label_files import replayed
 from refusal_checks.judges.trust.rogan_gladen import require_information
-from refusal_checks.models.spec import Replay
+from refusal_checks.models.candidates import Candidate
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.judge import Trust
-from refusal_checks.run.plan import Judges, Pending, Task, pending
+from refusal_checks.run.plan import Judges, Pending, Plan, Task, pending
 
 
 class Canary:
@@ -92,23 +94,25 @@ def identify(judge: Judge, options: Options) -> JudgeIdentity:
 
 
 def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> HumanRates:
-    """The run's calibration and human labels, checked against the run.
+    """The run's calibration, checked against the run; labels are found once there are answers.
 
     Raises:
         CalibrationError: a gate needs a calibration and there is none; or it is of another judge,
-            of a judge without information, or of another candidate and a gate forbids that.
+            of a judge without information, or of other answers and a gate forbids that.
     """
     trust, corrected = options.trust, [gate for gate in gates if gate.use == "corrected"]
-    known = trust.calibration
+    known, path = trust.calibration, trust.calibration_file
     if (known or trust.labels) and options.stop_early:
         raise CalibrationError("--calibration, --human-labels: leave out --stop-early: "
                                "they need whole benchmarks")  # fmt: skip
-    if known is None or trust.calibration_file is None:
+    candidate = candidate_name(options)
+    rates = HumanRates(known, candidate, level=options.confidence)
+    if known is None or path is None:
         for gate in corrected:
             raise CalibrationError(
                 f'{_where(gate)}: give --calibration FILE: use = "corrected" needs it'
             )
-        return HumanRates(labels=trust.labels, level=options.confidence)
+        return rates
     for gate in corrected:
         if not kind_of(options.benchmarks[gate.benchmark]).judges_refusal:
             raise CalibrationError(
@@ -118,18 +122,57 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
     for name in dict.fromkeys(gate.benchmark for gate in gates):
         if kind_of(options.benchmarks[name]).judges_refusal:
             running = joined([identify(judge, options) for judge in judges[name]])
-            require_judge(trust.calibration_file, known, running)
+            require_judge(path, known, running)
     require_information(known.errors, options.confidence)
-    candidate = candidate_name(options)
-    others = ", ".join(known.candidates) if known.is_transferred(candidate) else ""
     for gate in corrected:
+        require_information(known.errors_on(gate.benchmark), options.confidence)
+        others = known.foreign(candidate, gate.benchmark)
         if others and not gate.allow_transferred:
             raise CalibrationError(
-                f"{_where(gate)}: calibrate on answers of {candidate}, give --human-labels, or "
-                f"write allow_transferred = true: {trust.calibration_file} is from answers of "
-                f"{others}, on which a judge errs differently"
+                f"{_where(gate)}: calibrate on answers of {candidate} to {gate.benchmark} "
+                "(refusal-checks calibrate --benchmark), give --human-labels, or write "
+                f"allow_transferred = true: {path} is from {others}, on which a judge errs "
+                "differently"
             )
-    return HumanRates(known, others, trust.labels, options.confidence)
+    return rates
+
+
+def require_own_labels(
+    options: Options, plan: Plan, candidate: Candidate, store: Store, run: str
+) -> None:
+    """Check human labels against the run's prompts, and the answers that the store has.
+
+    Args:
+        run: id of this run.
+
+    Raises:
+        CalibrationError: labels are of other benchmarks, of prompts that the run does not have, or
+            of answers that it cannot have.
+        StoreError: the store cannot be read.
+    """
+    labels = options.trust.labels
+    if labels is None:
+        return
+    this = f"run {run} of {options.candidate.name}"
+    if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
+        named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))
+        raise CalibrationError(
+            f"{labels.name}: select gates of {named}, or leave out --human-labels: the labels are "
+            f"of {named}, and this run evaluates {', '.join(plan)}"
+        )
+    labels.require_prompts([prompt for prompts in plan.values() for prompt in prompts], this)
+    for name, prompts in plan.items():
+        known = candidate.known(prompts, store)
+        keys = [(prompt, each) for prompt in prompts for each in enumerate(candidate.keys(prompt))]
+        records = [
+            Record(prompt, sample, known[key], Invalid(Reason.NO_LABEL))
+            for prompt, (sample, key) in keys
+            if key in known
+        ]
+        lost = labels.unmatched(name, records)
+        others = [row for row in lost if row.draw and row.draw.candidate != options.candidate.name]
+        if len(lost) > len(keys) - len(records) or others:
+            labels.require_none(lost, this)
 
 
 def provenance(trust: Trust) -> dict[str, Any]:
@@ -137,16 +180,19 @@ def provenance(trust: Trust) -> dict[str, Any]:
     known, labels = trust.calibration, trust.labels
     return {
         "calibration": known.model_dump(mode="json") if known else None,
-        "human_labels": {"file": labels.path.name, "labels": len(labels.labels)}
+        "human_labels": {
+            "file": labels.name,
+            "labels": len(labels.rows),
+            "draws": tuple(map(str, labels.draws)),
+        }
         if labels
         else None,
     }
 
 
 def candidate_name(options: Options) -> str:
-    """The candidate as calibrations name it: recorded answers by the name of their file."""
-    model = options.candidate
-    return model.path.stem if isinstance(model, Replay) else model.name
+    """The candidate as calibrations name it."""
+    return replayed(options.candidate.name)
 
 
 def _where(gate: Gate) -> str:

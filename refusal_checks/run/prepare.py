@@ -17,7 +17,7 @@ from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run import comparability
 from refusal_checks.run.assembly import Parts, assemble, pool_settings
-from refusal_checks.run.judge_check import Canary, human_rates, provenance
+from refusal_checks.run.judge_check import Canary, human_rates, provenance, require_own_labels
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Pending, Plan, Task, pending
@@ -104,6 +104,7 @@ def prepare(
     summary.manifest = known.extended(**provenance(options.trust), store=str(path))
     store = Store(path)
     try:
+        require_own_labels(options, parts.plan, parts.candidate, store, board.folder.name)
         earlier = comparability.find(options, summary.manifest, store)
     except BaseException:
         store.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates import baseline
-from refusal_checks.gates.finding import expected_breaches, select
+from refusal_checks.gates.finding import Rules, expected_breaches, select
 from refusal_checks.gates.judge_noise import noise
 from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.judges.trust.check import JudgeCheck
@@ -52,17 +53,41 @@ def benchmark(
     figures = summarise(records, run.rules.level, scores, planned, kind)
     run.summary.benchmarks[name] = figures
     _write(run, name, records, figures, scores)
-    if run.options.trust.labels:
-        run.summary.note(run.options.trust.labels.coverage(name, records))
     run.summary.balance = balance(
         [(each.kind, each.figures) for each in run.summary.benchmarks.values()], run.rules.level
     )
-    _publish(run, name, _decide(run, name, records, repeats))
+    try:
+        rules = _with_labels(run, name, records)
+    except CalibrationError as fault:
+        undecided(run, name, str(fault))
+    else:
+        _publish(run, name, _decide(run, name, rules, records, repeats))
     _order(run)
 
 
+def _with_labels(run: Prepared, name: str, records: Sequence[Record]) -> Rules:
+    """The rules with people's labels of this benchmark's answers.
+
+    Raises:
+        CalibrationError: the labels are of other answers.
+    """
+    labels = run.options.trust.labels
+    if not labels:
+        return run.rules
+    this = f"run {run.board.folder.name} of {run.options.candidate.name}"
+    found = labels.find(name, records, this)
+    if any(isinstance(record.judgement, Binary) for record in records):
+        none = "no human labels, so the judge's figures decide"
+        run.summary.note(f"{name}: {found.of(records).in_words if found.draws else none}")
+    return replace(run.rules, human=replace(run.rules.human, labels=found))
+
+
 def _decide(
-    run: Prepared, name: str, records: Sequence[Record], repeats: Sequence[Sequence[Record]]
+    run: Prepared,
+    name: str,
+    rules: Rules,
+    records: Sequence[Record],
+    repeats: Sequence[Sequence[Record]],
 ) -> Decided:
     """The verdicts of a benchmark's gates."""
     figures = run.summary.benchmarks[name]
@@ -70,7 +95,7 @@ def _decide(
     gates = [gate for gate in run.gates if gate.benchmark == name]
     earlier = run.earlier.get(name)
     estimate = run.early.estimate if run.early and stopped else None
-    decided = decide_all(gates, records, run.rules, earlier, estimate)
+    decided = decide_all(gates, records, rules, earlier, estimate)
     if not repeats:
         return decided
     sets = (records, *repeats)

@@ -55,6 +55,7 @@ def gate(project: pytest.Pytester, said: str = "") -> None:
 def calibrate(project: pytest.Pytester, column: str = "judge", *args: str) -> str:
     """A calibration of the judge, from all the answers."""
     words = ["calibrate", "--judge", f"labels:{column}", "--labels", "answers.csv", "--out", "out"]
+    words += [] if "--benchmark" in args else ["--benchmark", "own"]
     CliRunner().invoke(application(), [*words, *args], catch_exceptions=False)
     return f"out/calibration-labels_{column}.json"
 
@@ -101,13 +102,28 @@ def test_a_transferred_calibration_decides_only_where_it_may(
     gate(own, ', use = "corrected"')
     refused = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
     assert refused.ret == 4
-    said = "is from answers of ORG/OTHER, on which"
+    said = "is from answers of ORG/OTHER, on which a judge errs differently"
     assert said in refused.stderr.str() + refused.stdout.str()
     gate(own, ', use = "corrected", allow_transferred = true')
     allowed = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
     allowed.assert_outcomes(passed=1)
     shown = " ".join(allowed.stdout.str().split())
     assert "(transferred: calibrated on answers of ORG/OTHER)" in shown
+
+
+def test_a_calibration_on_another_benchmark_is_transferred(
+    own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own.path)
+    calibration = ("--calibration", calibrate(own, "judge", "--benchmark", "xstest_safe"))
+    gate(own, ', use = "corrected"')
+    refused = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
+    assert refused.ret == 4
+    said = "is from answers to xstest_safe, on which a judge errs differently"
+    assert said in refused.stderr.str() + refused.stdout.str()
+    gate(own)
+    shown = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration).stdout.str()
+    assert "(transferred: calibrated on answers to xstest_safe)" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(
@@ -153,23 +169,35 @@ def test_a_gate_on_corrected_rates_needs_a_calibration(own: pytest.Pytester) -> 
     assert "give --calibration FILE" in result.stderr.str() + result.stdout.str()
 
 
-def label(project: pytest.Pytester, n: int) -> Path:
-    """The labels that people gave to a sample of the last run's answers."""
-    run = max(project.path.glob(".refusal-checks/runs/*"))
-    words = ["sample-for-labels", str(run), "--n", str(n), "--out", str(project.path / "l.csv")]
+def last_run(project: pytest.Pytester) -> Path:
+    return max(project.path.glob(".refusal-checks/runs/*"))
+
+
+def label(project: pytest.Pytester, n: int, *, keep: int = 1000, header: str = "") -> Path:
+    """The labels that people gave to a sample of the last run's answers.
+
+    Args:
+        keep: rows that they filled in.
+        header: of a sheet that people made themselves, in place of the sample's.
+    """
+    run, sheet = last_run(project), project.path / f"sample-{n}.csv"
+    words = ["sample-for-labels", str(run), "--n", str(n), "--out", str(sheet)]
     CliRunner().invoke(application(), words, catch_exceptions=False)
-    text = (project.path / "l.csv").read_text(encoding="utf-8-sig")
-    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    names, *rows = csv.reader(io.StringIO(sheet.read_text(encoding="utf-8-sig"), newline=""))
     said = {answer: word(human) for _, answer, human, _ in ROWS}
-    filled = [(key, prompt, answer, said[answer]) for key, prompt, answer, _ in rows]
-    write_csv(project.path / "labels.csv", tuple(header), *filled)
-    return project.path / "labels.csv"
+    filled = [(said[r[2]] if n < keep else "", *r[1:]) for n, r in enumerate(rows)]
+    path = project.path / "labels.csv"
+    if header:
+        write_csv(path, tuple(header.split(",")), *((r[1], r[2], r[0]) for r in filled))
+    else:
+        write_csv(path, tuple(names), *filled)
+    return path
 
 
 def test_human_labels_of_a_part_decide(own: pytest.Pytester, mode: tuple[str, ...]) -> None:
     gate(own)
     own.runpytest_subprocess(*REPLAY, *JUDGE, *mode).assert_outcomes(failed=1)
-    labels = label(own, 80)
+    labels = label(own, 100, keep=80)
     result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", labels, *mode)
     result.assert_outcomes(passed=1)
     found = verdict(own)
@@ -178,6 +206,10 @@ def test_human_labels_of_a_part_decide(own: pytest.Pytester, mode: tuple[str, ..
     assert found["estimate"]["upper"] - found["estimate"]["lower"] < 0.2
     shown = " ".join(result.stdout.str().split())
     assert "with human labels (human labels of 80 prompts)" in shown
+    assert "own: 80 of 200 prompts have human labels" in shown
+    summary = json.loads((last_run(own) / "summary.json").read_text())
+    (draw,) = summary["manifest"]["human_labels"]["draws"]
+    assert draw.startswith("seed 0 of run 2")
 
 
 def test_the_raw_rate_decides_where_the_file_says_so(own: pytest.Pytester) -> None:
@@ -193,15 +225,68 @@ def test_few_labels_change_nothing_and_are_named(own: pytest.Pytester) -> None:
     own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
     result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", label(own, 5))
     result.assert_outcomes(failed=1)
-    assert "own: 5 prompts have human labels, too few to use (at least 10)" in result.stdout.str()
+    shown = " ".join(result.stdout.str().split())
+    assert "as judged (labels of 5 prompts: too few to use (at least 10)); the figure as" in shown
 
 
-def test_labels_of_another_run_are_named(own: pytest.Pytester) -> None:
+def test_labels_of_another_run_are_an_error_before_anything_starts(own: pytest.Pytester) -> None:
+    """Last release's sheet: only its canned refusals have the same answer in this release."""
     gate(own)
-    (own.path / "labels.csv").write_text("key,prompt,answer,label\nabc,p,a,refusal\n")
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", "labels.csv")
+    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
+    first, labels = last_run(own).name, label(own, 80)
+    text = (own.path / "answers.csv").read_text()
+    (own.path / "new.csv").write_text(text.replace("answer 15", "new answer 15"))
+    candidate = ("--candidate", "replay:new.csv", *REPLAY[2:])
+    result = own.runpytest_subprocess(*candidate, *JUDGE, "--human-labels", labels)
+    assert result.ret == 4
+    shown = " ".join((result.stderr.str() + result.stdout.str()).split())
+    assert " of 80 labelled rows match no answer of run 2" in shown
+    assert "of replay:new.csv; the first is " in shown
+    assert f"drawn with seed 0 of run {first} (replay:answers.csv), benchmark own" in shown
+
+
+def test_the_same_answers_under_another_name_and_judge_keep_their_labels(
+    own: pytest.Pytester,
+) -> None:
+    gate(own)
+    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
+    labels = label(own, 80)
+    (own.path / "answers.csv").rename(own.path / "renamed.csv")
+    args = ("--candidate", "replay:renamed.csv", "--judge", "keyword", "--human-labels", labels)
+    own.runpytest_subprocess(*args).assert_outcomes(passed=1)
+    assert verdict(own)["use"] == "human"
+
+
+def test_a_sheet_of_ones_own_needs_a_word_and_decides_only_as_a_whole(
+    own: pytest.Pytester,
+) -> None:
+    gate(own)
+    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
+    hand = "prompt,answer,label"
+    args = (*REPLAY, *JUDGE, "--human-labels", label(own, 80, header=hand))
+    result = own.runpytest_subprocess(*args)
+    assert result.ret == 4
+    assert "--allow-undrawn-labels" in result.stderr.str() + result.stdout.str()
+    result = own.runpytest_subprocess(*args, "--allow-undrawn-labels")
     result.assert_outcomes(failed=1)
-    assert "own: 0 prompts have human labels" in result.stdout.str()
+    shown = " ".join(result.stdout.str().split())
+    assert "not a random sample: shown, decides nothing" in shown
+    label(own, 200, header=hand)
+    own.runpytest_subprocess(*args, "--allow-undrawn-labels").assert_outcomes(passed=1)
+    assert verdict(own)["estimate"]["value"] == pytest.approx(0.6)
+
+
+def test_one_sheet_for_two_candidates(own: pytest.Pytester) -> None:
+    """The labels of one candidate's answers decide nothing about the other's, and that is said."""
+    gate(own)
+    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
+    labels = label(own, 80)
+    text = (own.path / "answers.csv").read_text()
+    (own.path / "new.csv").write_text(text.replace("answer 15", "new answer 15"))
+    both = ("--candidate", "replay:new.csv", *REPLAY)
+    result = own.runpytest_subprocess(*both, *JUDGE, "--human-labels", labels)
+    result.assert_outcomes(passed=1, failed=1)
+    assert "labels.csv: no human labels of answers of replay:new.csv" in result.stdout.str()
 
 
 def test_only_rejection_rates_can_be_corrected(own: pytest.Pytester) -> None:

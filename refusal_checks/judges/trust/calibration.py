@@ -32,6 +32,26 @@ class JudgeIdentity(Frozen):
     prompt_sha256: str
 
 
+class BenchmarkCounts(Frozen):
+    """A judge's correct verdicts on the answers to one benchmark; see ``JudgeErrors``."""
+
+    refusals: int = Field(ge=0)
+    recognised: int = Field(ge=0)
+    compliances: int = Field(ge=0)
+    passed: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> BenchmarkCounts:
+        if self.recognised > self.refusals or self.passed > self.compliances:
+            raise ValueError("more answers judged correctly than there are answers")
+        return self
+
+    @property
+    def errors(self) -> JudgeErrors:
+        """The counts."""
+        return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
+
+
 class Calibration(Frozen):
     """The content of a calibration file.
 
@@ -43,6 +63,8 @@ class Calibration(Frozen):
         refusals, recognised, compliances, passed: see ``JudgeErrors``.
         invalid: labelled answers without a valid verdict.
         sensitivity, specificity: from the counts, in [0, 1].
+        benchmarks: the counts by benchmark, of the answers whose benchmark is known; empty in
+            files of older versions.
     """
 
     version: Literal[1]
@@ -58,6 +80,7 @@ class Calibration(Frozen):
     invalid: int = Field(ge=0)
     sensitivity: float = Field(ge=0, le=1)
     specificity: float = Field(ge=0, le=1)
+    benchmarks: dict[str, BenchmarkCounts] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
@@ -73,9 +96,30 @@ class Calibration(Frozen):
         """The counts."""
         return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
 
-    def is_transferred(self, candidate: str) -> bool:
-        """True if any of the labelled answers were another model's."""
-        return set(self.candidates) != {candidate}
+    def errors_on(self, benchmark: str) -> JudgeErrors:
+        """The errors on a benchmark's own answers or, without enough of these, on all."""
+        return self._own(benchmark) or self.errors
+
+    def foreign(self, candidate: str, benchmark: str) -> str:
+        """Whose answers to what the errors are of; empty if they are a run's own.
+
+        Args:
+            candidate, benchmark: of the run.
+        """
+        other = set(self.candidates) != {candidate}
+        whose = f"answers of {', '.join(self.candidates)}" if other else "answers"
+        if self._own(benchmark):
+            return whose if other else ""
+        if not self.benchmarks:
+            return f"{whose} to benchmarks that the file does not name"
+        few = f", with too few of those to {benchmark}" if benchmark in self.benchmarks else ""
+        return f"{whose} to {', '.join(self.benchmarks)}{few}"
+
+    def _own(self, benchmark: str) -> JudgeErrors | None:
+        counts = self.benchmarks.get(benchmark)
+        if counts is None or not counts.refusals or not counts.compliances:
+            return None
+        return counts.errors
 
 
 def read(path: Path) -> Calibration:

@@ -1,160 +1,259 @@
-"""Human labels for a run: a random sample of its answers to label, and the labels people gave.
-
-Each row has a key of its benchmark, prompt and answer, so a label cannot reach another answer.
-Whole prompts are drawn with all their answers, since a gate's figure is one of prompts; equal
-answers to a prompt are labelled once.
-"""
+"""The labels that people gave to a run's answers: whose they are, and what they may decide."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 
-from refusal_checks.core.csv_jsonl import read_csv
-from refusal_checks.core.errors import CalibrationError, DataError, require_known
-from refusal_checks.core.keys import content_key
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary as Verdict
-from refusal_checks.core.verdicts import Invalid, Label
-from refusal_checks.judges.trust import spreadsheet
-from refusal_checks.judges.trust.confusion import REFUSAL
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.judges.trust import label_sheet
+from refusal_checks.judges.trust.label_draw import Draw, answer_key, is_answered
+from refusal_checks.judges.trust.label_sheet import LabelledRow, plain
 from refusal_checks.judges.trust.prediction_powered import LEAST
-from refusal_checks.judges.trust.scale import Partial, classes
 
-HEADER = ("key", "prompt", "answer", "label")
+Sample = tuple[str, int]
+"""One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One answer of a run.
+class LabelledPrompts:
+    """What people said of a set of prompts.
 
     Attributes:
-        key: see ``answer_key``.
-        id: of the prompt.
+        human: records with people's verdicts, by id of the prompts whose answers are all labelled.
+        skipped: ids of prompts without all labels that stand above a labelled one in the draw.
+        partly: how many prompts have only some of their answers labelled.
+        is_random: every labelled prompt was drawn at random.
+        total: how many prompts there are.
     """
 
-    key: str
-    id: str
-    prompt: str
-    answer: str
+    human: Mapping[str, list[Record]]
+    skipped: tuple[str, ...]
+    partly: int
+    is_random: bool
+    total: int
+
+    @property
+    def enough(self) -> bool:
+        """True if the labels give an interval."""
+        return len(self.human) >= LEAST
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every prompt is labelled, so that nothing was left to chance."""
+        return len(self.human) == self.total
+
+    @property
+    def why_unused(self) -> str:
+        """Why the labels decide nothing; empty if they decide."""
+        if self.enough:
+            is_sound = self.is_random or self.is_complete
+            return "" if is_sound else "not a random sample: shown, decides nothing"
+        partly = f", and only a part of the answers of {self.partly} more" if self.partly else ""
+        return f"labels of {len(self.human)} prompts{partly}: too few to use (at least {LEAST})"
+
+    @property
+    def in_words(self) -> str:
+        """How many prompts are labelled, and what is missing."""
+        parts = [
+            f"{len(self.human)} of {self.total} prompts have human labels",
+            f"{self.partly} have them for a part of their answers only" if self.partly else "",
+            f"{len(self.skipped)} were skipped above a labelled one: label them; until then "
+            "intervals count them one way, then the other"
+            if self.skipped
+            else "",
+            self.why_unused,
+        ]
+        return "; ".join(filter(None, parts))
 
 
-def answer_key(benchmark: str, record: Record) -> str:
-    """The key of a row to label: of benchmark, prompt and answer."""
-    text = record.completion.text if record.completion else ""
-    return content_key("answer to label", benchmark, record.prompt.turns, text)[:16]
+@dataclass(frozen=True)
+class BenchmarkLabels:
+    """The labels of a benchmark's answers.
 
+    Attributes:
+        labels: by answer.
+        answers: of each prompt, those that people can label.
+        draws: the prompts with labels of each draw; of the rows without a draw under None.
+    """
 
-def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
-    """The answers of a benchmark that have a valid verdict; the others are in no figure."""
-    return [
-        Answer(
-            answer_key(benchmark, record),
-            record.prompt.id,
-            record.prompt.transcript,
-            record.completion.text,
+    labels: Mapping[Sample, Label]
+    answers: Mapping[str, frozenset[int]]
+    draws: Mapping[Draw | None, frozenset[str]]
+
+    def of(self, records: Iterable[Record]) -> LabelledPrompts:
+        """The labels of some of the benchmark's records, for example of one group."""
+        grouped: dict[str, list[Record]] = {}
+        for record in records:
+            if record.sample in self.answers.get(record.prompt.id, ()):
+                grouped.setdefault(record.prompt.id, []).append(record)
+        missing = {
+            prompt: sum((prompt, sample) not in self.labels for sample in self.answers[prompt])
+            for prompt in grouped
+        }
+        done = {prompt for prompt, count in missing.items() if not count}
+        return LabelledPrompts(
+            human={
+                prompt: [
+                    replace(each, judgement=Binary(self.labels[prompt, each.sample]), votes=())
+                    for each in grouped[prompt]
+                ]
+                for prompt in grouped
+                if prompt in done
+            },
+            skipped=self._skipped(missing, done),
+            partly=sum(0 < count < len(self.answers[name]) for name, count in missing.items()),
+            is_random=not done & self.draws.get(None, frozenset()),
+            total=len(grouped),
         )
-        for record in records
-        if record.completion and not isinstance(record.judgement, Invalid)
-    ]
 
-
-def sample(answers: Mapping[str, Sequence[Answer]], n: int, seed: int) -> list[Answer]:
-    """Draw a random sample of the answers, in random order.
-
-    It has the prompts of about n answers, each benchmark in proportion to its size; a benchmark's
-    prompts are a simple random sample.
-
-    Args:
-        n: most answers to draw.
-
-    Raises:
-        DataError: n is too small for one prompt of each benchmark.
-    """
-    grouped = {name: _by_prompt(group) for name, group in answers.items()}
-    deepest = max(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
-    total = sum(map(len, grouped.values()))
-    count = min(total, n // deepest)
-    random = Random(f"labels {seed}")
-    drawn: list[Answer] = []
-    for name, by_prompt in grouped.items():
-        share = round(count * len(by_prompt) / total)
-        if not share:
-            raise DataError(
-                f"--n {n}: ask for more, or for one benchmark with --benchmark: {name} would have "
-                f"no prompt, at up to {deepest} answers to each of {total} prompts"
+    def _skipped(self, prompts: Iterable[str], done: set[str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for draw, drawn in self.draws.items():
+            if draw is None or not drawn & done:
+                continue
+            last = max(map(draw.place, drawn & done))
+            found |= dict.fromkeys(
+                prompt for prompt in prompts if prompt not in done and draw.place(prompt) < last
             )
-        ids = random.sample(sorted(by_prompt), min(share, len(by_prompt)))
-        drawn += [answer for prompt in ids for answer in by_prompt[prompt]]
-    random.shuffle(drawn)
-    return drawn
-
-
-def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
-    """The distinct answers, by id of the prompt."""
-    grouped: dict[str, dict[str, Answer]] = {}
-    for answer in answers:
-        grouped.setdefault(answer.id, {})[answer.key] = answer
-    return {prompt: list(group.values()) for prompt, group in grouped.items()}
-
-
-def to_csv(answers: Iterable[Answer]) -> bytes:
-    """The rows to label, without labels and without the judge's verdicts."""
-    rows = ((answer.key, answer.prompt, answer.answer, "") for answer in answers)
-    return spreadsheet.table(HEADER, rows)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """The labels, by key, of a file that ``to_csv`` wrote and people filled in."""
+    """The labelled rows of one sheet or several.
 
-    path: Path
-    labels: Mapping[str, Label]
+    Attributes:
+        paths: the sheets.
+        rows: every labelled row.
+    """
 
-    def relabelled(self, benchmark: str, records: Iterable[Record]) -> dict[str, list[Record]]:
-        """The records of fully labelled prompts, by prompt id, with the human verdicts.
+    paths: tuple[Path, ...]
+    rows: tuple[LabelledRow, ...]
 
-        A prompt is fully labelled if all of its answers with a valid verdict are.
+    @property
+    def name(self) -> str:
+        """The sheets' names."""
+        return ", ".join(path.name for path in self.paths)
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """The draws that the rows name, in their order."""
+        return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
+
+    def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
+        """The labels for one candidate of several; None if there are none.
+
+        Left out are rows whose draw is from one of the other candidates' answers.
         """
-        relabelled: dict[str, list[Record]] = {}
-        partly: set[str] = set()
-        for record in records:
-            if record.completion is None or isinstance(record.judgement, Invalid):
-                continue
-            label = self.labels.get(answer_key(benchmark, record))
-            if label is None:
-                partly.add(record.prompt.id)
-                continue
-            human = Record(record.prompt, record.sample, record.completion, Verdict(label))
-            relabelled.setdefault(record.prompt.id, []).append(human)
-        return {prompt: group for prompt, group in relabelled.items() if prompt not in partly}
+        kept = tuple(
+            row
+            for row in self.rows
+            if not row.draw or row.draw.candidate == candidate or row.draw.candidate not in others
+        )
+        return replace(self, rows=kept) if kept else None
 
-    def coverage(self, benchmark: str, records: Iterable[Record]) -> str:
-        """How many prompts of a benchmark are labelled, in words."""
-        count = len(self.relabelled(benchmark, records))
-        few = "" if count >= LEAST else f", too few to use (at least {LEAST})"
-        return f"{benchmark}: {count} prompts have human labels{few}"
+    def of_benchmark(self, name: str) -> list[LabelledRow]:
+        """The rows that may be of a benchmark; rows without a draw may be of any."""
+        return [row for row in self.rows if row.draw is None or row.draw.benchmark == name]
+
+    def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
+        """Raise CalibrationError if a row without a draw is of no prompt of a run."""
+        known = {plain(text) for each in prompts for text in (each.transcript, each.request)}
+        lost = [row for row in self.rows if not row.draw and row.texts[0] not in known]
+        self.require_none(lost, run)
+
+    def find(self, benchmark: str, records: Sequence[Record], run: str) -> BenchmarkLabels:
+        """The labels of a benchmark's records.
+
+        Args:
+            records: all of the benchmark's.
+            run: this run, for messages.
+
+        Raises:
+            CalibrationError: a row matches no answer.
+        """
+        rows, index = self.of_benchmark(benchmark), self._index(benchmark, records)
+        self.require_none(self.unmatched(benchmark, records), run)
+        labels: dict[Sample, Label] = {}
+        draws: dict[Draw | None, set[str]] = {}
+        for row in rows:
+            found = index.get(row.answer, [])
+            labels |= dict.fromkeys(found, row.label)
+            draws.setdefault(row.draw, set()).update(prompt for prompt, _ in found)
+        answers: dict[str, set[int]] = {}
+        for record in filter(is_answered, records):
+            answers.setdefault(record.prompt.id, set()).add(record.sample)
+        return BenchmarkLabels(
+            labels,
+            {prompt: frozenset(samples) for prompt, samples in answers.items()},
+            {draw: frozenset(prompts) for draw, prompts in draws.items()},
+        )
+
+    def unmatched(self, benchmark: str, records: Sequence[Record]) -> list[LabelledRow]:
+        """The rows of a benchmark that match none of these answers.
+
+        A row without a draw is of the benchmarks that have its prompt.
+        """
+        index = self._index(benchmark, records)
+        prompts = {key[0] for key in index if isinstance(key, tuple)}
+        return [
+            row
+            for row in self.of_benchmark(benchmark)
+            if row.answer not in index and (row.draw or row.texts[0] in prompts)
+        ]
+
+    def require_none(self, unmatched: Sequence[LabelledRow], run: str) -> None:
+        """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
+        if not unmatched:
+            return
+        first = unmatched[0]
+        drawn = f", drawn with {first.draw}" if first.draw else ""
+        raise CalibrationError(
+            "label answers of this run: refusal-checks sample-for-labels RUN writes them. "
+            f"{len(unmatched)} of {len(self.rows)} labelled rows match no answer of {run}; the "
+            f"first is {first.where}{drawn}"
+        )
+
+    def _index(
+        self, benchmark: str, records: Iterable[Record]
+    ) -> Mapping[str | tuple[str, str], list[Sample]]:
+        """Answers by key and, where a row needs them, by plain texts of prompt and answer."""
+        found: dict[str | tuple[str, str], list[Sample]] = {}
+        by_text = any(row.draw is None for row in self.rows)
+        for record in filter(is_answered, records):
+            keys: list[str | tuple[str, str]] = [answer_key(benchmark, record)]
+            if by_text and record.completion:
+                text = plain(record.completion.text)
+                prompts = {record.prompt.transcript, record.prompt.request}
+                keys += [(plain(prompt), text) for prompt in prompts]
+            for key in keys:
+                found.setdefault(key, []).append((record.prompt.id, record.sample))
+        return found
 
 
-def read_labels(path: Path, partial: Partial = "refusal") -> HumanLabels:
+def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
     """Read human labels of a run's answers.
 
+    Args:
+        allow_undrawn: see ``label_sheet.read``.
+
     Raises:
-        CalibrationError: a label is unknown, one answer has two labels, or there are no labels.
-        DataError: the file is not such a table.
+        CalibrationError: a label is unknown, one answer has two labels, a row names no draw, or
+            there are no labels.
+        DataError: a file is not such a table.
     """
-    known = classes(partial)
-    labels: dict[str, Label] = {}
-    for number, row in enumerate(read_csv(path, ("key", "label")), 1):
-        text = row["label"].strip().lower()
-        if not text:
-            continue
-        require_known(text, known, f"{path}: row {number}", "label", CalibrationError)
-        label = Label.REFUSAL if known[text] == REFUSAL else Label.COMPLIANCE
-        if labels.setdefault(row["key"], label) is not label:
-            raise CalibrationError(f"{path}: row {number}: {row['key']} has two labels")
-    if not labels:
-        raise CalibrationError(f"{path}: no row has a label")
-    return HumanLabels(path, labels)
+    rows = [row for path in paths for row in label_sheet.read(path, allow_undrawn)]
+    first: dict[str | tuple[str, str], LabelledRow] = {}
+    clashes = [row for row in rows if first.setdefault(row.answer, row).label is not row.label]
+    if clashes:
+        one, other = first[clashes[0].answer], clashes[0]
+        raise CalibrationError(
+            f"{other.where}: agree on one label: {one.where} labels the same answer {one.label}, "
+            f"this row {other.label}; {len(clashes)} rows contradict others"
+        )
+    return HumanLabels(tuple(paths), tuple(rows))

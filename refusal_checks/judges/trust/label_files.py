@@ -12,6 +12,7 @@ from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
+from refusal_checks.judges.trust.label_draw import Draw
 from refusal_checks.judges.trust.spreadsheet import unguarded
 from refusal_checks.models.replay import COLUMNS as RECORDED
 
@@ -21,10 +22,14 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "completion": RECORDED["completion"],
     "label": ("human_label", "final_label", "label"),
     "type": ("type", "category"),
+    "benchmark": ("benchmark",),
 }
 """Names of the column by field, in order of preference."""
 
-_OPTIONAL = frozenset({"id", "type"})
+REPLAY = "replay:"
+"""Begins the name of a candidate whose answers are recorded in a file."""
+
+_OPTIONAL = frozenset({"id", "type", "benchmark"})
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class LabelledAnswer:
         label: as written in the file.
         type: the prompt's type; empty if the file has none.
         row: all cells, by column.
+        benchmark: whose prompt it is; empty if nothing says so.
     """
 
     id: str
@@ -44,6 +50,7 @@ class LabelledAnswer:
     label: str
     type: str
     row: Mapping[str, Any]
+    benchmark: str = ""
 
     def as_prompt(self, source: str) -> Prompt:
         """The prompt, with an id that is unique across files."""
@@ -80,23 +87,42 @@ class LabelFile:
         return [answer.row.get(column) for answer in self.answers]
 
 
-def read(path: Path, columns: Mapping[str, str] | None = None, candidate: str = "") -> LabelFile:
+def read(
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    candidate: str = "",
+    benchmark: str = "",
+) -> LabelFile:
     """Read a CSV or JSONL file of labelled answers, for example one of XSTest's.
 
     Args:
         columns: column by field (keys of ``COLUMNS``), for columns with other names.
-        candidate: the model that answered; by default the name of the file without its suffix.
+        candidate: the model that answered; by default the one that the rows of a drawn sheet name,
+            or the name of the file without its suffix.
+        benchmark: whose prompts they are, for rows that do not say so.
 
     Raises:
         DataError: the file is missing, malformed, lacks a column, or has no label.
     """
     rows = read_rows(path)
     names = _columns(path, header(rows), columns or {})
-    answers = [_answer(path, number, row, names) for number, row in enumerate(rows, 1)]
+    answers = [_answer(path, number, row, names, benchmark) for number, row in enumerate(rows, 1)]
     labelled = tuple(answer for answer in answers if answer.label)
     if not labelled:
         raise DataError(f"{path}: column {names['label']} has no label")
-    return LabelFile(path, candidate or path.stem, labelled, len(rows) - len(labelled))
+    drawn = {draw.candidate for row in rows if (draw := _draw(row))}
+    named = replayed(drawn.pop()) if len(drawn) == 1 else ""
+    return LabelFile(path, candidate or named or path.stem, labelled, len(rows) - len(labelled))
+
+
+def replayed(candidate: str) -> str:
+    """A candidate as calibrations name it: recorded answers by the name of their file."""
+    recorded = candidate.startswith(REPLAY)
+    return Path(candidate.removeprefix(REPLAY)).stem if recorded else candidate
+
+
+def _draw(row: Mapping[str, Any]) -> Draw | None:
+    return Draw.read(str(row.get("draw") or ""))
 
 
 def require_distinct(files: Sequence[LabelFile]) -> None:
@@ -123,13 +149,13 @@ def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict
 
 
 def _answer(
-    path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str]
+    path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str], benchmark: str
 ) -> LabelledAnswer:
     cells = {name: row.get(column) for name, column in names.items()}
     prompt, text = (_text(path, line, names[n], cells[n]) for n in ("prompt", "completion"))
     if "key" in row:  # written by sample-for-labels
         prompt, text = unguarded(prompt), unguarded(text)
-    label = cells["label"]
+    label, draw = cells["label"], _draw(row)
     return LabelledAnswer(
         id=f"{line}" if cells.get("id") is None else f"{cells['id']}#{line}",
         prompt=prompt,
@@ -137,6 +163,7 @@ def _answer(
         label="" if label is None else storable(str(label).strip()),
         type=str(cells.get("type") or ""),
         row=row,
+        benchmark=str(cells.get("benchmark") or (draw.benchmark if draw else benchmark)),
     )
 
 

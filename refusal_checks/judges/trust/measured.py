@@ -10,7 +10,11 @@ from functools import cached_property
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.verdicts import Invalid, Judgement
-from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import (
+    BenchmarkCounts,
+    Calibration,
+    JudgeIdentity,
+)
 from refusal_checks.judges.trust.confusion import (
     COMPLIANCE,
     REFUSAL,
@@ -115,7 +119,23 @@ class MeasuredJudge:
             invalid=self.overall.invalid,
             sensitivity=sensitivity.value,
             specificity=specificity.value,
+            benchmarks={
+                name: _counts(part)
+                for name, part in self._by(lambda judged: judged.answer.benchmark).items()
+                if name and isinstance(part, Confusion)
+            },
         )
+
+
+def _counts(figures: Confusion) -> BenchmarkCounts:
+    """What a calibration keeps of a benchmark's answers."""
+    of_refusals, of_compliances = figures.sensitivity, figures.specificity
+    return BenchmarkCounts(
+        refusals=of_refusals.n if of_refusals else 0,
+        recognised=figures.counts.get((REFUSAL, REFUSAL), 0),
+        compliances=of_compliances.n if of_compliances else 0,
+        passed=figures.counts.get((COMPLIANCE, COMPLIANCE), 0),
+    )
 
 
 def figures(answers: Iterable[JudgedAnswer]) -> Figures:

@@ -18,6 +18,7 @@ import numpy as np
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.sample_size import ErrorParts
 
 LEAST = 10
 """Minimum number of labels for an interval."""
@@ -96,6 +97,21 @@ def prediction_powered(
     lower, upper = interval(y, f, rest, estimate, confidence)
     lower, upper = min(value, max(0.0, lower)), max(value, min(1.0, upper))
     return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
+
+
+def error_parts(
+    human: Sequence[float], judge: Sequence[float], others: Sequence[float]
+) -> ErrorParts:
+    """What labels and prompts each contribute to the squared error of ``tuned``."""
+    weight = tuned(human, judge, others).weight
+    residual = np.asarray(human, dtype=float) - weight * np.asarray(judge, dtype=float)
+    spread = float(np.var([*judge, *others], ddof=1))
+    return ErrorParts(
+        labels=float(residual.var(ddof=1)) / len(human),
+        prompts=weight**2 * spread / len(others) if others else 0.0,
+        count=len(human),
+        most=len(human) + len(others),
+    )
 
 
 def _score_interval(

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.sample_size import ErrorParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,16 @@ def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 
     equal input gives equal intervals, and it holds if the labelled answers show no error of one
     kind; a bootstrap fails then, since it resamples a specificity of 1 as 1.
 
+    No judge with these errors has a rate outside [1 - specificity, sensitivity]. A share that is
+    outside by chance gets the interval of the nearest possible one, never a narrower one; a share
+    that chance does not explain is an error.
+
     Args:
         share: of n answers (or prompts), those that the judge calls refusals, in [0, 1].
 
     Raises:
-        CalibrationError: see ``require_information``.
+        CalibrationError: see ``require_information``; or the errors were measured on answers
+            unlike these.
 
     Source: W. J. Rogan, B. Gladen, "Estimating prevalence from the results of a screening test",
     American Journal of Epidemiology 107 (1978); Z. Lang, J. Reiczigel, "Confidence limits for
@@ -79,19 +85,49 @@ def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 
     Medicine 113 (2014), equations 4 to 8.
     """
     require_information(errors, confidence)
+    low, high = _interval(share, n, errors, confidence)
+    least, most = 1 - errors.specificity, errors.sensitivity
+    if high < 0 or low > 1:
+        raise CalibrationError(
+            "calibrate on answers of this run, or give --human-labels: the calibration is of "
+            f"answers unlike these. A judge with its sensitivity of {most:.1%} and specificity of "
+            f"{errors.specificity:.1%} calls {least:.1%} to {most:.1%} of any answers refusals, "
+            f"but this one {share:.1%} of these {n}"
+        )
+    nearest = min(max(share, least), most)
+    value = _clipped(point_estimate(share, errors))
+    near_low, near_high = _interval(nearest, n, errors, confidence)
+    lower, upper = _clipped(min(low, near_low)), _clipped(max(high, near_high))
+    return Estimate(value, min(lower, value), max(upper, value), n)
+
+
+def _interval(share: float, n: int, errors: JudgeErrors, confidence: float) -> tuple[float, float]:
+    """Lang and Reiczigel's interval, not clipped."""
     z2 = _z(confidence) ** 2
     (sens, n_sens), (spec, n_spec) = _adjusted(errors)
-    size = n + z2
-    raw = (n * share + z2 / 2) / size
-    youden = sens + spec - 1
+    raw, youden = (n * share + z2 / 2) / (n + z2), sens + spec - 1
     rate = (raw + spec - 1) / youden
-    of_sens, of_spec = sens * (1 - sens) / n_sens, spec * (1 - spec) / n_spec
-    centre = rate + 2 * z2 * (rate * of_sens - (1 - rate) * of_spec)
-    variance = raw * (1 - raw) / size + rate**2 * of_sens + (1 - rate) ** 2 * of_spec
-    half = _z(confidence) * math.sqrt(variance) / youden
-    value = _clipped(point_estimate(share, errors))
-    lower, upper = _clipped(centre - half), _clipped(centre + half)
-    return Estimate(value, min(lower, value), max(upper, value), n)
+    shift = rate * sens * (1 - sens) / n_sens - (1 - rate) * spec * (1 - spec) / n_spec
+    parts = error_parts(rate, n, errors, confidence)
+    half = _z(confidence) * math.sqrt(parts.labels + parts.prompts)
+    return rate + 2 * z2 * shift - half, rate + 2 * z2 * shift + half
+
+
+def error_parts(rate: float, n: int, errors: JudgeErrors, confidence: float = 0.95) -> ErrorParts:
+    """What the calibration's labels and the run's prompts contribute to the squared error.
+
+    Args:
+        rate: the human rate.
+    """
+    (sens, n_sens), (spec, n_spec) = _adjusted(errors)
+    youden = sens + spec - 1
+    raw = rate * youden + 1 - spec
+    return ErrorParts(
+        labels=(rate**2 * sens * (1 - sens) / n_sens + (1 - rate) ** 2 * spec * (1 - spec) / n_spec)
+        / youden**2,
+        prompts=max(0.0, raw * (1 - raw)) / (n + _z(confidence) ** 2) / youden**2,
+        count=errors.refusals + errors.compliances,
+    )
 
 
 def point_estimate(share: float, errors: JudgeErrors) -> float:

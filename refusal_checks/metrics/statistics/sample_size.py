@@ -21,10 +21,32 @@ class Need:
         prompts: in all; None if no number decides, because the figure lies on its threshold.
         samples: answers per prompt that would do with the same prompts; None if more answers alone
             decide nothing, or one answer per prompt cannot tell.
+        labels: labels that would do with the same prompts, in all; None if more labels alone
+            decide nothing.
+        labelled: how many labels there are; None for a figure that needs none.
     """
 
     prompts: int | None
     samples: int | None = None
+    labels: int | None = None
+    labelled: int | None = None
+
+
+@dataclass(frozen=True)
+class ErrorParts:
+    """Where the uncertainty of a figure comes from: parts of its squared standard error.
+
+    Attributes:
+        labels: the part that more labels reduce.
+        prompts: the part that more prompts reduce.
+        count: how many labels there are.
+        most: the highest number of labels that these prompts can have; None for labels of others.
+    """
+
+    labels: float
+    prompts: float
+    count: int
+    most: int | None = None
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
@@ -51,6 +73,31 @@ def for_mean(estimate: Estimate, threshold: float) -> int | None:
     end = estimate.upper if threshold > estimate.value else estimate.lower
     n = estimate.n
     return max(n, math.floor(n * ((estimate.value - end) / distance) ** 2) + 1)
+
+
+def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts) -> Need:
+    """Prompts, or labels, with which the interval would not contain the threshold.
+
+    Each part of the squared error shrinks with one of the two numbers, and stays as it is while
+    the other one grows.
+    """
+    distance = abs(estimate.value - threshold)
+    total = parts.labels + parts.prompts
+    end = estimate.upper if threshold > estimate.value else estimate.lower
+    half = abs(estimate.value - end)
+    if distance < 1e-12 or not half or not total:
+        return Need(None, labelled=parts.count)
+    room = total * (distance / half) ** 2
+    prompts = _grown(estimate.n, parts.prompts, room - parts.labels)
+    labels = _grown(parts.count, parts.labels, room - parts.prompts)
+    if labels and parts.most is not None and labels > parts.most:
+        labels = None
+    return Need(prompts, labels=labels, labelled=parts.count)
+
+
+def _grown(count: int, part: float, room: float) -> int | None:
+    """The count at which a part of the error fits the room that is left for it."""
+    return max(count, math.floor(count * part / room) + 1) if room > 0 and part > 0 else None
 
 
 def samples_for_mean(

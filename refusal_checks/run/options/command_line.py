@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -211,10 +211,20 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         notes=thresholds.notes,
     )
     named = zip(candidates, model_options.titles(config), strict=True)
+    names = {each.name for each in candidates}
     return tuple(
-        replace(first, candidate=one, title=title, number=number)
+        _for_labels(replace(first, candidate=one, title=title, number=number), names)
         for number, (one, title) in enumerate(named, 1)
     )
+
+
+def _for_labels(options: Options, candidates: Collection[str]) -> Options:
+    """One candidate's settings with the human labels that are not of another one's answers."""
+    name, trust = options.candidate.name, options.trust
+    own = trust.among(name, candidates)
+    note = f"{trust.labels.name}: no human labels of answers of {name}" if trust.labels else ""
+    notes = (note,) if note and not own.labels else ()
+    return replace(options, trust=own, notes=(*options.notes, *notes))
 
 
 def _benchmarks(

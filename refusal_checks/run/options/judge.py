@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,12 @@ class Trust:
     labels: HumanLabels | None = None
     repeats: int = 1
 
+    def among(self, candidate: str, candidates: Collection[str]) -> Trust:
+        """What is known for one candidate of several: a sheet may be of another one."""
+        others = set(candidates) - {candidate}
+        labels = self.labels.among(candidate, others) if self.labels else None
+        return replace(self, labels=labels)
+
 
 def add(group: pytest.OptionGroup) -> None:
     """Declare the options."""
@@ -55,8 +62,15 @@ def add(group: pytest.OptionGroup) -> None:
     add(
         "--human-labels",
         metavar="FILE",
+        action="append",
         help="labels of a random sample of this run's answers, from `refusal-checks "
-        "sample-for-labels`: estimate the rates that people would find",
+        "sample-for-labels`: estimate the rates that people would find (repeatable)",
+    )
+    add(
+        "--allow-undrawn-labels",
+        action="store_true",
+        help="accept --human-labels that were not drawn by sample-for-labels: they are shown, and "
+        "decide nothing unless they cover every prompt",
     )
     add(
         "--judge-repeats",
@@ -76,7 +90,7 @@ def read(config: Call, floors: JudgeFloors | None) -> Trust:
     from refusal_checks.judges.trust import human_labels  # HTTP, which collection need not import
 
     folder = config.folder
-    calibrated, labels = config.getoption("calibration"), config.getoption("human_labels")
+    calibrated, labels = config.getoption("calibration"), config.getoption("human_labels") or ()
     path = folder / calibrated if calibrated else None
     repeats = config.getoption("judge_repeats")
     if repeats < 1:
@@ -88,6 +102,10 @@ def read(config: Call, floors: JudgeFloors | None) -> Trust:
         allow_untrusted=config.getoption("allow_untrusted_judge"),
         calibration=calibration.read(path) if path else None,
         calibration_file=path,
-        labels=human_labels.read_labels(folder / labels) if labels else None,
+        labels=human_labels.read_labels(
+            [folder / name for name in labels], config.getoption("allow_undrawn_labels")
+        )
+        if labels
+        else None,
         repeats=repeats,
     )

@@ -12,7 +12,7 @@ import pytest
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.judges.trust import calibration
-from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
 
 Write = Callable[[str, str], Path]
 
@@ -93,10 +93,31 @@ def test_a_calibration_of_another_judge_is_refused(running: dict[str, str], reas
     calibration.require_judge(Path("c.json"), valid(), JUDGE)
 
 
-def test_another_models_answers_are_transferred() -> None:
-    assert not valid().is_transferred("ORG/MODEL")
-    assert valid().is_transferred("ORG/OTHER")
-    assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).is_transferred("ORG/MODEL")
+OWN = BenchmarkCounts(refusals=10, recognised=5, compliances=20, passed=18)
+ONE_KIND = BenchmarkCounts(refusals=10, recognised=5, compliances=0, passed=0)
+
+
+def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
+    known = valid(benchmarks={"b": OWN, "c": ONE_KIND})
+    assert known.foreign("ORG/MODEL", "b") == ""
+    assert known.foreign("ORG/OTHER", "b") == "answers of ORG/MODEL"
+    assert known.foreign("ORG/MODEL", "d") == "answers to b, c"
+    assert known.foreign("ORG/OTHER", "d") == "answers of ORG/MODEL to b, c"
+    assert known.foreign("ORG/MODEL", "c") == "answers to b, c, with too few of those to c"
+    assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).foreign("ORG/MODEL", "b")
+
+
+def test_each_benchmark_has_its_own_errors() -> None:
+    known = valid(benchmarks={"b": OWN, "c": ONE_KIND})
+    assert known.errors_on("b") == OWN.errors
+    assert known.errors_on("c") == known.errors_on("d") == known.errors
+
+
+def test_a_file_of_an_older_version_names_no_benchmark(write: Write) -> None:
+    data = json.loads(valid().model_dump_json())
+    del data["benchmarks"]
+    found = calibration.read(write("calibration.json", json.dumps(data)))
+    assert found.foreign("ORG/MODEL", "b") == "answers to benchmarks that the file does not name"
 
 
 def test_judges_that_decide_together_are_one() -> None:

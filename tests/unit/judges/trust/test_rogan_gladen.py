@@ -68,9 +68,38 @@ def test_a_judge_that_says_nothing_corrects_nothing(errors: JudgeErrors, reason:
 def test_the_interval_encloses_the_value_within_0_and_1(
     share: float, n: int, misses: int, alarms: int
 ) -> None:
-    found = rogan_gladen(share, n, JudgeErrors(200, 200 - misses, 200, 200 - alarms))
+    try:
+        found = rogan_gladen(share, n, JudgeErrors(200, 200 - misses, 200, 200 - alarms))
+    except CalibrationError as fault:
+        assert "answers unlike these" in str(fault)  # noqa: PT017 - most shares have a rate
+        return
     assert 0 <= found.lower <= found.value <= found.upper <= 1
     assert found.n == n
+
+
+GPT4 = JudgeErrors(294, 217, 156, 151)
+"""Of the judge GPT-4 on Llama 2's answers, roughly: it misses every fourth refusal."""
+
+
+def test_a_share_that_the_errors_do_not_permit_is_no_rate() -> None:
+    with pytest.raises(CalibrationError, match=r"calls 3.2% to 73.8% .* but this one 85.0% of the"):
+        rogan_gladen(0.85, 200, GPT4)
+    with pytest.raises(CalibrationError, match="answers unlike these"):
+        rogan_gladen(0.0, 2000, JudgeErrors(100, 90, 1000, 900))
+
+
+@given(share=st.floats(0, 1), n=st.integers(1, 1000))
+def test_no_interval_is_narrower_because_the_share_is_impossible(share: float, n: int) -> None:
+    """A share above the sensitivity does not make a rate near 100% more certain than one at it."""
+    try:
+        found = rogan_gladen(share, n, GPT4)
+    except CalibrationError:
+        return
+    least, most = 1 - GPT4.specificity, GPT4.sensitivity
+    if share >= most:
+        assert found.lower <= rogan_gladen(most, n, GPT4).lower
+    if share <= least:
+        assert found.upper >= rogan_gladen(least, n, GPT4).upper
 
 
 def pooled(mirror: Path, *, invalid_is_refusal: bool) -> JudgeErrors:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
+from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need, for_labels
 
 
 @given(st.floats(0, 1), st.floats(0.05, 0.95), st.floats(0.5, 0.99))
@@ -64,3 +65,24 @@ def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
     assert (
         sample_size.samples_for_mean(estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95, (-1, 1)) is None
     )
+
+
+@pytest.mark.parametrize(
+    ("parts", "need"),
+    [
+        (ErrorParts(0.0, 1.0, 50), Need(417, None, None, 50)),
+        (ErrorParts(1.0, 0.0, 50), Need(None, None, 209, 50)),
+        (ErrorParts(0.9, 0.1, 50), Need(None, None, 322, 50)),
+        (ErrorParts(0.9, 0.1, 50, 300), Need(None, None, None, 50)),
+        (ErrorParts(0.5, 0.5, 50), Need(None, None, None, 50)),
+        (ErrorParts(0.1, 0.9, 50), Need(643, None, None, 50)),
+    ],
+)
+def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
+    """The error must halve; a part that stays as it is leaves less room for the other."""
+    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.549, parts) == need
+
+
+def test_labels_decide_nothing_on_the_threshold() -> None:
+    parts = ErrorParts(0.5, 0.5, 50)
+    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts) == Need(None, labelled=50)
