@@ -211,9 +211,9 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         notes=thresholds.notes,
     )
     named = zip(candidates, model_options.titles(config), strict=True)
-    names = {each.name for each in candidates}
+    each = frozenset(one.name for one in candidates)
     return tuple(
-        _for_labels(replace(first, candidate=one, title=title, number=number), names)
+        _for_labels(replace(first, candidate=one, title=title, number=number), each)
         for number, (one, title) in enumerate(named, 1)
     )
 
