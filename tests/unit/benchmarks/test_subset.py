@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,3 +70,54 @@ def test_a_larger_part_holds_the_smaller_and_shares_are_kept_to_a_prompt(
     for category, count in counts(found, "category").items():
         share = sum(p.groups["category"] == category for p in whole) / len(whole)
         assert abs(count - share * len(found)) <= 1 + len(sizes) / 2
+
+
+def numbered(sizes: list[int]) -> list[Prompt]:
+    return [
+        Prompt.single(f"g{group}-{number}", "?", category=f"g{group}")
+        for group, size in enumerate(sizes)
+        for number in range(size)
+    ]
+
+
+ODD = {
+    "one large, many of one": [50] + [1] * 150,
+    "eleven large, many of three": [10] * 11 + [3] * 300,
+    "all sizes": [7, 5, 3, 2, 1, 1, 1] * 9,
+    "pairs beside a giant": [97] + [2] * 13,
+}
+
+
+@pytest.mark.parametrize("sizes", ODD.values(), ids=list(ODD))
+@pytest.mark.parametrize("limit", [20, 50, 75])
+def test_groups_of_any_size_have_their_share_on_average_and_nearly_in_each_part(
+    sizes: list[int], limit: int
+) -> None:
+    whole, few = numbered(sizes), range(16)
+    large = {f"g{group}" for group, size in enumerate(sizes) if size == max(sizes)}
+    share = sum(size for size in sizes if size == max(sizes)) / len(whole)
+    found = [
+        sum(prompt.groups["category"] in large for prompt in stratified(whole, limit, seed))
+        for seed in few
+    ]
+    assert sum(found) / len(found) == pytest.approx(share * limit, abs=0.7)
+    assert all(abs(count - share * limit) <= 2 + 0.04 * limit for count in found)
+
+
+def test_a_prompt_of_a_small_group_is_drawn_as_often_as_one_of_a_large_one() -> None:
+    whole = numbered([30] + [1] * 30)
+    drawn = Counter(p.id for seed in range(120) for p in stratified(whole, 15, seed))
+    large = sum(count for name, count in drawn.items() if name.startswith("g0-"))
+    assert large == pytest.approx(15 * 120 / 2, rel=0.06)
+    small = [drawn[f"g{group}-0"] for group in range(1, 31)]
+    assert min(small) > 10  # 30 expected: no group is out of reach
+    assert max(small) < 55
+
+
+def test_a_part_keeps_the_share_of_prompts_with_a_history() -> None:
+    whole = [
+        Prompt.single(f"p{number}", "?", history="dialogue" if number % 5 == 0 else "none")
+        for number in range(100)
+    ]
+    for limit in (10, 25, 50):
+        assert counts(stratified(whole, limit), "history")["dialogue"] == limit // 5
