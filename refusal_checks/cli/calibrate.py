@@ -23,6 +23,7 @@ from refusal_checks.models import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.run.calibrate import measure
+from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options.command_line import Options
 
@@ -155,7 +156,8 @@ def calibrate(
             limits=Limits.read(_set(limits), "command line"),
         )
         folder = OWN / "runs" / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
-        measured += measure(files, settings, meaning, folder, _say)
+        with watched():
+            measured += measure(files, settings, meaning, folder, _say)
     for line in judge_quality.to_markdown(measured, disagreements):
         typer.echo(line)
     if out is not None:

@@ -192,7 +192,7 @@ class Gates:
         """
         if self._live:
             self._live.stop()
-        self._session.close()
+        self._session.close(is_interrupted=session.exitstatus == pytest.ExitCode.INTERRUPTED)
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         wanted = [run.summary for run in self._session.runs if run.gates]
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):

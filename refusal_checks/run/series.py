@@ -15,6 +15,9 @@ _RARELY = (20_000, 20, 100)
 """Thresholds of Python's garbage collector during runs. They keep hundreds of thousands of values
 without cycles; looking for cycles as often as usual takes a third of an evaluation's time."""
 
+PATIENT = 10.0
+"""Seconds that an evaluation may take to end once it is told to."""
+
 
 class Series:
     """Runs in turn: one's engines stop before the next one's start.
@@ -88,12 +91,16 @@ class Series:
         """True if outcomes of any run may still come."""
         return self._thread.is_alive()
 
-    def close(self) -> None:
-        """End all runs and write their summaries."""
+    def close(self, patience: float = PATIENT) -> None:
+        """End all runs and write their summaries.
+
+        Args:
+            patience: seconds that the evaluation may take to end.
+        """
         self._closed = True
         for run in self.runs:
             run.cancel()
         if self._thread.ident is not None:
-            self._thread.join(timeout=10)
+            self._thread.join(timeout=patience)
         for run in self.runs:
             run.finish()

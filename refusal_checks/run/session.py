@@ -32,6 +32,7 @@ from refusal_checks.gates.threshold_files import Thresholds
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.results.board import Board, JudgeOutcome
+from refusal_checks.run.interrupts import Watch
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import command_line, models
 from refusal_checks.run.options.call import Call
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run
     from refusal_checks.run.series import Series
+
+IMPATIENT = 2.0
+"""Seconds that an evaluation may take to end after an interrupt."""
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
@@ -66,6 +70,7 @@ class GateSession:
         self._call = call
         self._name = name
         self._series: Series | None = None
+        self._watch: Watch | None = None
         self.batch: Report | None = None
         self._waited_again: set[str] = set()
         self._is_worker = hasattr(config, "workerinput")
@@ -188,6 +193,8 @@ class GateSession:
             wanted.setdefault(0, [])
         if not wanted:
             return
+        if not self._config.getoption("usepdb", False):  # a debugger has its own use for Ctrl-C
+            self._watch = Watch()
         with _usage_errors():
             options = command_line.read(self._call, self.thresholds)
             batch = batch_options.read(self._call)
@@ -250,10 +257,13 @@ class GateSession:
         if ids[_LISTED:]:
             yield f"  and {len(ids) - _LISTED} more: --collect-only -q lists them all"
 
-    def close(self) -> None:
+    def close(self, is_interrupted: bool = False) -> None:
         """End the runs that this process owns, if any, and write their summaries."""
         if self._series is not None:
-            self._series.close()
+            patience = {"patience": IMPATIENT} if is_interrupted else {}
+            self._series.close(**patience)
+        if self._watch is not None and not is_interrupted:  # else until the process ends
+            self._watch.close()
 
     def _checks_judge(self, nodeid: str) -> bool:
         own = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")

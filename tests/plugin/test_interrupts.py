@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import psutil
@@ -98,3 +99,32 @@ def test_an_interrupt_before_the_first_request_ends_the_run_too(
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert server.requests == []
     result.stdout.fnmatch_lines(["*the evaluation was stopped before it was complete*"])
+
+
+def test_two_interrupts_end_a_run_that_listens_to_nothing(
+    project: pytest.Pytester, server: FakeServer
+) -> None:
+    (project.path / "conftest.py").write_text(
+        'pytest_plugins = ["refusal_checks.plugin"]\n'
+        "import asyncio, pathlib, re, threading\n"
+        "run = asyncio.run\n"
+        "def run_for_ever(work):\n"
+        "    if threading.current_thread().name == 'evaluation':\n"
+        "        pathlib.Path('stuck').touch()\n"
+        "        re.match('(a|a)*b', 'a' * 60)  # keeps the interpreter\n"
+        "    return run(work)\n"
+        "asyncio.run = run_for_ever\n"
+    )
+    models = ("--candidate", f"{server.url}#fake", "--judge", "keyword")
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *models], cwd=project.path, start_new_session=True
+    ) as session:
+        assert wait_until((project.path / "stuck").exists, 60)
+        started = psutil.Process(session.pid).children(recursive=True)
+        begun = time.monotonic()
+        interrupt_pytest(session)
+        time.sleep(0.3)
+        interrupt_pytest(session)
+        session.wait(20)
+        assert time.monotonic() - begun < 2.5
+        assert wait_until(lambda: not any(map(lives, started)), 5)

@@ -1,0 +1,111 @@
+"""Ctrl-C ends a process in time, whatever it is doing; without it, nothing is ended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from refusal_checks.run import interrupts
+from tests.processes import lives, wait_until
+
+BUSY = {
+    "holds the interpreter": """
+        import re, threading
+        slow = threading.Thread(target=lambda: re.match('(a|a)*b', 'a' * 60))
+        slow.start()
+        slow.join()""",
+    "swallows the interrupt": """
+        while True:
+            try: time.sleep(60)
+            except BaseException: pass""",
+    "waits in a thread's lock": "import threading; l = threading.Lock(); l.acquire(); hold(l)",
+    "ends by itself": "time.sleep(60)",
+}
+SCRIPT = """
+import time
+from refusal_checks.run import interrupts
+def hold(lock):
+    while True:
+        try: lock.acquire()
+        except KeyboardInterrupt: pass
+{before}
+watch = interrupts.Watch()
+print("ready", flush=True)
+{busy}
+"""
+
+
+def started(busy: str, before: str = "") -> subprocess.Popen[str]:
+    lines = [line.removeprefix(" " * 8) for line in busy.strip("\n").split("\n")]
+    script = SCRIPT.format(busy="\n".join(lines), before=before)
+    session = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert session.stdout is not None
+    assert session.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    return session
+
+
+def end(session: subprocess.Popen[str], interrupts_at: list[float]) -> float:
+    """Seconds from the first interrupt until the process has ended, and its watcher too."""
+    watchers = psutil.Process(session.pid).children()
+    assert len(watchers) == 1
+    begun = time.monotonic()
+    for pause in interrupts_at:
+        time.sleep(pause)
+        session.send_signal(signal.SIGINT)
+    session.communicate(timeout=30)
+    seconds = time.monotonic() - begun
+    assert wait_until(lambda: not lives(watchers[0]), 5)
+    return seconds
+
+
+@pytest.mark.parametrize("name", BUSY)
+def test_two_interrupts_end_a_process_in_two_seconds(name: str) -> None:
+    session = started(BUSY[name])
+    assert end(session, [0, 0.2]) < 2.0 + 0.5  # which processes of a busy machine may take to start
+
+
+def test_one_interrupt_ends_a_process_once_its_patience_is_over() -> None:
+    session = started(BUSY["swallows the interrupt"], "interrupts.PATIENCE = 1.0")
+    assert 1.0 <= end(session, [0]) < 2.0
+    assert session.returncode == -signal.SIGTERM
+
+
+def test_the_times_are_those_that_the_documentation_promises() -> None:
+    assert interrupts.PATIENCE + 2 * interrupts.FINAL < 10
+    assert interrupts.HURRY + interrupts.FINAL < 2
+
+
+def test_an_interrupt_that_arrives_twice_at_once_is_one() -> None:
+    ignoring = "import signal; signal.signal(signal.SIGINT, lambda *given: None)"
+    session = started("time.sleep(2.5)", ignoring)
+    end(session, [0, 0.001])
+    assert session.returncode == 0
+
+
+def test_a_watch_that_is_closed_leaves_the_process_alone() -> None:
+    watch = interrupts.Watch()
+    (watcher,) = (p for p in psutil.Process().children() if interrupts.__file__ in p.cmdline())
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    watch.close()
+    watch.close()
+    assert not lives(watcher)
+    assert signal.set_wakeup_fd(-1) == -1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_block_is_watched() -> None:
+    with interrupts.watched():
+        descriptor = signal.set_wakeup_fd(-1)
+        assert descriptor >= 0
+        signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+    assert signal.set_wakeup_fd(-1) == -1
