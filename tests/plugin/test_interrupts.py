@@ -117,7 +117,10 @@ def test_two_interrupts_end_a_run_that_listens_to_nothing(
     )
     models = ("--candidate", f"{server.url}#fake", "--judge", "keyword")
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *models], cwd=project.path, start_new_session=True
+        [sys.executable, "-m", "pytest", *models],
+        cwd=project.path,
+        text=True,
+        start_new_session=True,
     ) as session:
         assert wait_until((project.path / "stuck").exists, 60)
         started = psutil.Process(session.pid).children(recursive=True)
