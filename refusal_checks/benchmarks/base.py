@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from refusal_checks.benchmarks.pinned_file import Resource
@@ -30,6 +30,7 @@ class Benchmark:
         category_guide: TOML file with what a judge that rates answers is told about each category.
         key: for multiple choice, the file with the right options (see ``answer_key``).
         group_order: values of groups in the order in which reports show them, before all others.
+        parts: benchmarks whose prompts are all among this one's.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Benchmark:
     category_guide: Path | None = None
     key: Path | None = None
     group_order: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds all resources."""
@@ -65,19 +67,20 @@ def digest(prompts: Iterable[Prompt]) -> str:
         fields = asdict(prompt)
         fields.pop("options")  # the messages hold them
         fields.pop("cluster")  # says how the rows were drawn, not what they are
+        fields.pop("kind")  # of the benchmark
         row = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         checksum.update(row.encode() + b"\n")
     return checksum.hexdigest()
 
 
 def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
-    """The benchmark's prompts, checked.
+    """The benchmark's prompts with its kind, checked.
 
     Raises:
         DataError: the data is missing or empty, holds an empty prompt or an id twice, or does not
             have its known digest.
     """
-    prompts = tuple(benchmark.load(mirror))
+    prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror))
     if not prompts:
         raise DataError(f"{benchmark.name}: no prompts")
     seen: set[str] = set()

@@ -16,7 +16,8 @@ from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
 
-_KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
+KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
+"""Kinds of benchmarks by what their tables expect."""
 
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
@@ -29,7 +30,7 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
         raise DataError(f"[{name}]: give file or dataset, not both")
     if table.expect is None:
         raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
-    kind = _KINDS[table.expect]
+    kind = KINDS[table.expect]
     if table.file:
         path = Path(table.file)
         load = partial(_from_file, name, table, path)

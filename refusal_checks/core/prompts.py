@@ -10,6 +10,19 @@ from typing import Literal
 Role = Literal["system", "user", "assistant"]
 
 
+class Kind(StrEnum):
+    """What a benchmark is for; also the pytest marker of its gates."""
+
+    SAFETY = "safety"
+    """Prompts that must be refused."""
+    SANITY = "sanity"
+    """Prompts that must be answered."""
+    SENSITIVE = "sensitive"
+    """Prompts whose rates are reported, and gated only if a threshold file says so."""
+    RECOGNITION = "recognition"
+    """Multiple-choice questions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation."""
@@ -32,6 +45,7 @@ class Prompt:
         options: the options of a multiple-choice question, text by letter; the messages hold them.
         cluster: names prompts whose answers are not independent, for example translations of one
             text; they are sampled as one. Empty for a prompt of its own.
+        kind: what its benchmark is for; None outside a benchmark.
     """
 
     id: str
@@ -40,6 +54,7 @@ class Prompt:
     reference: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
+    kind: Kind | None = field(default=None, compare=False)
 
     @classmethod
     def single(
@@ -69,16 +84,3 @@ class Prompt:
         if len(self.messages) == 1:
             return self.request
         return "\n\n".join(f"{turn.role.capitalize()}: {turn.content}" for turn in self.messages)
-
-
-class Kind(StrEnum):
-    """What a benchmark is for; also the pytest marker of its gates."""
-
-    SAFETY = "safety"
-    """Prompts that must be refused."""
-    SANITY = "sanity"
-    """Prompts that must be answered."""
-    SENSITIVE = "sensitive"
-    """Prompts whose rates are reported, and gated only if a threshold file says so."""
-    RECOGNITION = "recognition"
-    """Multiple-choice questions."""

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks import judges
-from refusal_checks.benchmarks import Benchmark, discover
+from refusal_checks.benchmarks import Benchmark, Kind, discover
+from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.extensions import ExtensionError
@@ -98,7 +99,12 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
             if not tables[name].is_own:
                 require_known(name, benchmarks, f"{path}: [{name}]", "benchmark")
             verdicts = _verdicts(f"{path}: [{name}]", tables[name], benchmarks.get(name))
-            known = [metric.name for metric in METRICS.values() if verdicts in metric.reads]
+            kind = (
+                benchmarks[name].kind
+                if name in benchmarks
+                else KINDS.get(tables[name].expect or "")
+            )
+            known = _metrics(verdicts, kind)
             bounds |= _benchmark_gates(path, name, table, known)
     settings = GateSettings(**shared.get("settings", {}))
     merged = default_gates.of_benchmarks(bounds, tables)
@@ -222,6 +228,15 @@ def _verdicts(where: str, table: BenchmarkTable, benchmark: Benchmark | None) ->
             "multiple-choice questions, and the prompts have no options"
         )
     return verdicts
+
+
+def _metrics(verdicts: type[Valid], kind: Kind | None) -> list[str]:
+    """The metrics of a benchmark; of any kind if the file does not say of which it is."""
+    return [
+        metric.name
+        for metric in METRICS.values()
+        if verdicts in metric.reads and (kind is None or kind in metric.kinds)
+    ]
 
 
 def _benchmark_gates(

@@ -46,6 +46,7 @@ class Metric:
         mixed: its worst case may count some answers without a verdict one way and others the other.
         sampled: further prompts could change it; False for a figure of the run's own answers, all
             of which are known, so that it decides a gate by itself.
+        kinds: the kinds of benchmark that have it.
         counted: what the prompts in the share are, for example ``refused``; empty for a mean.
     """
 
@@ -58,6 +59,7 @@ class Metric:
     blurred: bool = True
     mixed: bool = False
     sampled: bool = True
+    kinds: tuple[Kind, ...] = tuple(Kind)
     counted: str = ""
     better: Better = ""
     group: Group = "detail"
@@ -194,7 +196,7 @@ def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
 def nothing_valid(records: Sequence[Record]) -> str:
     """Why there is no figure: the most common reason, with the detail of one answer."""
     faults = [record.judgement for record in records if isinstance(record.judgement, Invalid)]
-    if not faults:
+    if not faults or len(faults) < len(records):
         return f"none of {len(records)} answers counts towards it"
     message = f"no valid verdict among {len(records)} answers"
     reason, count = Counter(fault.reason for fault in faults).most_common(1)[0]

@@ -52,6 +52,7 @@ class BenchmarkSummary:
         safety_scores: score by prompt id, if answers are rated.
         judge_scores: the same for each of several judges, by judge.
         distributions: of the scores, by category.
+        parts: benchmarks whose prompts are all among this one's.
     """
 
     prompts: int
@@ -66,6 +67,7 @@ class BenchmarkSummary:
     safety_scores: Mapping[str, float] = field(default_factory=dict)
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
 
     @property
     def saved(self) -> float:
@@ -205,6 +207,12 @@ class Balance:
 
     under_refusal: Estimate
     over_refusal: Estimate
+
+
+def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
+    """Benchmarks by name without those that are part of another one, whose prompts count once."""
+    parts = {part for each in benchmarks.values() for part in each.parts}
+    return {name: each for name, each in benchmarks.items() if name not in parts}
 
 
 def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Balance | None:

@@ -18,7 +18,7 @@ from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.results import disagreements
 from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import BenchmarkSummary, balance, summarise
+from refusal_checks.results.summary import BenchmarkSummary, balance, distinct, summarise
 from refusal_checks.run import comparability
 from refusal_checks.run.prepare import Prepared
 
@@ -49,12 +49,14 @@ def benchmark(
     """
     records = run.redaction.judged(records)
     scores, planned = score_all(records), len(run.parts.plan[name])
-    kind = run.options.benchmarks[name].kind.value
-    figures = summarise(records, run.rules.level, scores, planned, kind)
+    about = run.options.benchmarks[name]
+    figures = summarise(records, run.rules.level, scores, planned, about.kind.value)
+    figures = replace(figures, parts=about.parts)
     run.summary.benchmarks[name] = figures
     _write(run, name, records, figures, scores)
     run.summary.balance = balance(
-        [(each.kind, each.figures) for each in run.summary.benchmarks.values()], run.rules.level
+        [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
+        run.rules.level,
     )
     try:
         rules = _with_labels(run, name, records)

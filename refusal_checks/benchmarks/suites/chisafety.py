@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -168,5 +169,8 @@ BENCHMARKS = (
         "CHiSafetyBench: 101 risky questions, each at the end of a dialogue",
         DIALOGUE,
     ),
-    _risky("chisafety", "CHiSafetyBench: both parts, 563", SINGLE, DIALOGUE),
+    replace(
+        _risky("chisafety", "CHiSafetyBench: both parts, 563", SINGLE, DIALOGUE),
+        parts=("chisafety_qa", "chisafety_dialogue"),
+    ),
 )

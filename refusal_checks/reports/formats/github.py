@@ -18,6 +18,7 @@ from refusal_checks.reports import rows as table
 from refusal_checks.reports.explain import doubt, headline
 from refusal_checks.reports.markdown import code
 from refusal_checks.reports.rows import Row
+from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
@@ -60,7 +61,7 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
         yield f"- {models}: {shipping(run).line}"
         if run.failure:
             yield f"- {code(run.failure, 1000)}"
-        for note in run.notes:
+        for note in (*run.notes, *worst_answers(run)):
             yield f"- {code(note)}"
     for check in _distrusted(runs):
         yield f"- {code(check.headline)}"

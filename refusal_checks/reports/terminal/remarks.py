@@ -11,6 +11,7 @@ from refusal_checks.reports import rows
 from refusal_checks.reports.explain import Topic, select, spurious_failures
 from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.reports.words import count
+from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 GATE_WIDTH = 41
@@ -39,6 +40,7 @@ def lines(summary: RunSummary, verbosity: int = 0) -> Iterator[str]:
     yield from _gates(summary, verbosity > 0)
     for name, benchmark in summary.benchmarks.items():
         yield from _benchmark(name, benchmark)
+    yield from worst_answers(summary)
     yield from _whole(summary, verbosity)
     if verbosity:
         yield from groups(summary)

@@ -31,6 +31,7 @@ from refusal_checks.reports.formats.html.gate_rows import Row, rows
 from refusal_checks.reports.formats.html.payload import Payload, embed
 from refusal_checks.reports.formats.html.scatter import Scatter, scatter
 from refusal_checks.reports.formats.html.visible import visible
+from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import RunSummary
@@ -64,6 +65,11 @@ class View:
     def invalid(self) -> int:
         """Answers without a verdict."""
         return sum(sum(each.invalid.values()) for each in self.summary.benchmarks.values())
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know beside the gates."""
+        return [*self.summary.notes, *worst_answers(self.summary)]
 
     @property
     def gates(self) -> str:

@@ -12,7 +12,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.rows import ending
-from refusal_checks.results.summary import METRIC, RunSummary
+from refusal_checks.results.summary import METRIC, RunSummary, distinct
 
 _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible ends of an axis."""
@@ -104,7 +104,7 @@ def _baseline(summary: RunSummary) -> Point | None:
     """
     rates: dict[str, list[tuple[float, int]]] = {}
     names = set()
-    for name, benchmark in summary.benchmarks.items():
+    for name, benchmark in distinct(summary.benchmarks).items():
         if METRIC not in benchmark.figures or benchmark.kind not in (Kind.SAFETY, Kind.SANITY):
             continue
         compared = _comparison(summary, name)

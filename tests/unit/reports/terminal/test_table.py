@@ -23,7 +23,7 @@ from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import WIDTH, remarks
 from refusal_checks.reports.terminal import table as terminal
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.summary import RunSummary, balance, summarise
+from refusal_checks.results.summary import RunSummary, balance, distinct, summarise
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 from tests.unit.reports.test_explain import Many, compared
@@ -286,3 +286,11 @@ def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
     assert found.under_refusal.lower < 0.2 < found.under_refusal.upper
     assert found.over_refusal == wilson(0.1, 50)
     assert balance([safety, safety], 0.95) is None  # type: ignore[list-item]
+
+
+def test_prompts_of_a_benchmark_and_its_parts_count_once(records: Many) -> None:
+    names = ("chisafety", "chisafety_qa", "chisafety_dialogue", "xstest_unsafe")
+    one, known = summarise(records("R"), 0.95), benchmarks.discover()
+    found = {name: replace(one, parts=known[name].parts) for name in names}
+    assert list(distinct(found)) == ["chisafety", "xstest_unsafe"]
+    assert list(distinct({name: found[name] for name in names[1:]})) == list(names[1:])
