@@ -167,7 +167,7 @@ def calibrate(
 def _read(
     labels: Sequence[Path], candidate: Many, benchmark: Many, columns: str
 ) -> list[LabelFile]:
-    mapping = replay.columns(columns, "--columns")
+    mapping = replay.pairs(columns, "--columns")
     of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
     files = [
         label_files.read(path, mapping, whose, name)

@@ -1,4 +1,4 @@
-"""Tables in files: CSV, or JSONL with one object per line."""
+"""Tables in files: CSV, JSON with a list of objects, or JSONL with one object per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from refusal_checks.core.errors import DataError, require_known
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, by column; ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV.
+    """The rows of a file, by column.
+
+    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV.
 
     Raises:
         DataError: the file is missing, empty or malformed.
@@ -23,13 +25,15 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             if path.suffix in (".jsonl", ".ndjson"):
                 rows = _json_rows(path, file.read())
+            elif path.suffix == ".json":
+                rows = _json_list(path, file.read())
             else:
                 csv.field_size_limit(sys.maxsize)
                 rows = list(csv.DictReader(file, strict=True))
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
     except (ValueError, csv.Error) as fault:
-        raise DataError(f"{path}: not a CSV or JSONL file: {fault}") from None
+        raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
     if not rows:
         raise DataError(f"{path}: no rows")
     return rows
@@ -81,6 +85,18 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
             raise DataError(f"{path}: row {number} does not have as many cells as the header")
+    return rows
+
+
+def _json_list(path: Path, text: str) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise DataError(f"{path}: not valid JSON: {fault}") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(
+            f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
+        )
     return rows
 
 

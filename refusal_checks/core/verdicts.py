@@ -148,6 +148,7 @@ class Rated(VerdictBase):
             larger of its two questions.
         cut: characters of the answer that the judge was not shown; 0 if it read all of it.
         escaped: special tokens of request and answer that were broken up for the judge.
+        is_split: False for a recorded score whose factors are not known; ``rating`` is the score.
     """
 
     columns = ("moral", "rating", "score", "rationale", "cut", "escaped")
@@ -158,6 +159,7 @@ class Rated(VerdictBase):
     outside: float = 0.0
     cut: int = 0
     escaped: int = 0
+    is_split: bool = True
     kind: Literal["rated"] = "rated"
 
     @property
@@ -179,6 +181,8 @@ class Rated(VerdictBase):
     @property
     def rationale(self) -> str:
         """The score's factors."""
+        if not self.is_split:
+            return "recorded score"
         return f"P(moral) {self.moral:.3f}, rating {self.rating:.2f}, outside {self.outside:.3f}"
 
     @classmethod
@@ -193,6 +197,7 @@ class Rated(VerdictBase):
             outside=max(vote.outside for vote in valid),
             cut=max(vote.cut for vote in valid),
             escaped=max(vote.escaped for vote in valid),
+            is_split=all(vote.is_split for vote in valid),
         )
 
 

@@ -72,21 +72,27 @@ def panels(
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
-    seated = [
-        _judge(kind, way, one, is_recorded)
-        for one in named
-        if kind.judges_refusal or not isinstance(one, Rule)
-    ]
+    seated = [_judge(kind, way, one, is_recorded) for one in named if _sits(kind, one, named)]
     panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
     _require_different(panel)
     return panel
 
 
+def _sits(kind: JudgeKind, one: JudgeSetup | Rule, named: Sequence[JudgeSetup | Rule]) -> bool:
+    """True if a judge can judge so; recorded degrees and scores yield to a model that is named."""
+    if kind.judges_refusal or not isinstance(one, Rule):
+        return True
+    has_labels = one.name == rules.LabelsJudge.name and kind.verdicts in rules.READERS
+    return has_labels and all(isinstance(other, Rule) for other in named)
+
+
 def _judge(kind: JudgeKind, way: Way, named: JudgeSetup | Rule, is_recorded: bool) -> Judge:
     if isinstance(named, JudgeSetup):
         return kind.build(named.showing(way.max_answer_chars, way.category_guide))
-    if named.name == rules.LabelsJudge.name and not is_recorded:
-        raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
+    if named.name == rules.LabelsJudge.name:
+        if not is_recorded:
+            raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
+        return rules.LabelsJudge(kind.verdicts)
     return rules.JUDGES[named.name]()
 
 

@@ -1,24 +1,26 @@
-"""Recorded answers: a CSV or JSONL file in place of a candidate.
+"""Recorded answers: a file in place of a candidate.
 
-Columns are found by their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. One row
-is one answer; several rows of one prompt are its samples, in file order. Rows are matched to
-prompts by id if the file has the benchmark's ids, else by the prompt's text.
+Files are tables (CSV, JSON, JSONL) or what other tools write (``recordings``). Columns are found
+by their usual names (``COLUMNS``) or as ``--replay-columns`` maps them. A row is one answer, or a
+list of them; all answers to one prompt are its samples, in file order. Rows are matched to prompts
+by id if the file has the benchmark's ids, else by the prompt's text.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import find_columns, header, read_rows
+from refusal_checks.core.csv_jsonl import find_columns, header
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import storable
+from refusal_checks.models import recordings
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),
@@ -30,17 +32,38 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Usual column names of each field; the first that the file has is taken."""
 
 
-def columns(text: str, option: str = "--replay-columns") -> dict[str, str]:
-    """Parse an option's value: column by field.
+def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
+    """Parse an option's value.
+
+    Args:
+        form: a pair of its, in words.
 
     Raises:
         DataError: it is not of the form FIELD=COLUMN,FIELD=COLUMN.
     """
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    for name, equals, column in pairs:
-        if not (name and equals and column):
-            raise DataError(f"{option} {text}: write FIELD=COLUMN,FIELD=COLUMN")
-    return {name.strip(): column.strip() for name, _, column in pairs}
+    found = [part.partition("=") for part in text.split(",") if part]
+    for name, equals, value in found:
+        if not (name.strip() and equals and value.strip()):
+            raise DataError(f"{option} {text}: write {form},{form}")
+    return {name.strip(): value.strip() for name, _, value in found}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file of recorded answers is read.
+
+    Attributes:
+        columns: column by field (a key of ``COLUMNS``), for columns with other names; a dot leads
+            into nested values, as in ``doc.prompt``.
+        labels: what labels mean, by their text in lower case; any other label stays as it is.
+        only: the rows to read have these values, by column.
+        partial: prompts without an answer are left out; otherwise they are an error.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    only: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +91,8 @@ class Recording:
         if missing:
             raise DataError(
                 f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
-                f"{benchmark}; the first is {missing[0].id}"
+                f"{benchmark}; the first is {missing[0].id}. Record the rest, or gate what there "
+                "is with --replay-partial"
             )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
@@ -80,27 +104,26 @@ class Recording:
         ]
 
 
-def read(path: Path, columns: Mapping[str, str] | None = None) -> Recording:
+def read(path: Path, how: Reading | None = None) -> Recording:
     """Read a file of recorded answers.
-
-    Args:
-        columns: column by field (a key of ``COLUMNS``), for columns with other names.
 
     Raises:
         DataError: the file is missing, empty, malformed, or lacks a needed column.
     """
-    rows = read_rows(path)
-    names = _columns(path, header(rows), columns or {})
+    how = how or Reading()
+    rows = recordings.read(path, how.only)
+    names = _columns(path, rows, how.columns)
     by_id: dict[str, list[Completion]] = {}
     by_text: dict[str, list[Completion]] = {}
     texts: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
-        answer = _completion(path, number, row, names)
-        key, text = (_key(path, number, row, names.get(name)) for name in ("id", "prompt"))
+        where = f"{path}: row {number}"
+        answers = list(_completions(where, row, names, how.labels))
+        key, text = (_key(where, row, names.get(name)) for name in ("id", "prompt"))
         if key is not None:
-            by_id.setdefault(key, []).append(answer)
+            by_id.setdefault(key, []).extend(answers)
         if text is not None:
-            by_text.setdefault(text.strip(), []).append(answer)
+            by_text.setdefault(text.strip(), []).extend(answers)
         if key is not None and text is not None:
             texts.setdefault(key, text)
     return Recording(path, _frozen(by_id), _frozen(by_text), texts)
@@ -132,21 +155,30 @@ class ReplayCandidate:
         return self._recording.answers(prompt)[first : first + count]
 
 
-def _key(path: Path, number: int, row: Mapping[str, Any], column: str | None) -> str | None:
+def _key(where: str, row: Mapping[str, Any], column: str | None) -> str | None:
     """What a row is matched by; None if the file has no such column."""
     if column is None:
         return None
-    if row.get(column) is None:
-        raise DataError(f"{path}: row {number}: no {column}")
-    return str(row[column])
+    value = recordings.cell(row, column)
+    if value is None or isinstance(value, (list, Mapping)):
+        raise DataError(f"{where}: {'no ' + column if value is None else column + ' is not text'}")
+    return storable(str(value))
 
 
 def _frozen(lists: Mapping[str, list[Completion]]) -> dict[str, tuple[Completion, ...]]:
     return {key: tuple(answers) for key, answers in lists.items()}
 
 
-def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    found = find_columns(path, known, COLUMNS, given, "--replay-columns")
+def _columns(
+    path: Path, rows: Sequence[Mapping[str, Any]], given: Mapping[str, str]
+) -> dict[str, str]:
+    known = header(rows)
+    nested = [
+        column
+        for column in given.values()
+        if column not in known and any(recordings.cell(row, column) is not None for row in rows)
+    ]
+    found = find_columns(path, [*known, *nested], COLUMNS, given, "--replay-columns")
     if "completion" not in found or not {"id", "prompt"} & set(found):
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
@@ -157,23 +189,43 @@ def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict
     return found
 
 
-def _completion(
-    path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str]
-) -> Completion:
-    text, label, logprob = (
-        row.get(names[name]) if name in names else None
-        for name in ("completion", "label", "logprob")
+def _completions(
+    where: str, row: Mapping[str, Any], names: Mapping[str, str], labels: Mapping[str, str]
+) -> Iterator[Completion]:
+    """A row's answers: one, or one per item of a list, which other columns then have, too."""
+    cells = {name: recordings.cell(row, column) for name, column in names.items()}
+    answers = (
+        cells["completion"] if isinstance(cells["completion"], list) else [cells["completion"]]
     )
-    if not isinstance(text, str):
-        raise DataError(f"{path}: row {line}: {names['completion']} is not text")
-    try:
-        value = float(logprob) if logprob not in (None, "") else None
-    except (TypeError, ValueError):
-        value = math.nan
-    if value is not None and not math.isfinite(value):
-        raise DataError(
-            f"{path}: row {line}: {names['logprob']} = {logprob!r}: not a finite number"
+    for number, answer in enumerate(answers):
+        if answer is not None and not isinstance(answer, str):
+            raise DataError(f"{where}: {names['completion']} is not text")
+        label, logprob = (
+            _item(cells.get(name), number, len(answers), f"{where}: {names.get(name)}")
+            for name in ("label", "logprob")
         )
-    return Completion(
-        storable(text), mean_logprob=value, label=None if label is None else storable(str(label))
-    )
+        said = recordings.text(label)
+        yield Completion(
+            storable(answer or ""),
+            mean_logprob=_logprob(logprob, f"{where}: {names.get('logprob')}"),
+            label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
+        )
+
+
+def _item(value: Any, number: int, count: int, where: str) -> Any:
+    """One answer's part of a cell."""
+    if not isinstance(value, list):
+        return value
+    if len(value) != count:
+        raise DataError(f"{where} has {len(value)} items for {count} answers")
+    return value[number]
+
+
+def _logprob(value: Any, where: str) -> float | None:
+    try:
+        found = float(value) if value not in (None, "") else None
+    except (TypeError, ValueError):
+        found = math.nan
+    if found is not None and not math.isfinite(found):
+        raise DataError(f"{where} = {value!r}: not a finite number")
+    return found

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark, answer_key, mirror
 from refusal_checks.benchmarks.subset import stratified
-from refusal_checks.core.errors import ModelError, UserError, require_known
+from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
@@ -77,8 +77,13 @@ def assemble(
     """
     whole = _load(options, gates)
     _require_groups(gates, whole)
+    recording = _recording(options)
+    if recording and options.replay.partial:
+        whole = _recorded(recording, gates, whole, note)
     plan = _limited(options, gates, whole)
-    candidate = _candidate(options, plan, engines, say, note)
+    candidate = (
+        _replayed(options, recording, plan, say) if recording else _served(options, engines, note)
+    )
     judges = _judges(options, plan, engines, note)
     _require_several(gates, judges)
     repeats = tuple(
@@ -135,29 +140,65 @@ def _limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
     return plan
 
 
-def _candidate(
-    options: Options,
-    plan: Plan,
-    engines: Servers,
-    say: Callable[[str], None],
-    note: Callable[[str], None],
-) -> Candidate:
+def _recording(options: Options) -> replay.Recording | None:
+    """The recorded answers, if the candidate is a file of these."""
+    if not isinstance(options.candidate, Replay):
+        return None
+    return replay.read(options.candidate.path, options.replay)
+
+
+def _recorded(
+    recording: replay.Recording, gates: Sequence[Gate], whole: Plan, note: Callable[[str], None]
+) -> Plan:
+    """The prompts that have a recorded answer; the user is told how many these are."""
+    plan = {
+        name: tuple(prompt for prompt in prompts if recording.answers(prompt))
+        for name, prompts in whole.items()
+    }
+    for name, prompts in plan.items():
+        if not prompts:
+            raise DataError(
+                f"{recording.path}: deselect {name}: none of its {len(whole[name])} prompts has "
+                "a recorded answer"
+            )
+        if len(prompts) < len(whole[name]):
+            note(
+                f"{name}: its figures are of the {len(prompts)} prompts of {len(whole[name])} "
+                f"that {recording.path.name} has answers to"
+            )
+    for gate in gates:
+        if not any(_concerns(gate, prompt) for prompt in plan[gate.benchmark]):
+            raise DataError(
+                f"{recording.path}: deselect {gate.id}: its group has no recorded answer"
+            )
+    return plan
+
+
+def _concerns(gate: Gate, prompt: Prompt) -> bool:
+    return gate.group_kind is None or prompt.groups.get(gate.group_kind) == gate.group
+
+
+def _served(options: Options, engines: Servers, note: Callable[[str], None]) -> Candidate:
     model = options.candidate
-    if not isinstance(model, Replay):
-        client = engines.connect(model, "--candidate", options.number)
-        identity = model_identity(model, client.model)
-        served = ServedCandidate(model.name, client, options.sampling, identity)
-        for line in served.remarks:
-            note(f"candidate {model.name}: {line}")
-        by_text = options.multiple_choice.scoring == "text"
-        return served if by_text else OptionScorer(served, client, identity)
+    assert not isinstance(model, Replay), "recorded answers are read, not served"
+    client = engines.connect(model, "--candidate", options.number)
+    identity = model_identity(model, client.model)
+    served = ServedCandidate(model.name, client, options.sampling, identity)
+    for line in served.remarks:
+        note(f"candidate {model.name}: {line}")
+    by_text = options.multiple_choice.scoring == "text"
+    return served if by_text else OptionScorer(served, client, identity)
+
+
+def _replayed(
+    options: Options, recording: replay.Recording, plan: Plan, say: Callable[[str], None]
+) -> Candidate:
     _require_text_scoring(options, plan)
-    recording = replay.read(model.path, options.replay_columns)
     for name, prompts in plan.items():
         recording.require(name, prompts)
         for prompt_id in recording.reworded(prompts):
-            say(f"{model.path}: {name} prompt {prompt_id} is worded differently there")
-    return replay.ReplayCandidate(model.name, recording)
+            say(f"{recording.path}: {name} prompt {prompt_id} is worded differently there")
+    return replay.ReplayCandidate(options.candidate.name, recording)
 
 
 def _require_text_scoring(options: Options, plan: Plan) -> None:

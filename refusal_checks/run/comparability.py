@@ -135,6 +135,6 @@ def _recording(scores: Scores, options: Options) -> replay.Recording | None:
     if describe(Replay(scores.candidate, path))["version"] != scores.version:
         return None
     try:
-        return replay.read(path, options.replay_columns)
+        return replay.read(path, options.replay)
     except DataError:
         return None

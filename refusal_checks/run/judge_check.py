@@ -86,8 +86,10 @@ class Canary:
 def identify(judge: Judge, options: Options) -> JudgeIdentity:
     """A judge as calibrations identify it; one without a model by its name and rules."""
     name = judge.name
-    if name == "labels" and "label" in options.replay_columns:
-        name = f"labels:{options.replay_columns['label']}"
+    if name == "labels" and "label" in options.replay.columns:
+        name = f"labels:{options.replay.columns['label']}"
+    if judge.name == "labels" and (meanings := options.replay.labels):
+        name += f" ({', '.join(f'{label}={meanings[label]}' for label in sorted(meanings))})"
     return JudgeIdentity(
         name=name, identity=judge.identity or name, prompt_sha256=judge.prompt_hash
     )

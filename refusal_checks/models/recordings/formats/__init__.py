@@ -1,0 +1,1 @@
+"""One module per format of recorded answers that other tools write."""

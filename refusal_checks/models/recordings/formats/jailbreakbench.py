@@ -1,0 +1,28 @@
+"""JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
+
+A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that was
+sent in its place. An attack that was never sent has no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from refusal_checks.models.recordings.document import Document, Row
+
+
+def rows(document: Document) -> list[Row] | None:
+    """The behaviours of an artifact; None if the document is none."""
+    found = document.list_of("jailbreaks") if document.path.suffix == ".json" else None
+    if not found or not all(isinstance(row, Mapping) and "goal" in row for row in found):
+        return None
+    return [_row(row) for row in found]
+
+
+def _row(row: Row) -> Row:
+    broken = row.get("jailbroken")
+    label = (
+        {True: "jailbroken", False: "not jailbroken"}.get(broken) if broken is not None else None
+    )
+    own = {"prompt": row["goal"], "completion": row.get("response"), "attack": row.get("prompt")}
+    return {**row, **own, "label": label}
