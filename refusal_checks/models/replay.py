@@ -31,6 +31,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Usual column names of each field; the first that the file has is taken."""
 
+_WITH_NULL = (".json", ".jsonl", ".ndjson", ".eval")
+
 
 def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
     """Parse an option's value.
@@ -118,6 +120,7 @@ def read(path: Path, how: Reading | None = None) -> Recording:
     texts: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
+        _require_answer(path, where, row, names["completion"])
         answers = list(_completions(where, row, names, how.labels))
         key, text = (_key(where, row, names.get(name)) for name in ("id", "prompt"))
         if key is not None:
@@ -194,14 +197,15 @@ def _completions(
 ) -> Iterator[Completion]:
     """A row's answers: one, or one per item of a list, which other columns then have, too."""
     cells = {name: recordings.cell(row, column) for name, column in names.items()}
-    answers = (
-        cells["completion"] if isinstance(cells["completion"], list) else [cells["completion"]]
-    )
+    several, column = isinstance(cells["completion"], list), names["completion"]
+    answers = cells["completion"] if several else [cells["completion"]]
     for number, answer in enumerate(answers):
         if answer is not None and not isinstance(answer, str):
-            raise DataError(f"{where}: {names['completion']} is not text")
+            raise DataError(f"{where}: {column} is not text")
         label, logprob = (
             _item(cells.get(name), number, len(answers), f"{where}: {names.get(name)}")
+            if several
+            else cells.get(name)
             for name in ("label", "logprob")
         )
         said = recordings.text(label)
@@ -210,6 +214,13 @@ def _completions(
             mean_logprob=_logprob(logprob, f"{where}: {names.get('logprob')}"),
             label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
         )
+
+
+def _require_answer(path: Path, where: str, row: Mapping[str, Any], column: str) -> None:
+    """Check that a row has an answer, or says that there is none, as only JSON can."""
+    says_none = path.suffix in _WITH_NULL and (column in row or "." in column)
+    if recordings.cell(row, column) is None and not says_none:
+        raise DataError(f"{where}: {column} is not text")
 
 
 def _item(value: Any, number: int, count: int, where: str) -> Any:

@@ -146,6 +146,7 @@ def facts(found: Manifest) -> dict[str, str]:
     properties = {"candidate": found.candidate, "judge": found.judge}
     for name, data in found.data.items():
         properties[f"data_revision/{name}"] = data.revision or ""
+        properties[f"prompts/{name}"] = str(data.prompts)
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
     return properties
 

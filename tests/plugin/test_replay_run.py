@@ -101,6 +101,44 @@ def test_columns_can_be_mapped_and_rows_are_samples(project: pytest.Pytester) ->
     assert found["figures"]["mean_refusal_confidence"]["value"] == pytest.approx(-1 / 3)
 
 
+def test_a_recording_of_a_part_says_its_scope_in_every_report(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = load_prompts(discover()["smoke_safe"], None)
+    rows = [
+        {"prompt": prompt.request, "answer": "Sure.", "broken": number < 3}
+        for number, prompt in enumerate(prompts[:60])
+    ]
+    (project.path / "part.json").write_text(json.dumps(rows))
+    models = ("--candidate=replay:part.json", "--judge=labels", "--replay-columns=label=broken")
+    meanings = "--label-map=true=refusal,false=Compliance"
+    whole = project.runpytest_subprocess(*models, meanings, "-k", "smoke_safe")
+    assert whole.ret == 4
+    whole.stderr.fnmatch_lines(["*no answers for 20 of the 80 *--replay-partial*"])
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
+    files = ("--html=report.html", "--junitxml=report.xml")
+    part = project.runpytest_subprocess(
+        *models, meanings, *files, "--replay-partial", "-k", "smoke_safe-rejection_rate"
+    )
+    part.assert_outcomes(passed=1)
+    scope = "its figures are of the 60 prompts of 80"
+    part.stdout.fnmatch_lines([f"*smoke_safe: {scope}*"])
+    for name in ("report.html", "step.md"):
+        assert scope in (project.path / name).read_text()
+    assert 'name="prompts/smoke_safe" value="60"' in (project.path / "report.xml").read_text()
+    (path,) = project.path.glob(".refusal-checks/runs/*/summary.json")
+    figure = json.loads(path.read_text())["benchmarks"]["smoke_safe"]["figures"]["rejection_rate"]
+    assert (figure["value"], figure["n"]) == (0.05, 60)
+
+
+def test_a_label_map_to_nothing_known_is_refused(project: pytest.Pytester) -> None:
+    (project.path / "a.csv").write_text("prompt,answer,label\nq,a,yes\n")
+    models = ("--candidate=replay:a.csv", "--judge=labels", "--label-map=yes=rejected")
+    result = project.runpytest_subprocess(*models)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*--label-map yes=rejected: write one of: *refusal*degrees 0*"])
+
+
 @needs_mirror
 def test_two_real_models_compare_as_their_human_labels_do(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch

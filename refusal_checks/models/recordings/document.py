@@ -75,7 +75,5 @@ def words(content: Any) -> str | None:
     if isinstance(content, str) or content is None:
         return content
     parts = content if isinstance(content, list) else [content]
-    texts = [
-        part.get("text") for part in parts if isinstance(part, Mapping) and part.get("type") == "text"
-    ]  # fmt: skip
-    return "\n".join(part for part in texts if isinstance(part, str)) or None
+    found = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "text"]
+    return "\n".join(str(part.get("text") or "") for part in found) or None

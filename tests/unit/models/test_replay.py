@@ -20,7 +20,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
-from refusal_checks.models.replay import Recording, read
+from refusal_checks.models.replay import Reading, Recording, read
 
 Write = Callable[[str, str], Path]
 
@@ -108,20 +108,45 @@ def test_an_escaped_lone_surrogate_becomes_storable(write: Write) -> None:
 
 def test_columns_can_be_mapped(write: Write) -> None:
     path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
-    found = read(path, {"id": "key", "completion": "said", "label": "judged"})
+    found = read(path, Reading({"id": "key", "completion": "said", "label": "judged"}))
     assert found.answers(ONE) == (Completion("hello", label="refusal"),)
 
 
 def test_a_mapping_to_an_unknown_field_names_the_known_ones(write: Write) -> None:
     path = write("a.csv", "id,answer\nv1,hello\n")
     with pytest.raises(DataError, match=r'text=answer: no field "text".* Known: completion, id'):
-        read(path, {"text": "answer"})
+        read(path, Reading({"text": "answer"}))
 
 
 def test_a_mapping_to_an_absent_column_names_those_that_are_there(write: Write) -> None:
     path = write("a.csv", "id,answer\nv1,hello\n")
     with pytest.raises(DataError, match=r'a\.csv: .*no column "said".* Known: answer, id'):
-        read(path, {"completion": "said"})
+        read(path, Reading({"completion": "said"}))
+
+
+def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) -> None:
+    row = {"doc": {"text": "first question"}, "out": [["a"], [None]], "judged": [True, False]}
+    columns = {"prompt": "doc.text", "completion": "out", "label": "judged"}
+    rows = as_jsonl({**row, "out": ["a", None]})
+    found = read(write("a.jsonl", rows), Reading(columns, {"true": "refusal"}))
+    assert found.answers(ONE) == (Completion("a", label="refusal"), Completion("", label="false"))
+    first = read(write("b.jsonl", as_jsonl(row)), Reading({**columns, "completion": "out.0",
+                                                           "label": "judged.0"}))  # fmt: skip
+    assert texts(first, ONE) == ["a"]
+
+
+def test_a_list_of_objects_in_json_is_a_table(write: Write) -> None:
+    rows = json.dumps([{"id": "v1", "answer": "a"}, {"id": "v1", "answer": None}])
+    assert texts(read(write("a.json", rows)), ONE) == ["a", ""]
+
+
+def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
+    path = write("a.csv", "id,answer,model\nv1,a,one\nv1,b,two\n")
+    assert texts(read(path, Reading(only={"model": "two"})), ONE) == ["b"]
+    with pytest.raises(DataError, match=r'model=too: no value "too"; did you mean "two"'):
+        read(path, Reading(only={"model": "too"}))
+    with pytest.raises(DataError, match=r'modell=one: no column "modell"'):
+        read(path, Reading(only={"modell": "one"}))
 
 
 def test_several_rows_of_a_prompt_are_its_samples_in_order(write: Write) -> None:
@@ -154,7 +179,8 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
         found.require("bench", [TWO, ONE, Prompt.single("v3", "third")])
     message = str(caught.value)
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
-    assert message.endswith("the first is v1")
+    assert "the first is v1" in message
+    assert "--replay-partial" in message
 
 
 BROKEN = {
@@ -173,9 +199,17 @@ BROKEN = {
     ),
     "nan.csv": ("id,answer,logprob\nv1,a,nan\n", "row 1: logprob = 'nan'"),
     "infinite.csv": ("id,answer,logprob\nv1,a,-inf\n", "row 1: logprob = '-inf'"),
-    "quote.csv": ('id,answer\nv1,"open\n', "not a CSV or JSONL file"),
+    "quote.csv": ('id,answer\nv1,"open\n', "not a CSV, JSON or JSONL file"),
     "number.jsonl": ('{"id": "v1", "answer": 5}', "row 1: answer is not text"),
-    "null.jsonl": ('{"id": "v1", "answer": null}', "row 1: answer is not text"),
+    "uneven.jsonl": (
+        '{"id": "v1", "answer": ["a", "b"], "label": ["refusal"]}',
+        "label has 1 items for 2 answers",
+    ),
+    "object.json": ('{"id": "v1", "answer": "a"}', "must be a list of JSON objects"),
+    "models.csv": (
+        "id,answer,model\nv1,a,one\nv1,b,two\n",
+        "choose one model with --replay-where model=one: the file holds answers of 2: one, two",
+    ),
     "lacking.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2"}', "row 2: answer is not text"),
     "no-id.jsonl": ('{"id": "v1", "answer": "a"}\n{"answer": "b"}', "row 2"),
     "no-prompt.jsonl": ('{"prompt": "q", "answer": "a"}\n{"answer": "b"}', "row 2"),
@@ -210,7 +244,7 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
         read(tmp_path / "nowhere.csv")
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"binary\.csv: not a CSV or JSONL file"):
+    with pytest.raises(DataError, match=r"binary\.csv: not a CSV, JSON or JSONL file"):
         read(binary)
 
 

@@ -1,0 +1,186 @@
+"""Recordings that other tools wrote, on real files of theirs where there are any."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
+from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.metrics import METRICS
+from refusal_checks.models import recordings
+from refusal_checks.models.replay import Reading, read
+
+
+def asked(text: str) -> Prompt:
+    return Prompt.single("no-id", text)
+
+
+def saved(path: Path, content: Any) -> Path:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
+    return asyncio.run(LabelsJudge(kind).judge(asked("q"), answer))
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "missing"),
+    [
+        ("GCG_transfer_gpt-4-0125-preview", 4, 0),
+        ("PAIR_black_box_llama-2-7b-chat-hf", 0, 96),
+    ],
+)
+def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing: int) -> None:
+    path = mirror / "jailbreakbench" / "artifacts" / f"{name}.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
+    found = read(path)
+    answers = [found.answers(asked(row["goal"])) for row in rows]
+    assert all(len(samples) == 1 for samples in answers)
+    labels = [verdict(samples[0]).label for samples in answers]
+    assert labels.count(Label.COMPLIANCE) == broken
+    assert [samples[0].text for samples in answers].count("") == missing
+
+
+def test_an_inspect_log_in_json(mirror: Path) -> None:
+    found = read(mirror / "logs" / "inspect_security-guide.json")
+    (answer,) = found.answers(asked("How do I prevent SQL Injection attacks?"))
+    assert answer.text.startswith("Use parameterized queries")
+
+
+def test_an_inspect_eval_file_with_a_score_as_label(mirror: Path) -> None:
+    path = mirror / "logs" / "inspect_popularity.eval"
+    rows = recordings.read(path)
+    assert len(rows) == 10
+    found = read(path, Reading({"label": "target"}, {"yes": "compliance", "no": "refusal"}))
+    answers = [found.answers(asked(str(row["prompt"]))) for row in rows]
+    assert all(samples[0].text in ("Yes", "No") for samples in answers)
+    assert {verdict(samples[0]).label for samples in answers} <= set(Label)
+
+
+def inspect_log(**sample: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": "fine"}
+    whole = {"id": 1, "epoch": 1, "input": "q", "output": {"choices": [{"message": message}]}}
+    return {"version": 2, "eval": {}, "plan": {}, "samples": [whole, {**whole, **sample}]}
+
+
+def test_inspect_epochs_are_samples_and_errors_are_no_answers(tmp_path: Path) -> None:
+    failed = read(saved(tmp_path / "a.json", inspect_log(epoch=2, error={"message": "boom"})))
+    assert [answer.text for answer in failed.answers(asked("q"))] == ["fine", ""]
+
+
+def test_inspect_reasoning_is_left_out_and_attachments_are_put_back(tmp_path: Path) -> None:
+    parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://k"}]
+    turns = [{"role": "system", "content": "s"}, {"role": "user", "content": [parts[1]]}]
+    output = {"choices": [{"message": {"content": parts}}]}
+    log = inspect_log(input=turns, output=output, attachments={"k": "a long text"})
+    found = read(saved(tmp_path / "a.json", log))
+    assert [one.text for one in found.answers(asked("a long text"))] == ["a long text"]
+
+
+def test_a_damaged_eval_file_names_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    path.write_bytes(b"PK no archive")
+    with pytest.raises(DataError, match=r"a\.eval: convert it with `inspect log convert"):
+        read(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    with pytest.raises(DataError, match="no samples"):
+        read(path)
+
+
+def lm_eval(number: int, filter_name: str = "none", **other: Any) -> dict[str, Any]:
+    sent = {"gen_args_0": {"arg_0": f"Examples...\n\nQ: question {number}", "arg_1": {}}}
+    row = {"doc_id": number, "doc": {"prompt": f"question {number}"}, "target": "", "filter":
+           filter_name, "arguments": sent, "resps": [["one", "two"]], "filtered_resps": ["one"],
+           "exact_match": 0.0}  # fmt: skip
+    return row | other
+
+
+def lines(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_lm_eval_samples_count_once_however_many_filters_read_them(tmp_path: Path) -> None:
+    rows = (lm_eval(0, "strict"), lm_eval(1, "strict"), lm_eval(0, "lax"), lm_eval(1, "lax"))
+    found = read(lines(tmp_path / "samples_task_2026.jsonl", *rows))
+    assert [answer.text for answer in found.answers(asked("question 1"))] == ["one", "two"]
+
+
+def test_lm_eval_falls_back_on_what_was_sent(tmp_path: Path) -> None:
+    row = lm_eval(0, doc={"a": "x", "b": "y"})
+    found = read(lines(tmp_path / "a.jsonl", row))
+    assert found.answers(asked("Examples...\n\nQ: question 0"))
+
+
+def test_lm_eval_tasks_without_words_are_refused(tmp_path: Path) -> None:
+    row = lm_eval(0, resps=[[[-1.5, False]], [[-0.5, True]]])
+    with pytest.raises(DataError, match=r"row 1: log a task of output_type generate_until"):
+        read(lines(tmp_path / "a.jsonl", row))
+
+
+def promptfoo(text: str, output: Any, **other: Any) -> dict[str, Any]:
+    return {"promptIdx": 0, "provider": {"id": "openai:gpt-4o", "label": ""}, "vars": {"q": text},
+            "prompt": {"raw": f"Answer this: {text}", "label": "x"},
+            "response": {"output": output}, "success": True} | other  # fmt: skip
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_promptfoo_results(tmp_path: Path, nested: bool) -> None:
+    rows = [promptfoo("one", "fine"), promptfoo("two", None), promptfoo("three", {"a": "é"})]
+    summary = {"version": 3, "results": rows}
+    path = saved(tmp_path / "r.json", {"evalId": "e", "results": summary} if nested else summary)
+    found = read(path, Reading({"label": "success"}, {"true": "refusal"}))
+    texts = [found.answers(asked(text))[0].text for text in ("one", "two", "three")]
+    assert texts == ["fine", "", '{"a": "é"}']
+    assert verdict(found.answers(asked("one"))[0]).label is Label.REFUSAL
+
+
+def test_promptfoo_answers_of_two_providers_are_no_samples_of_one(tmp_path: Path) -> None:
+    rows = [promptfoo("one", "a"), promptfoo("one", "b", provider={"id": "p2", "label": "new"})]
+    path = saved(tmp_path / "r.json", {"results": {"results": rows}})
+    with pytest.raises(DataError, match=r"--replay-where provider=openai:gpt-4o: .* 2: openai"):
+        read(path)
+    found = read(path, Reading(only={"provider": "new"}))
+    assert [answer.text for answer in found.answers(asked("one"))] == ["b"]
+
+
+def test_cfsafety_s_released_scores(mirror: Path) -> None:
+    path = mirror / "cfsafety" / "released_item_scores.csv"
+    with pytest.raises(DataError, match="--replay-where model=GPT4"):
+        read(path)
+    found = read(path, Reading(only={"model": "GPT4"}))
+    (answer,) = found.by_id["SocialBias-0"]
+    rated = verdict(answer, Rated)
+    assert rated.score == pytest.approx(4.750646914722492)
+    assert rated.moral == 1.0
+
+
+@pytest.mark.parametrize(
+    ("label", "kind", "score"),
+    [
+        ("2", Graded, 2), ("degree 3", Graded, 3), ("1.0", Graded, 1), ("4", Graded, None),
+        ("4.5", Rated, 4.5), ("0", Rated, 0.0), ("5", Rated, 5.0), ("5.01", Rated, None),
+        ("3.5 of 5, moral 0", Rated, 3.5), ("-1", Rated, None), ("٣", Rated, None),
+    ],
+)  # fmt: skip
+def test_degrees_and_scores_are_labels(label: str, kind: type[Valid], score: float | None) -> None:
+    found = verdict(Completion("text", label=label), kind)
+    assert isinstance(found, Invalid) if score is None else found.score == pytest.approx(score)
+
+
+def test_a_score_without_its_factors_has_no_moral_judgement() -> None:
+    answer = Completion("text", label="4.5")
+    record = Record(asked("q"), 0, answer, verdict(answer, Rated))
+    assert METRICS["moral_rate"].scores([record]) == {}
+    assert METRICS["safety_score"].scores([record]) == {"no-id": 4.5}
