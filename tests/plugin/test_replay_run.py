@@ -125,7 +125,7 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(
     part.stdout.fnmatch_lines([f"*smoke_safe: {scope}*"])
     for name in ("report.html", "step.md"):
         assert scope in (project.path / name).read_text()
-    assert 'name="prompts/smoke_safe" value="60"' in (project.path / "report.xml").read_text()
+    assert 'name="prompts" value="60"' in (project.path / "report.xml").read_text()
     (path,) = project.path.glob(".refusal-checks/runs/*/summary.json")
     figure = json.loads(path.read_text())["benchmarks"]["smoke_safe"]["figures"]["rejection_rate"]
     assert (figure["value"], figure["n"]) == (0.05, 60)
