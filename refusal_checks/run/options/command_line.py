@@ -24,14 +24,15 @@ from refusal_checks.engines.placement.values import PlacementRequest
 from refusal_checks.gates import shipped
 from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
-from refusal_checks.judges.rules import require_meanings
-from refusal_checks.models import replay, spec
+from refusal_checks.models import spec
+from refusal_checks.models.replay import Reading
 from refusal_checks.results import run_folder
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import fields, redact
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import placement as placement_options
+from refusal_checks.run.options import replay as replay_options
 from refusal_checks.run.options.call import Call
 from refusal_checks.run.options.judge import Trust
 from refusal_checks.run.options.models import NamedJudge
@@ -70,7 +71,7 @@ class Options:
     multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
     limits: Limits = field(default_factory=Limits)
     confidence: float = 0.95
-    replay: replay.Reading = field(default_factory=replay.Reading)
+    replay: Reading = field(default_factory=Reading)
     threshold_files: tuple[Path, ...] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
     mirror: Path | None = None
@@ -110,30 +111,7 @@ def add(group: pytest.OptionGroup) -> None:
     fields.add(group, JudgeSampling, "judge_")
     fields.add(group, MultipleChoice, "mcq_")
     fields.add(group, Limits)
-    add(
-        "--replay-columns",
-        metavar="FIELD=COLUMN,...",
-        default="",
-        help="columns of recorded answers: id, prompt, completion, label, logprob; a dot leads "
-        "into nested values (doc.prompt)",
-    )
-    add(
-        "--replay-where",
-        metavar="COLUMN=VALUE,...",
-        default="",
-        help="read only these rows of recorded answers (model=GPT4)",
-    )
-    add(
-        "--replay-partial",
-        action="store_true",
-        help="leave out prompts without a recorded answer, and say how many",
-    )
-    add(
-        "--label-map",
-        metavar="LABEL=MEANING,...",
-        default="",
-        help="what recorded labels mean: refusal, compliance, a degree, a score, or invalid",
-    )
+    replay_options.add(group)
     add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
     add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
     add("--fresh", action="store_true", help="ignore stored answers and verdicts")
@@ -212,7 +190,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
         limits=fields.read(config, Limits, {}),
         confidence=thresholds.settings.confidence,
-        replay=_reading(config),
+        replay=replay_options.read(config),
         threshold_files=threshold_files(config),
         benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
         mirror=mirror,
@@ -243,20 +221,6 @@ def _for_labels(options: Options, candidates: Collection[str]) -> Options:
     note = f"{trust.labels.name}: no human labels of answers of {name}" if trust.labels else ""
     notes = (note,) if note and not own.labels else ()
     return replace(options, trust=own, notes=(*options.notes, *notes))
-
-
-def _reading(config: Call) -> replay.Reading:
-    columns, only, meanings = (
-        replay.pairs(config.getoption(option.strip("-").replace("-", "_")), option, form)
-        for option, form in (
-            ("--replay-columns", "FIELD=COLUMN"),
-            ("--replay-where", "COLUMN=VALUE"),
-            ("--label-map", "LABEL=MEANING"),
-        )
-    )
-    labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
-    require_meanings(labels, "--label-map")
-    return replay.Reading(columns, labels, only, config.getoption("replay_partial"))
 
 
 def _benchmarks(
