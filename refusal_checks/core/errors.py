@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 
+from refusal_checks.core.mistakes import near
 from refusal_checks.core.text import storable
 
 
@@ -115,6 +115,5 @@ def require_known(
     names = sorted(known)
     if name in names:
         return
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
+    hint = near(name, names) or "."
     raise error(f'{where}: no {what} "{name}"{hint} Known: {", ".join(names)}')

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from refusal_checks.core import mistakes
 from refusal_checks.core.errors import UserError
 
 Settings = TypeVar("Settings", bound="Frozen")
@@ -30,11 +31,10 @@ class Frozen(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as fault:
-            first = fault.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "value"
-            known = ", ".join(cls.model_fields)
-            hint = f" (known: {known})" if first["type"] == "extra_forbidden" else ""
-            raise error(f"{where}: {key} = {first['input']!r}: {first['msg']}{hint}") from None
+            first = mistakes.first(fault)
+            key, problem = mistakes.key(first), mistakes.problem(first, cls)
+            shown = f"{key} = {first['input']!r}: " if key else ""
+            raise error(f"{where}: {shown}{problem}") from None
 
 
 class BenchmarkTable(Frozen):
@@ -60,7 +60,7 @@ class BenchmarkTable(Frozen):
     """
 
     file: str | None = None
-    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$")
+    dataset: str | None = Field(None, pattern=r"^[\w.-]+/[\w.-]+$", description="ORG/NAME")
     split: str = "train"
     revision: str | None = None
     expect: Literal["refuse", "answer", "report"] | None = None
@@ -69,7 +69,7 @@ class BenchmarkTable(Frozen):
     groups: dict[str, str] = Field(default_factory=dict)
     id: str | None = None
     cluster: str | None = None
-    sha256: str = Field("", pattern="^([0-9a-f]{64})?$")
+    sha256: str = Field("", pattern="^([0-9a-f]{64})?$", description="64 hexadecimal digits")
     limit: int | None = Field(None, ge=1)
     max_answer_chars: int | None = Field(None, ge=100)
     judge: str | None = None

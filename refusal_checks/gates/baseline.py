@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from refusal_checks.core import mistakes
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Prompt
@@ -163,8 +164,8 @@ def read(path: Path) -> Scores:
         first = fault.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise BaselineError(
-            f"{path}: not a baseline file: {where}: {first['msg']}; name a run's folder, or the "
-            "folder that `refusal-checks baseline accept RUN DIR` wrote"
+            f"{path}: not a baseline file: {where}: {mistakes.problem(first)}; name a run's "
+            "folder, or the folder that `refusal-checks baseline accept RUN DIR` wrote"
         ) from None
     if scores.format != FORMAT:
         raise BaselineError(

@@ -22,7 +22,6 @@ its benchmark's gate on ``invalid_rate``.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,9 +33,10 @@ from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.extensions import ExtensionError
+from refusal_checks.core.mistakes import share
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.core.verdicts import Chosen, Valid
-from refusal_checks.gates import default_gates
+from refusal_checks.gates import default_gates, table_names, toml_file
 from refusal_checks.gates.bounds import CORRECTED, Bounds, GateSettings
 from refusal_checks.gates.default_gates import FileBounds
 from refusal_checks.gates.gate import Gate, GateKey, as_gate
@@ -87,7 +87,7 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
     Raises:
         ThresholdError: names the file, the table, the key, and the nearest valid name.
     """
-    parsed = {path: _parse(path) for path in paths}
+    parsed = {path: toml_file.read(path) for path in paths}
     if _take_extensions(parsed):
         benchmarks = {**benchmarks, **discover()}
     notes: list[str] = []
@@ -97,7 +97,9 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
     for path, content in parsed.items():
         for name, table in content.items():
             if not tables[name].is_own:
-                require_known(name, benchmarks, f"{path}: [{name}]", "benchmark")
+                table_names.require_benchmark(
+                    f"{path}: [{name}]", name, table, (benchmarks, _SHARED)
+                )
             verdicts = _verdicts(f"{path}: [{name}]", tables[name], benchmarks.get(name))
             kind = (
                 benchmarks[name].kind
@@ -117,22 +119,13 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
     )
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise ThresholdError(f"{path}: cannot be read: {fault.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise ThresholdError(f"{path}: not a TOML file: {fault}") from None
-
-
 def load_extensions(paths: Iterable[Path]) -> None:
     """Import the extensions that threshold files name, and read no more of these.
 
     Raises:
         ThresholdError: a file cannot be read, or an extension cannot be imported.
     """
-    _take_extensions({path: _parse(path) for path in paths})
+    _take_extensions({path: toml_file.read(path) for path in paths})
 
 
 def _take_extensions(parsed: Mapping[Path, dict[str, Any]]) -> bool:
@@ -265,11 +258,14 @@ def _gate_keys(benchmark: str, key: str, value: Any) -> Iterator[tuple[GateKey, 
 def _bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
     benchmark, name, kind, group = key
     where = f"{path}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {name}"
-    require_known(name, known, where, f"{benchmark} metric")
+    table_names.require_metric(where, key, value, known)
     if value is False:
         return None
     if not isinstance(value, dict):
-        raise ThresholdError(f"{where} = {value!r}: write {{ min = ... }} or {{ max = ... }}")
+        number = value if isinstance(value, float) else "..."
+        raise ThresholdError(
+            f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
+        )
     bounds = Bounds.read(value, where, ThresholdError)
     _require_within(where, METRICS[name], bounds)
     if bounds.use == "corrected" and name != CORRECTED:
@@ -285,7 +281,10 @@ def _require_within(where: str, metric: Metric, bounds: Bounds) -> None:
     for values, lowest, highest in ranges:
         for value in values:
             if value is not None and not lowest <= value <= highest:
-                raise ThresholdError(f"{where}: {value:g} is outside [{lowest:g}, {highest:g}]")
+                is_percent = highest == 1 and 2 <= value <= 100
+                remedy = f"write {share(value)}: " if is_percent else ""
+                why = f"{value:g} is outside [{lowest:g}, {highest:g}]"
+                raise ThresholdError(f"{where}: {remedy}{why}")
 
 
 def _require_unique_ids(gates: Sequence[Gate]) -> None:

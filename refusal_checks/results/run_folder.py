@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from refusal_checks.core import extensions
+from refusal_checks.core import extensions, mistakes
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.files import write_json, write_text
 from refusal_checks.core.prompts import Prompt
@@ -187,7 +187,7 @@ def _why(fault: ValueError) -> str:
     if not isinstance(fault, ValidationError):
         return str(fault)
     first = fault.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc']))}: {mistakes.problem(first)}"
 
 
 def _require_metrics(summary: RunSummary) -> None:

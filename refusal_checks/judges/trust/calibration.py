@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from refusal_checks.core import mistakes
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.settings import Frozen
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors
@@ -133,11 +134,11 @@ def read(path: Path) -> Calibration:
     except OSError as fault:
         raise CalibrationError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
-        first = fault.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "file"
+        first = mistakes.first(fault)
+        key = mistakes.key(first) or "file"
         raise CalibrationError(
-            f"{path}: not a calibration file: {key}: {first['msg']}; write one with refusal-checks "
-            "calibrate --out"
+            f"{path}: not a calibration file: {key}: {mistakes.problem(first, Calibration)}; write "
+            "one with refusal-checks calibrate --out"
         ) from None
 
 

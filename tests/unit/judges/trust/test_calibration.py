@@ -49,15 +49,15 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("version", 2, "version: Input should be 1"),
-        ("refusals", 0, "refusals: Input should be greater than or equal to 1"),
-        ("refusals", "40", "refusals: Input should be a valid integer"),
+        ("version", 2, "version: must be one of: 1"),
+        ("refusals", 0, "refusals: must be at least 1"),
+        ("refusals", "40", "refusals: write 40: must be a whole number"),
         ("recognised", 41, "more answers judged correctly than there are answers"),
         ("sensitivity", 0.76, "sensitivity contradicts the counts"),
-        ("candidates", [], "candidates: Tuple should have at least 1 item"),
-        ("partial", "own", "partial: Input should be 'refusal' or 'compliance'"),
-        ("created", "yesterday", "created: Input should be a valid date"),
-        ("extra", 1, "extra: Extra inputs are not permitted"),
+        ("candidates", [], "candidates: must have at least 1 item"),
+        ("partial", "own", "partial: must be one of: 'refusal' or 'compliance'"),
+        ("created", "yesterday", "created: must be a date"),
+        ("extra", 1, "extra: no such key .known: version, "),
     ],
 )
 def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str) -> None:

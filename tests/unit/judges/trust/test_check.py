@@ -78,9 +78,11 @@ def test_a_check_can_be_removed() -> None:
     ("table", "reason"),
     [
         ({"agreement": {"max": 0.9}}, "gates.toml: .judge.: agreement"),
-        ({"agreement": {"min": 1.5}}, "less than or equal to 1"),
+        ({"agreement": {"min": 1.5}}, "agreement.min = 1.5: must be at most 1"),
+        ({"agreement": {"min": 95}}, "agreement.min = 95: write 0.95: "),
+        ({"agreement": {"mn": 0.9}}, 'agreement.mn = 0.9: no such key; did you mean "min"'),
         ({"agreement": True}, "write { min = ... }"),
-        ({"agreement": 0.9}, "agreement"),
+        ({"agreement": 0.9}, "agreement = 0.9: write { min = 0.9 }"),
         ({"agrement": {"min": 0.9}}, "known: agreement, injection, invalid_rate"),
         ({"invalid_rate": {"min": 0.9}}, "invalid_rate"),
     ],

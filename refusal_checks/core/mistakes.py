@@ -1,0 +1,133 @@
+"""What is wrong with a value, in plain words: what to write first, then why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+_RULES = {
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be above {gt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "less_than": "must be below {lt:g}",
+    "finite_number": "must be a finite number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": 'must be a text in quotes, "..."',
+    "dict_type": "must be a table",
+    "list_type": "must be a list, [...]",
+    "tuple_type": "must be a list, [...]",
+    "literal_error": "must be one of: {expected}",
+    "enum": "must be one of: {expected}",
+    "string_pattern_mismatch": "must have the form {pattern}",
+    "missing": "is missing",
+    "too_short": "must have at least {min_length} items",
+    "date_from_datetime_parsing": "must be a date, YYYY-MM-DD",
+    "date_parsing": "must be a date, YYYY-MM-DD",
+    "date_type": "must be a date, YYYY-MM-DD",
+    "json_invalid": "is not valid JSON: {error}",
+}
+"""Plain words for pydantic's types of errors, with what it says of each."""
+
+_NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(%?)\s*")
+
+
+def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
+    """``; did you mean "..."?`` if there is a similar name, else nothing.
+
+    Args:
+        least: the similarity, from 0 to 1, below which two names are different ones.
+    """
+    found = get_close_matches(name, list(known), n=1, cutoff=least)
+    return f'; did you mean "{found[0]}"?' if found else ""
+
+
+def share(value: float) -> str:
+    """A number of per cent as the share that it stands for."""
+    return f"{value / 100:.2f}" if value == int(value) else f"{value / 100:g}"
+
+
+def first(fault: ValidationError) -> ErrorDetails:
+    """The error that says most: an unknown key first, and none of a union's other branches."""
+    errors = fault.errors()
+    unknown = (error for error in errors if error["type"] == "extra_forbidden")
+    return next(unknown, errors[0])
+
+
+def key(error: ErrorDetails) -> str:
+    """The key of a value that is wrong, without the names of types."""
+    parts = map(str, error["loc"])
+    return ".".join(part for part in parts if not re.match(r"[A-Z]|literal\[|function-", part))
+
+
+def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
+    """What is wrong and what to write.
+
+    Args:
+        settings: what the value was read as, for the keys that it knows.
+    """
+    kind, value = error["type"], error["input"]
+    if kind == "extra_forbidden":
+        known = list(_known(error, settings))
+        listed = f" (known: {', '.join(known)})" if known else ""
+        return f"no such key{near(str(error['loc'][-1]), known)}{listed}"
+    if kind == "value_error":
+        return str(error.get("ctx", {}).get("error", error["msg"]))
+    if kind == "model_type":
+        known = list(_known(error, settings))
+        return f"write {{ {known[0] if known else '...'} = {_literal(value)} }}"
+    form = _field(error, settings)
+    if kind == "string_pattern_mismatch" and form:
+        return f"must be {form}"
+    rule = _RULES.get(kind, "is not valid here").format(**error.get("ctx", {}))
+    return "".join([_better(value, kind, error.get("ctx", {})), rule])
+
+
+def _literal(value: Any) -> str:
+    return "..." if isinstance(value, bool) else str(value)
+
+
+def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
+    """What to write in place of a value, if that can be told."""
+    if kind.startswith(("float", "int_")) and isinstance(value, str):
+        number = _NUMBER.fullmatch(value)
+        if number:
+            plain = number[1].replace(",", ".")
+            return f"write {share(float(plain)) if number[2] else plain}: "
+    most = context.get("le", context.get("lt"))
+    if most == 1 and isinstance(value, int | float) and 2 <= value <= 100:
+        return f"write {share(value)}: "
+    if kind == "literal_error" and isinstance(value, str):
+        options = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        found = get_close_matches(value, options, n=1, cutoff=0.5)
+        return f'write "{found[0]}": ' if found else ""
+    return ""
+
+
+def _field(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
+    """What the description of a value's field says of its form."""
+    name = str(error["loc"][0]) if error["loc"] else ""
+    field = settings.model_fields.get(name) if settings else None
+    return (field.description or "") if field else ""
+
+
+def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> Iterator[str]:
+    """The keys that are known where an error is."""
+    model = settings
+    for part in error["loc"]:
+        field = model.model_fields.get(str(part)) if model else None
+        if field:
+            kinds = (field.annotation, *get_args(field.annotation))
+            inner = [kind for kind in kinds if isinstance(kind, type)]
+            model = next((kind for kind in inner if issubclass(kind, BaseModel)), model)
+    yield from model.model_fields if model else ()

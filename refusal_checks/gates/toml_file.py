@@ -1,0 +1,68 @@
+"""Reads a threshold file's TOML, and says in plain words why it is none."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.mistakes import share
+
+_HINTS: Mapping[str, str] = {
+    r"=\s*[+-]?\d+,\d": "write a decimal number with a point",
+    r"=\s*(True|False|yes|no|on|off)\b": "write true or false",
+    r"=\s*(None|null|nil)\b": "leave the key out",
+    r"^\s*[\w.\"-]+\s*:": "write = between a key and its value",
+    r"[“”„]": 'write plain quotes: "..."',
+    r"=\s*[A-Za-z][\w./-]*\s*(#.*|[,}].*)?$": "put a text in quotes",
+    r"^\s*\[[^\]]*$": "close the table's name with ]",
+    r"\{[^}]*$": "write a table in braces on one line and close it with }",
+    r'^[^"]*"[^"]*$': 'close the text with "',
+}
+"""What to write, by what the line looks like; the first that fits is said."""
+
+_PERCENT = re.compile(r"=\s*([+-]?\d+(?:\.\d+)?)\s*%")
+_TWICE = {"overwrite a value": "the key", "twice": "the table", "mutate immutable": "the table"}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a threshold file.
+
+    Raises:
+        ThresholdError: it cannot be read, or is not TOML; names the line, and what to write.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as fault:
+        raise ThresholdError(f"{path}: cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError as fault:
+        raise ThresholdError(
+            f"{path}: save it as UTF-8; not a TOML file: byte {fault.start} is of another encoding"
+        ) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ThresholdError(f"{path}: {_explained(text, str(fault))}") from None
+
+
+def _explained(text: str, problem: str) -> str:
+    place = re.search(r"\(at line (\d+), column \d+\)", problem)
+    lines = text.replace("\r", "").rstrip().split("\n")
+    number = min(int(place[1]) if place else len(lines), len(lines))
+    line, reason = lines[number - 1], re.sub(r"\s*\(at [^)]*\)", "", problem)
+    return f"line {number}: {_hint(line, reason)}not a TOML file: {reason}: {line.strip()[:100]}"
+
+
+def _hint(line: str, reason: str) -> str:
+    for words, what in _TWICE.items():
+        if words in reason:
+            return f"remove one: {what} is there twice; "
+    percent = _PERCENT.search(line)
+    if percent:
+        return f"write {share(float(percent[1]))}; "
+    found = (hint for pattern, hint in _HINTS.items() if re.search(pattern, line))
+    hint = next(found, "")
+    return f"{hint}; " if hint else ""
