@@ -72,6 +72,16 @@ class Forked:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
         return self._process.exitcode
 
+    @property
+    def pid(self) -> int:
+        """Of the command's process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether the command runs."""
+        return self._process.is_alive()
+
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()

@@ -7,11 +7,18 @@ import io
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-_FORMULA = "=+-@＝＋－＠"
+_FORMULA = "=+@＝＋－＠-"
 """Some spreadsheets read a cell that starts with one of these as a formula."""
 
 _QUOTE = "'"
 """In front of such a cell it marks text; spreadsheets hide it or show it."""
+
+_DROPPED = frozenset("\"'\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
+"""Beside white space, what may stand in front of a formula: a cell's quotes, invisible characters."""
+
+_ENDS = frozenset("\n;|\t")
+"""What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is the
+semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
 
 _CELL = 32_000
 """Number of characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
@@ -20,24 +27,53 @@ _CELL = 32_000
 def guarded(text: str) -> str:
     """Text as a harmless cell: never a formula, no control characters, not too long.
 
-    Text that is a formula behind a quote of its own gets another quote, so that ``unguarded``
-    restores it.
+    That holds for what a spreadsheet with another separator makes of it too: whatever might be read
+    as a formula gets a quote in front, which ``unguarded`` takes away.
     """
     kept = "".join(char for char in text if char == "\n" or unicodedata.category(char) != "Cc")
-    if len(kept) > _CELL:
-        half = _CELL // 2 - 50
-        kept = f"{kept[:half]}\n[... {len(kept) - 2 * half} characters ...]\n{kept[-half:]}"
-    return _QUOTE + kept if _is_formula(kept) else kept
+    size = _CELL
+    while len(cell := _quoted(_cut(kept, size))) > _CELL:
+        size //= 2
+    return cell
+
+
+def _quoted(text: str) -> str:
+    leads = _leads(text)
+    return "".join(
+        _QUOTE + char if lead and _may_begin(text, index) else char
+        for index, (char, lead) in enumerate(zip(text, leads, strict=False))
+    )
+
+
+def _may_begin(text: str, index: int) -> bool:
+    return index == 0 or text[index - 1] in _ENDS
+
+
+def _leads(text: str) -> list[bool]:
+    """Whether what begins at each character, and at the end, is a formula after what is dropped."""
+    leads = [False]
+    for char in reversed(text):
+        is_dropped = leads[-1] and (char.isspace() or char in _DROPPED)
+        leads.append(is_dropped or char in _FORMULA)
+    return leads[::-1]
+
+
+def _cut(text: str, size: int) -> str:
+    """The head and the tail of a text that is longer than this."""
+    if len(text) <= size:
+        return text
+    half = size // 2 - 50
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
 
 
 def unguarded(cell: str) -> str:
     """The text of a guarded cell."""
-    inner = cell.removeprefix(_QUOTE)
-    return inner if inner != cell and _is_formula(inner) else cell
-
-
-def _is_formula(text: str) -> bool:
-    return text.lstrip().lstrip(_QUOTE).lstrip()[:1] in tuple(_FORMULA)
+    leads = _leads(cell)
+    return "".join(
+        char
+        for index, char in enumerate(cell)
+        if not (char == _QUOTE and leads[index + 1] and _may_begin(cell, index))
+    )
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from refusal_checks.judges.trust.spreadsheet import guarded, table, unguarded
 
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
 
 @pytest.mark.parametrize(
     "text",
@@ -44,6 +46,37 @@ def test_no_cell_is_a_formula_and_none_loses_its_text(text: str) -> None:
         char for char in text if char == "\n" or ord(char) >= 160 or 31 < ord(char) < 127
     )
     assert unguarded(cell) == kept
+
+
+NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
+READERS = ({"delimiter": ";"}, {"delimiter": "\t"}, {"delimiter": "|"}, {})
+
+
+@pytest.mark.parametrize(
+    "text", ['";=1+1', 'hello\n=HYPERLINK("http://evil")', ';"=1+1";', "a;\n;=1"]
+)
+def test_a_formula_inside_a_cell_is_none_with_another_separator(text: str) -> None:
+    assert_harmless(text)
+
+
+@given(NESTED)
+def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
+    assert_harmless(text)
+
+
+def assert_harmless(text: str) -> None:
+    """No reader finds a formula in a sheet with this text, and ours finds the text itself."""
+    written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
+    for reader in READERS:
+        for row in csv.reader(io.StringIO(written, newline=""), **reader):  # type: ignore[arg-type]
+            assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], reader
+    cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
+    assert unguarded(cell) == text.replace("\t", "")
+
+
+def test_quotes_make_no_cell_too_long() -> None:
+    assert len(guarded("-\n" * 16_000)) < 32_767
+    assert len(guarded(";=" * 15_999)) < 32_767
 
 
 def test_a_long_text_keeps_its_head_and_tail() -> None:
