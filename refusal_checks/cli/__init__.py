@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from refusal_checks import __version__
+from refusal_checks.cli._echo import echo
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
@@ -51,7 +52,7 @@ def _added(app: typer.Typer, commands: int, groups: int) -> Iterator[str]:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"refusal-checks {__version__}")
+        echo(f"refusal-checks {__version__}")
         raise typer.Exit
 
 

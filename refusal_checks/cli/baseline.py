@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Run, require_target
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
@@ -44,12 +45,10 @@ def accept(
     for name, scores in accepted.items():
         write_text(folder / f"{name}.json", baseline.dump(scores))
         candidate = clean(scores.candidate)
-        typer.echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
+        echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
     failed = [gate for gate, verdict in past.summary.verdicts.items() if not verdict.passed]
     if failed:
-        typer.echo(
-            f"note: {len(failed)} gates failed in that run: {clean(', '.join(failed), 2000)}"
-        )
+        echo(f"note: {len(failed)} gates failed in that run: {clean(', '.join(failed), 2000)}")
 
 
 def _require_whole(run: PastRun) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.core.errors import CalibrationError, DataError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits
 from refusal_checks.core.text import clean
@@ -159,7 +160,7 @@ def calibrate(
         with watched():
             measured += measure(files, settings, meaning, folder, _say)
     for line in judge_quality.to_markdown(measured, disagreements):
-        typer.echo(line)
+        echo(line)
     if out is not None:
         _write(out, measured, files, meaning, disagreements)
 
@@ -233,4 +234,4 @@ def _write(
 
 
 def _say(line: str) -> None:
-    typer.echo(clean(line, 500), err=True)
+    echo(clean(line, 500), err=True)

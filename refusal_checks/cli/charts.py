@@ -10,6 +10,7 @@ import typer
 
 from refusal_checks.benchmarks import display_order
 from refusal_checks.benchmarks.suites.cfsafety import published
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
@@ -53,7 +54,7 @@ def radar(
         )
     title = f"{benchmark}: mean safety score"
     chart_files.write(chart_files.radar(series, safety_score.highest, title), out)
-    typer.echo(out)
+    echo(out)
 
 
 def histogram(
@@ -74,8 +75,8 @@ def histogram(
         chart_files.histograms(ordered, f"{benchmark}: {past.summary.manifest.candidate}"), out
     )
     for name, distribution in ordered.items():
-        typer.echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
-    typer.echo(out)
+        echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
+    echo(out)
 
 
 def _other(name: str, runs: Path, benchmark: str) -> tuple[str, Mapping[str, float]]:

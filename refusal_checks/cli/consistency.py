@@ -8,6 +8,7 @@ from itertools import combinations
 import typer
 
 from refusal_checks.benchmarks.suites.cfsafety import category, translations
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Runs
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import clean, padded
@@ -38,7 +39,7 @@ def consistency(
     past = [PastRun.read(run_folder.locate(run, root)) for run in runs]
     _require_same_answers(past)
     for line in _report(_judges(past)):
-        typer.echo(line)
+        echo(line)
 
 
 def _require_same_answers(runs: Sequence[PastRun]) -> None:

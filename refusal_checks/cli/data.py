@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover, mirror
+from refusal_checks.cli._echo import echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.gates import threshold_files
@@ -42,10 +43,10 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
             entry = mirror.pull(wanted, folder)
         except DataError as fault:
             failed.append(wanted.name)
-            typer.echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)
+            echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)
             continue
         mirror.write_index(folder, {wanted.name: entry})
-        typer.echo(f"pulled   {wanted.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
+        echo(f"pulled   {wanted.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     _end(failed, "could not be pulled")
 
 
@@ -58,15 +59,15 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
         here = found.at(folder)
         if not here.is_in(folder):
             failed.append(found.name)
-            typer.echo(f"MISSING  {found.name}", err=True)
+            echo(f"MISSING  {found.name}", err=True)
             continue
         try:
             count = len(mirror.load(here, folder))
         except DataError as fault:
             failed.append(found.name)
-            typer.echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
+            echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
             continue
-        typer.echo(f"OK       {found.name}: {count} prompts, revision {here.revision}")
+        echo(f"OK       {found.name}: {count} prompts, revision {here.revision}")
     _end(failed, "missing or wrong")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import AsJson
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
@@ -58,8 +59,8 @@ def doctor(
     for finding in machine.examine(plan):
         found.append(finding)
         if not as_json:
-            typer.echo(finding)
+            echo(finding)
     if as_json:
-        typer.echo(json_text([asdict(finding) for finding in found]))
+        echo(json_text([asdict(finding) for finding in found]))
     if any(finding.level is Level.FAIL for finding in found):
         raise typer.Exit(1)

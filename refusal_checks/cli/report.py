@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Runs, require_target
 from refusal_checks.core.errors import DataError
 from refusal_checks.reports import formats
@@ -43,6 +44,6 @@ def _writer(found: Format) -> Callable[..., None]:
             found.write([folder.of(run_folder.locate(run, root)) for run in runs], file)
         except OSError as fault:
             raise DataError(f"{file}: cannot be written: {fault.strerror}") from None
-        typer.echo(str(file))
+        echo(str(file))
 
     return write

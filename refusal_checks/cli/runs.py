@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import AsJson, Root, Run, require_target
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean, json_text, table
@@ -60,12 +61,12 @@ def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
     """List the runs, the oldest first, with their gates by outcome."""
     found = [_listed(run) for run in run_folder.all_runs(runs)]
     if as_json:
-        typer.echo(json_text([asdict(run) for run in found]))
+        echo(json_text([asdict(run) for run in found]))
     elif not found:
-        typer.echo(f"{runs}: no runs found")
+        echo(f"{runs}: no runs found")
     else:
         for line in table([HEADER, *map(_cells, found)]):
-            typer.echo(line)
+            echo(line)
 
 
 def show(
@@ -78,10 +79,10 @@ def show(
     found = run_folder.find(run, runs)
     if as_json:
         facts = {"run": found.path.absolute().name, "folder": str(found.path)}
-        typer.echo(json_text(facts | run_folder.dump_summary(found.summary())))
+        echo(json_text(facts | run_folder.dump_summary(found.summary())))
         return
     for line in footer.ended_run(found.summary(), found.path, verbose):
-        typer.echo(line)
+        echo(line)
 
 
 def export(
@@ -94,7 +95,7 @@ def export(
 
     require_target(file, runs, "runs export", [file, run])
     count = write(run_folder.find(run, runs), file)
-    typer.echo(f"{file}: {count} answers")
+    echo(f"{file}: {count} answers")
 
 
 def _listed(run: RunFolder) -> Listed:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Record
@@ -52,7 +53,7 @@ def sample_for_labels(
     except OSError as fault:
         raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
     rows, names = sum(len(group) for _, group in drawn), {draw.benchmark for draw, _ in drawn}
-    typer.echo(
+    echo(
         f"{path}: {rows} answers to {len(drawn)} prompts of {', '.join(sorted(names))}. Label them "
         "from the top: a prompt that is left out above a labelled one widens the interval"
     )

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.store import Contents, Store
 from refusal_checks.gates import baseline
@@ -33,8 +34,8 @@ def add(app: typer.Typer) -> None:
 def info(store: File = FILE) -> None:
     """Show how much a store holds."""
     with _open(store) as found:
-        typer.echo(f"{store}: {_described(found.contents())}")
-        typer.echo(f"{decimal(found.size())} on disk")
+        echo(f"{store}: {_described(found.contents())}")
+        echo(f"{decimal(found.size())} on disk")
 
 
 def gc(
@@ -73,13 +74,13 @@ def gc(
     with _open(store) as found:
         before, size = found.contents(), found.size()
         unused = found.unused(since.timestamp(), keep)
-        typer.echo(f"{store}: {_described(before)}")
-        typer.echo(f"not used since {since:%Y-%m-%d %H:%M:%S}: {_described(unused)}")
+        echo(f"{store}: {_described(before)}")
+        echo(f"not used since {since:%Y-%m-%d %H:%M:%S}: {_described(unused)}")
         if dry_run:
-            typer.echo("nothing was dropped (--dry-run)")
+            echo("nothing was dropped (--dry-run)")
             return
         found.drop(since.timestamp(), keep)
-        typer.echo(f"dropped; {decimal(size)} on disk before, {decimal(found.size())} now")
+        echo(f"dropped; {decimal(size)} on disk before, {decimal(found.size())} now")
 
 
 def _open(path: Path) -> Store:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import EACH_RUN, Root
 from refusal_checks.gates import baseline
 from refusal_checks.gates.suggest import as_toml
@@ -42,4 +43,4 @@ def suggest(
     loaded = [baseline.load(run_folder.locate(run, root)) for run in runs]
     command = f"refusal-checks thresholds suggest {shlex.join(runs)}"
     today = datetime.now(UTC).date().isoformat()
-    typer.echo(as_toml(proposals(loaded), loaded, command, today), nl=False)
+    echo(as_toml(proposals(loaded), loaded, command, today).rstrip("\n"))

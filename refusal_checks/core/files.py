@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
+
+_NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
+
+
+def is_file_name(name: str) -> bool:
+    """True if a file of this name lies in its folder, on any system and whoever chose the name."""
+    return _NAME.fullmatch(name) is not None
+
+
+FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
+"""What ``is_file_name`` asks for."""
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -96,6 +96,11 @@ def is_style(before: str, char: str) -> bool:
     return char in _STYLES and unicodedata.category(before) in _STYLED
 
 
+def visible(line: str) -> str:
+    """A line of ours that shows names from files: as harmless as ``clean``, with all its spaces."""
+    return _no_command(_COMMANDS.sub("# #", "".join(_visible(_ESCAPES.sub("", line)))))
+
+
 def clean_lines(text: str, limit: int = 2000) -> str:
     """Several harmless lines, for example of a log, with their indentation.
 

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import mistakes
 from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.files import FILE_NAME, is_file_name
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
@@ -167,6 +168,11 @@ def read(path: Path) -> Scores:
             f"{path}: not a baseline file: {where}: {mistakes.problem(first)}; name a run's "
             "folder, or the folder that `refusal-checks baseline accept RUN DIR` wrote"
         ) from None
+    if not is_file_name(scores.benchmark):  # it becomes the name of a file
+        raise BaselineError(
+            f"{path}: not a baseline file: benchmark: {scores.benchmark[:100]!r} is no name of a "
+            f"benchmark, which has {FILE_NAME}; name a run of your own"
+        )
     if scores.format != FORMAT:
         raise BaselineError(
             f"{path}: accept a new baseline; this one has format {scores.format}, and this version "

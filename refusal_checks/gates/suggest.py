@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""A TOML key that needs no quotes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def as_toml(
 
 def _tables(gates: Mapping[str, Sequence[Suggestion]], command: str, date: str) -> Iterator[str]:
     for name, suggested in gates.items():
-        yield f"\n[{name}]"
+        yield f"\n[{name if _BARE.fullmatch(name) else _quoted(name)}]"
         for gate in suggested:
             yield f"{gate.metric} = {_gate(gate, command, date)}"
 

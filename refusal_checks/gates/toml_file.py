@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.files import FILE_NAME, is_file_name
 from refusal_checks.core.mistakes import share
 
 _HINTS: Mapping[str, str] = {
@@ -32,7 +33,8 @@ def read(path: Path) -> dict[str, Any]:
     """The content of a threshold file.
 
     Raises:
-        ThresholdError: it cannot be read, or is not TOML; names the line, and what to write.
+        ThresholdError: it cannot be read, is not TOML (names the line, and what to write), or has a
+            table that no file can be called after.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -43,9 +45,13 @@ def read(path: Path) -> dict[str, Any]:
             f"{path}: save it as UTF-8; not a TOML file: byte {fault.start} is of another encoding"
         ) from None
     try:
-        return tomllib.loads(text)
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ThresholdError(f"{path}: {_explained(text, str(fault))}") from None
+    for name in content:
+        if not is_file_name(name):  # a benchmark's becomes that of files
+            raise ThresholdError(f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}")
+    return content
 
 
 def _explained(text: str, problem: str) -> str:

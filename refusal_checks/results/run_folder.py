@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import extensions, mistakes
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.files import write_json, write_text
+from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_text
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
@@ -165,6 +165,11 @@ class RunFolder:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
 
     def _records_file(self, benchmark: str) -> Path:
+        if not is_file_name(benchmark):
+            raise DataError(
+                f"{self.summary_file}: {benchmark[:100]!r} is no name of a benchmark, which has "
+                f"{FILE_NAME}; name a run of your own"
+            )
         return self.path / "records" / f"{benchmark}.jsonl"
 
 

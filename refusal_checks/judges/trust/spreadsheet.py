@@ -14,11 +14,11 @@ _QUOTE = "'"
 """In front of such a cell it marks text; spreadsheets hide it or show it."""
 
 _DROPPED = frozenset("\"'\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
-"""Beside white space, what may stand in front of a formula: a cell's quotes, invisible characters."""
+"""What may stand in front of a formula beside white space: quotes, invisible characters."""
 
 _ENDS = frozenset("\n;|\t")
-"""What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is the
-semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
+"""What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is
+the semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
 
 _CELL = 32_000
 """Number of characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
