@@ -134,7 +134,7 @@ class RunFolder:
                 f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
                 "ended, which the last line of its output shows"
             ) from None
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise DataError(
                 f"{path}: not a summary of a run: {_why(fault)}. Name the folder of another run, "
                 "or repeat this one"
@@ -187,7 +187,7 @@ def _read(line: bytes, where: str) -> _Line:
         raise DataError(f"{where}: {_why(fault)}") from None
 
 
-def _why(fault: ValueError) -> str:
+def _why(fault: ValueError | RecursionError) -> str:
     """The first error in a file, without quoting the file."""
     if not isinstance(fault, ValidationError):
         return str(fault)
