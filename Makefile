@@ -44,8 +44,9 @@ engine: $(VENV)/.$(ENGINE)
 $(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
 	$(PYTHON) -m venv $(VENV)
 	$(pip) torch==2.13.0
-	$(pip) --no-deps -r requirements/engine-cpu.txt
-	$(pip) --constraint requirements/engine-cpu.txt --editable ".[dev,transformers]"
+	$(pip) --require-hashes --no-deps -r requirements/engine-cpu.txt
+	sed -n 's/^\([^ ]*==[^ ]*\).*/\1/p' requirements/engine-cpu.txt > $(VENV)/constraints.txt
+	$(pip) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]"
 	touch $@
 
 $(VENV)/.cuda: pyproject.toml

@@ -49,6 +49,11 @@ class Benchmark:
     group_order: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
 
+    @property
+    def is_pinned(self) -> bool:
+        """True if other rows than the known ones are refused, wherever they come from."""
+        return bool(self.sha256) or all(resource.is_pinned for resource in self.resources)
+
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds all resources."""
         return all(resource.is_in(mirror) for resource in self.resources)

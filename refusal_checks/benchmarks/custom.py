@@ -15,6 +15,7 @@ from refusal_checks.core.csv_jsonl import header, read_rows
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
+from refusal_checks.core.text import brief
 
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 """Kinds of benchmarks by what their tables expect."""
@@ -134,12 +135,14 @@ def _turns(value: list[Any], place: str) -> tuple[Message, ...]:
 def _type(value: Any) -> str:
     """The type of a value, without its texts, which may be private."""
     if isinstance(value, Mapping):
-        return f"an object with {', '.join(map(str, value)) or 'nothing'}"
+        return f"an object with {', '.join(map(brief, value)) or 'nothing'}"
     return "an empty list" if value == [] else type(value).__name__
 
 
 def _message(turn: Any, place: str) -> Message:
     if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
         raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
-    require_known(str(turn.get("role")), get_args(Role), place, "role", DataError)
+    if turn.get("role") not in get_args(Role):
+        known = ", ".join(get_args(Role))
+        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")
     return Message(cast(Role, turn["role"]), turn["content"])

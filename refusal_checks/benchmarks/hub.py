@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.errors import DataError
@@ -25,6 +25,7 @@ class HubSplit:
     revision: str
     split: str
     folder: str
+    is_pinned: ClassVar[bool] = False  # the commit says what the hub gives, not what a mirror holds
 
     def is_in(self, mirror: Path) -> bool:
         """See ``Resource.is_in``."""

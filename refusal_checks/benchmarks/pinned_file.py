@@ -6,7 +6,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import without_credentials
@@ -20,6 +20,10 @@ class Resource(Protocol):
     @property
     def revision(self) -> str:
         """The commit that is used."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if it has a known digest, so that a mirror can hold no other data in its place."""
 
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds it."""
@@ -47,6 +51,7 @@ class PinnedFile:
     url: str
     revision: str
     sha256: str
+    is_pinned: ClassVar[bool] = True
 
     def is_in(self, mirror: Path) -> bool:
         """See ``Resource.is_in``."""

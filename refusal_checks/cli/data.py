@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, catalogue, discover, mirror
+from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, mirror
 from refusal_checks.cli._echo import echo
 from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.gates import threshold_files
 
@@ -51,7 +52,10 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
 
 
 def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
-    """Check that DIR holds every benchmark, in the pinned revision and unchanged."""
+    """Check that DIR holds every benchmark, in the pinned revision and unchanged.
+
+    Data whose digest does not come with this package is only proven by the mirror's own index.
+    """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     failed = []
@@ -62,13 +66,29 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
             echo(f"MISSING  {found.name}", err=True)
             continue
         try:
-            count = len(mirror.load(here, folder))
+            prompts = mirror.load(here, folder)
         except DataError as fault:
             failed.append(found.name)
             echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
             continue
-        echo(f"OK       {found.name}: {count} prompts, revision {here.revision}")
-    _end(failed, "missing or wrong")
+        whole = f"{found.name}: {len(prompts)} prompts, revision {here.revision}"
+        if here.is_pinned:
+            echo(f"OK       {whole}")
+        elif here.name in mirror.read_index(folder):
+            echo(f"OK       {whole}, as it was pulled; {_unpinned(here, prompts)}")
+        else:
+            failed.append(found.name)
+            echo(f"UNPROVEN {whole}? {_unpinned(here, prompts)}", err=True)
+    _end(failed, "missing, wrong or unproven")
+
+
+def _unpinned(benchmark: Benchmark, prompts: Sequence[Prompt]) -> str:
+    """What to do about rows that anybody who wrote the mirror may have chosen."""
+    return (
+        "unpinned rows: no digest of them comes with this package. Compare with a mirror that you "
+        f'pulled yourself, then write sha256 = "{digest(prompts)}" into [{benchmark.name}] of a '
+        "threshold file"
+    )
 
 
 def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list[Benchmark]:

@@ -92,7 +92,7 @@ def _candidate(folder: RunFolder) -> str:
 
 def _require_whole(folder: RunFolder, name: str, records: list[Record]) -> None:
     """Refuse answers that cannot be labelled, or that are a selection already."""
-    if any(redact.has_redacted(record.prompt.transcript) for record in records):
+    if _is_redacted(folder, records):
         raise DataError(
             f"{folder.path}: run again without --redact, which reuses stored answers: nobody "
             "can label the texts of this run, since they are redacted"
@@ -104,3 +104,10 @@ def _require_whole(folder: RunFolder, name: str, records: list[Record]) -> None:
             f"with labels needs all {figures.planned} prompts of {name}, and this one ended after "
             f"{figures.prompts}"
         )
+
+
+def _is_redacted(folder: RunFolder, records: list[Record]) -> bool:
+    """True if the run says so; where it has no summary, if all of its prompts look like that."""
+    if folder.summary_file.exists():
+        return folder.summary().manifest.redacted
+    return all(redact.has_redacted(record.prompt.transcript) for record in records)

@@ -8,10 +8,6 @@ from typing import Literal
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 
-ABORTED = frozenset({"abort", "aborted", "cancelled", "canceled", "error"})
-"""Finish reasons by which vLLM, SGLang and others say that the server ended a request: what it had
-said by then is no answer of the model."""
-
 State = Literal["", "closed", "unclosed"]
 """Empty for an answer without reasoning; else whether the reasoning ended."""
 

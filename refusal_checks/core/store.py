@@ -18,7 +18,8 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from refusal_checks.core.database import Database, Execute
-from refusal_checks.core.records import ABORTED, Completion
+from refusal_checks.core.finish_reasons import ABORTED
+from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Valid
 
 Value = TypeVar("Value")

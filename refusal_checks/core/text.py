@@ -96,6 +96,17 @@ def is_style(before: str, char: str) -> bool:
     return char in _STYLES and unicodedata.category(before) in _STYLED
 
 
+def brief(value: Any) -> str:
+    """A value from data for a message: itself if it is a short word, else only its type and length.
+
+    What is longer may be a text that a run keeps to itself (``--redact``).
+    """
+    if re.fullmatch(r"[\w.+\-\[\]{}]{1,20}", str(value)):
+        return repr(value)
+    size = f" of {len(value)} characters" if isinstance(value, str) else ""
+    return f"{type(value).__name__}{size}"
+
+
 def visible(line: str) -> str:
     """A line of ours that shows names from files: as harmless as ``clean``, with all its spaces."""
     return _no_command(_COMMANDS.sub("# #", "".join(_visible(_ESCAPES.sub("", line)))))

@@ -13,6 +13,7 @@ from enum import StrEnum
 from math import fsum
 from typing import Any, Literal, Self
 
+from refusal_checks.core.finish_reasons import KNOWN
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdict_base import Tone, VerdictBase
 
@@ -51,10 +52,6 @@ class Reason(StrEnum):
     SEVERAL_OPTIONS = "several options"
     NO_OPTION = "no option"
     NO_MAJORITY = "no majority"
-
-
-_FREE_OF_QUOTES = {Reason.EMPTY_ANSWER, Reason.UNFINISHED_ANSWER, Reason.UNCLOSED_REASONING}
-"""Reasons whose details are this package's words; the others quote a model or a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +267,8 @@ class Invalid(VerdictBase):
 
     def redacted(self, hide: Callable[[str], str]) -> Self:
         """See ``VerdictBase.redacted``."""
-        return self if self.reason in _FREE_OF_QUOTES else replace(self, detail=hide(self.detail))
+        is_free = self.detail.removeprefix("finish reason ") in KNOWN
+        return self if is_free else replace(self, detail=hide(self.detail))
 
     def cells(self) -> dict[str, Any]:
         """See ``VerdictBase.cells``."""

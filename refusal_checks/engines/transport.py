@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, EngineStartError
+from refusal_checks.core.finish_reasons import FINISHED
 from refusal_checks.core.settings import Limits, Pace
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.servers import Say
@@ -21,11 +22,6 @@ from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.client.usage import MALFORMED
 from refusal_checks.models.spec import Extras, Served
-
-FINISHED = frozenset(
-    {"stop", "length", "content_filter", "tool_calls", "function_call", "repetition"}
-)
-"""Finish reasons of an engine that goes on; any other says that it is about to end."""
 
 SETTLE = 5.0
 """Seconds in which an engine ends after a request has failed, if that is why it failed: its guard

@@ -19,7 +19,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import brief, storable
 from refusal_checks.models import recordings
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -238,5 +238,5 @@ def _logprob(value: Any, where: str) -> float | None:
     except (TypeError, ValueError):
         found = math.nan
     if found is not None and not math.isfinite(found):
-        raise DataError(f"{where} = {value!r}: not a finite number")
+        raise DataError(f"{where} = {brief(value)}: not a finite number")
     return found

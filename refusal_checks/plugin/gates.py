@@ -15,6 +15,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import InconclusiveWarning, options, xdist_names
+from refusal_checks.plugin.discreet import Discreet
 from refusal_checks.reports import explain, formats, gate_message, junit_properties
 from refusal_checks.reports import judge_check as judge_report
 from refusal_checks.reports.formats import github
@@ -23,6 +24,7 @@ from refusal_checks.reports.terminal.live import Live
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
 from refusal_checks.run.options import batch as batch_options
+from refusal_checks.run.options import redact
 from refusal_checks.run.options.call import Call
 from refusal_checks.run.session import GateSession
 
@@ -40,6 +42,8 @@ class Gates:
         options.fill(config)
         self._config = config
         self._call = Call(config)
+        if redact.is_wanted(self._call.getoption("redact")):
+            config.pluginmanager.register(Discreet(config), "refusal_checks.discreet")
         self._session = GateSession(config, self._call, xdist_names.of(config).run)
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None

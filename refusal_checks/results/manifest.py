@@ -56,6 +56,7 @@ class Data(_Facts):
         prompts: how many these are.
         limit: the most prompts to evaluate; None for all.
         max_answer_chars: the most characters of an answer that its judges are shown.
+        pinned: whether other rows would have been refused; None in runs of older versions.
     """
 
     revision: str | None = None
@@ -63,6 +64,7 @@ class Data(_Facts):
     prompts: int = 0
     limit: int | None = None
     max_answer_chars: int | None = None
+    pinned: bool | None = None
 
 
 class Hardware(_Facts):

@@ -21,6 +21,7 @@ from refusal_checks.core.errors import (
     first_of,
     reason,
 )
+from refusal_checks.core.finish_reasons import KNOWN
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.engines import kinds
@@ -79,7 +80,11 @@ def judged(original: Record) -> Record:
 
 def record(original: Record) -> Record:
     """The record without any text, and without the label that was recorded beside the answer."""
-    answer = original.completion and replace(_hide(original.completion, "text"), label=None)
+    answer = original.completion
+    if answer:
+        # The reason for its end is the server's word, and a server may say anything.
+        hidden = ("text",) if answer.finish_reason in KNOWN else ("text", "finish_reason")
+        answer = replace(_hide(answer, *hidden), label=None)
     return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
 
 

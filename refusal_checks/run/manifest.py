@@ -87,6 +87,7 @@ def _data(benchmark: Benchmark, prompts: Sequence[Prompt]) -> Data:
         prompts=len(prompts),
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
+        pinned=benchmark.is_pinned,
     )
 
 
@@ -145,7 +146,8 @@ def facts(found: Manifest) -> dict[str, str]:
     """Where a run's figures come from, for JUnit properties."""
     properties = {"candidate": found.candidate, "judge": found.judge}
     for name, data in found.data.items():
-        properties[f"data_revision/{name}"] = data.revision or ""
+        unpinned = " (unpinned rows)" if data.pinned is False else ""
+        properties[f"data_revision/{name}"] = f"{data.revision or ''}{unpinned}"
         properties[f"prompts/{name}"] = str(data.prompts)
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
     return properties

@@ -41,6 +41,10 @@ class Disturbed:
     in_time: bool
 
 
+class CannotMountError(Exception):
+    """This user may not mount a file system."""
+
+
 Disturb = Callable[[Project, random.Random], Disturbed]
 
 
@@ -128,12 +132,10 @@ def full_disk(project: Project, chance: random.Random) -> Disturbed:
     folder = project.store.parent
     folder.mkdir(exist_ok=True)
     room = chance.randrange(60, 400)
-    if not _mount(folder, f"size={room}k"):
-        return limited_files(project, chance)
-    try:
-        return _undisturbed(project)
-    finally:
-        _keep(folder)
+    _mount(folder, f"size={room}k")
+    run = _undisturbed(project)
+    _keep(folder)
+    return run
 
 
 def limited_files(project: Project, chance: random.Random) -> Disturbed:
@@ -148,8 +150,7 @@ def read_only(project: Project, chance: random.Random) -> Disturbed:
     """A run is killed, and the next one finds the store on a read-only file system."""
     folder = project.store.parent
     folder.mkdir(exist_ok=True)
-    if not _mount(folder, "size=50m"):
-        return Disturbed(0, True)
+    _mount(folder, "size=50m")
     killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
     _remount(folder, "ro")
     again = _undisturbed(project)
@@ -203,9 +204,11 @@ def _undisturbed(project: Project, prepare: Callable[[], None] | None = None) ->
         return Disturbed(0, ended(project.start(project.attached, prepare=prepare)))
 
 
-def _mount(folder: Path, options: str) -> bool:
+def _mount(folder: Path, options: str) -> None:
     command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotMountError(done.stderr.strip())
 
 
 def _remount(folder: Path, mode: str) -> None:

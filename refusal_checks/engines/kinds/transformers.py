@@ -55,6 +55,11 @@ class Transformers(Engine):
                     f"known: {', '.join(sorted(_FLAGS))}"
                 )
 
+    def require_silent(self, args: Sequence[str]) -> None:
+        """See ``Engine``."""
+        if {"debug", "trace", "--log-level=debug", "--log-level=trace"} & set(args):
+            raise ModelError("--redact: leave out --log-level: it may make it log prompts")
+
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
         """See ``Engine``."""
         # One core stays free for HTTP and the run: on a busy machine threads wait for each other.

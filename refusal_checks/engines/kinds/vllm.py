@@ -43,7 +43,14 @@ _FLAGS = {
 _LOGS_TEXTS = "--enable-log-"
 """Start of the switches that put prompts and answers into its log, off by default."""
 
+_ELSEWHERE = ("--config", "--log-config-file", "--uvicorn-log-level")
+"""Arguments that set its logging in a file, out of sight, or make uvicorn log requests."""
+
 _LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
+_LOGGING = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_LEVEL")
+"""Variables that set its logging: by a file, or to DEBUG."""
+
+_QUIET = ("", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 def runs_on_cpu() -> bool:
@@ -159,12 +166,16 @@ class Vllm(Engine):
     def require_silent(self, args: Sequence[str]) -> None:
         """See ``Engine``."""
         for argument in args:
-            if argument.replace("_", "-").startswith(_LOGS_TEXTS):
+            flag = argument.partition("=")[0].replace("_", "-")
+            if flag.startswith(_LOGS_TEXTS) or flag in _ELSEWHERE:
                 raise ModelError(
-                    f"--redact: leave out {argument}: it makes vLLM log prompts or answers"
+                    f"--redact: leave out {flag}: it may make vLLM log prompts or answers"
                 )
         if os.environ.get(_LOGS_ANSWERS, "").lower() == "true":
             raise ModelError(f"--redact: unset ${_LOGS_ANSWERS}: it makes vLLM log answers")
+        for name in _LOGGING:
+            if os.environ.get(name, "").upper() not in _QUIET:
+                raise ModelError(f"--redact: unset ${name}: it may make vLLM log prompts")
 
     def _in_one_process(self, spec: EngineSpec) -> bool:
         """True if model and scheduler can share a process, which starts fastest on a CPU.

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import brief
 from refusal_checks.core.verdicts import Graded, Rated, Valid
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust.confusion import COMPLIANCE, PARTIAL, REFUSAL
@@ -54,7 +55,7 @@ class Scale:
         if value is None:
             known = ", ".join(self._classes) if self.name == "refusal" else "a number"
             raise DataError(
-                f"{file.path}: answer {answer.id}: unknown label {answer.label[:80]!r}; write "
+                f"{file.path}: answer {answer.id}: unknown label {brief(answer.label)}; write "
                 f"{known}"
             )
         return value

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refusal_checks.core.records import ABORTED, State
+from refusal_checks.core.finish_reasons import ABORTED
+from refusal_checks.core.records import State
 from refusal_checks.core.text import storable
 from refusal_checks.models.client import usage
 from refusal_checks.models.client.http_errors import TransientError

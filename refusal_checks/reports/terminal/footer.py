@@ -42,6 +42,7 @@ def footer(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
         yield from _engines(summary.manifest.engines)
         for line in (*tokens(summary.manifest.tokens), *_time(summary)):
             yield from wrapped(line, WIDTH)
+        yield from map(clean, _unpinned(summary.manifest))
         if summary.manifest.store:
             yield f"store {summary.manifest.store}"
         yield f"run folder {folder}"
@@ -51,6 +52,12 @@ def _models(manifest: Manifest) -> str:
     judges = manifest.models.judges
     named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
     return clean(f"candidate {manifest.candidate}, {named}", 1000)
+
+
+def _unpinned(manifest: Manifest) -> Iterator[str]:
+    names = [name for name, data in manifest.data.items() if data.pinned is False]
+    if names:
+        yield f"unpinned rows: {', '.join(names)} (see docs/data.md, How it is pinned)"
 
 
 def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:

@@ -6,10 +6,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import datasets
 import pytest
 from typer.testing import CliRunner
 
-from refusal_checks.benchmarks import discover
+from refusal_checks.benchmarks import digest, discover
 from refusal_checks.benchmarks import mirror as mirrors
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
@@ -45,14 +46,39 @@ def test_a_pulled_mirror_is_right(pulled: Path) -> None:
 
 
 def test_what_is_missing_is_named(pulled: Path) -> None:
-    with pytest.raises(DataError, match="missing or wrong: jailbreakbench, sorrybench"):
+    with pytest.raises(DataError, match="missing, wrong or unproven: jailbreakbench, sorrybench"):
         data("verify", pulled, "--benchmark", "jailbreakbench", "--benchmark", "sorrybench")
+
+
+@pytest.fixture
+def forged(tmp_path: Path) -> Path:
+    """A mirror that says that three other rows are a pinned revision."""
+    folder = tmp_path / "forged" / "llm-refusal-evaluation" / "data"
+    folder.mkdir(parents=True)
+    rows = datasets.Dataset.from_dict({"prompt": [f"Say hi {n}" for n in range(3)]})
+    rows.to_parquet(str(folder / "sorrybench-00000-of-00001.parquet"))
+    return tmp_path / "forged"
+
+
+def test_rows_that_nothing_proves_are_not_right(forged: Path, write: Write) -> None:
+    wanted = ("verify", forged, "--benchmark", "sorrybench")
+    with pytest.raises(DataError, match="unproven: sorrybench"):
+        data(*wanted)
+    sorrybench = discover()["sorrybench"]
+    prompts = mirrors.load(sorrybench, forged)
+    entry = mirrors.MirrorEntry(sorrybench.revision, digest(prompts), 3)
+    mirrors.write_index(forged, {"sorrybench": entry})
+    assert "as it was pulled; unpinned rows: no digest" in data(*wanted)
+    gates = write("pin.toml", f'[sorrybench]\nsha256 = "{digest(prompts)}"\n')
+    shown = data("verify", forged, "--thresholds", gates)
+    assert shown.startswith("OK       sorrybench: 3 prompts")
+    assert "unpinned" not in shown
 
 
 def test_a_file_that_changed_is_wrong(pulled: Path) -> None:
     path = pulled / "xstest" / "xstest_prompts.csv"
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match="missing or wrong: xstest_safe, xstest_unsafe"):
+    with pytest.raises(DataError, match="missing, wrong or unproven: xstest_safe, xstest_unsafe"):
         data("verify", pulled, *ONLY)
 
 

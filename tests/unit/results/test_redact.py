@@ -86,6 +86,21 @@ def test_nothing_of_a_record_s_texts_is_left(judgement: Judgement) -> None:
     assert redact.record(after) == after
 
 
+@pytest.mark.parametrize("said", [SECRET, "gladly", "the answer is a recipe", "x" * 60])
+def test_a_server_s_word_for_the_end_may_be_a_text_too(said: str) -> None:
+    before = record(Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {said}"))
+    assert before.completion
+    after = redact.record(replace(before, completion=Completion("", said)))
+    assert said not in TypeAdapter(Record).dump_json(after).decode()
+
+
+def test_the_usual_words_for_the_end_stay() -> None:
+    before = record(Invalid(Reason.UNFINISHED_ANSWER, "finish reason length"))
+    after = redact.record(replace(before, completion=Completion("", "length")))
+    assert (after.completion and after.completion.finish_reason) == "length"
+    assert after.judgement == before.judgement
+
+
 def test_the_letter_of_the_right_option_stays() -> None:
     prompt = Prompt("p", (Message("user", SECRET),), {}, "A", {"A": SECRET})
     assert redact.prompt(prompt).reference == "A"
@@ -161,6 +176,18 @@ def test_a_redacted_run_has_nothing_to_label(tmp_path: Path, turns: int) -> None
     assert result.exit_code != 0
     assert "redacted" in str(result.exception)
     assert not (tmp_path / "labels.csv").exists()
+
+
+def test_a_prompt_that_looks_redacted_stops_no_labelling(tmp_path: Path) -> None:
+    judgement = Binary(Label.REFUSAL)
+    records = [record(judgement, "p1"), redact.record(record(judgement, "p2"))]
+    write_run(tmp_path / "run", {"bench": records})
+    run, file = str(tmp_path / "run"), str(tmp_path / "labels.csv")
+    done = CliRunner().invoke(application(), ["sample-for-labels", run, "--out", file])
+    assert done.exit_code == 0, done.exception
+    write_run(tmp_path / "hidden", {"bench": records}, manifest={"redacted": True})
+    hidden = str(tmp_path / "hidden")
+    assert CliRunner().invoke(application(), ["sample-for-labels", hidden]).exit_code != 0
 
 
 @pytest.mark.parametrize("name", ["html", "junit-prompts"])

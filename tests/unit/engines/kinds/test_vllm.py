@@ -119,10 +119,35 @@ def test_another_program_takes_the_same_arguments(tmp_path: Path) -> None:
     assert ENGINE.batch_command(spec, tmp_path / "in", tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("argument", ["--enable-log-requests", "--enable_log_outputs"])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--enable-log-requests",
+        "--enable_log_outputs",
+        "--enable-log-requests=true",
+        "--config",
+        "--config=quiet.yaml",
+        "--log_config_file",
+        "--uvicorn-log-level=debug",
+    ],
+)
 def test_arguments_that_log_texts_are_refused(argument: str) -> None:
     with pytest.raises(ModelError, match="--redact"):
         ENGINE.require_silent(["--enable-lora", argument])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("VLLM_LOGGING_CONFIG_PATH", "logging.json"), ("VLLM_LOGGING_LEVEL", "debug")],
+)
+def test_variables_that_log_texts_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, "INFO" if name.endswith("LEVEL") else "")
+    ENGINE.require_silent([])
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ModelError, match=f"unset .{name}"):
+        ENGINE.require_silent([])
 
 
 def test_where_weights_are_looked_for() -> None:

@@ -12,6 +12,7 @@ from refusal_checks.reports.terminal.footer import footer, tokens, unfinished
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.run.manifest import facts
 from tests.unit.reports.test_explain import Many
 
 STORE = Path("store.sqlite")
@@ -49,6 +50,15 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
             "run folder runs/one",
         ]
     )
+
+
+@pytest.mark.parametrize(("pinned", "said"), [(False, True), (True, False), (None, False)])
+def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool | None, said: bool) -> None:
+    found = Manifest().extended(data={"sorrybench": {"revision": "97dd", "pinned": pinned}})
+    shown = "\n".join(footer([(RunSummary(found), Path())]))
+    assert ("unpinned rows: sorrybench" in shown) is said
+    properties = facts(found.extended(judge_prompts={"sorrybench": {}}))
+    assert ("unpinned rows" in properties["data_revision/sorrybench"]) is said
 
 
 def test_the_footer_stays_within_its_columns() -> None:
