@@ -63,9 +63,9 @@ def itself(session: psutil.Process) -> list[psutil.Process]:
 
 
 def workers(session: psutil.Process) -> list[psutil.Process]:
-    return _children(
-        session, lambda line: any("execnet" in word or "sys.stdin" in word for word in line)
-    )
+    with suppress(psutil.Error):
+        return [each for each in session.children() if words(each) and not _is_guard(words(each))]
+    return []
 
 
 def guards(session: psutil.Process) -> list[psutil.Process]:

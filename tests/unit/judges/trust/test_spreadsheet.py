@@ -49,7 +49,7 @@ def test_no_cell_is_a_formula_and_none_loses_its_text(text: str) -> None:
 
 
 NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
-READERS = ({"delimiter": ";"}, {"delimiter": "\t"}, {"delimiter": "|"}, {})
+SEPARATORS = ";\t|,"
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
 def assert_harmless(text: str) -> None:
     """No reader finds a formula in a sheet with this text, and ours finds the text itself."""
     written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
-    for reader in READERS:
-        for row in csv.reader(io.StringIO(written, newline=""), **reader):  # type: ignore[arg-type]
-            assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], reader
+    for separator in SEPARATORS:
+        for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
+            assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], separator
     cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
     assert unguarded(cell) == text.replace("\t", "")
 
