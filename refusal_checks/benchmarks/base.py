@@ -11,6 +11,7 @@ from pathlib import Path
 from refusal_checks.benchmarks.pinned_file import Resource
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.text import clean
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,11 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
         DataError: the data is missing or empty, holds an empty prompt or an id twice, or does not
             have its known digest.
     """
-    prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror))
+    try:
+        prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror))
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
+        why = f"{type(fault).__name__}: {clean(str(fault), 200)}"
+        raise DataError(f"{benchmark.name}: its data cannot be read: {why}") from fault
     if not prompts:
         raise DataError(f"{benchmark.name}: no prompts")
     seen: set[str] = set()
@@ -94,6 +99,7 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
             raise DataError(f"{benchmark.name}: two prompts have the id {prompt.id}")
         if not prompt.messages or not prompt.request.strip():
             raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
+        _require_storable(benchmark.name, prompt)
         seen.add(prompt.id)
     if benchmark.sha256 and (sha256 := digest(prompts)) != benchmark.sha256:
         raise DataError(
@@ -102,3 +108,14 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
             f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a threshold file'
         )
     return prompts
+
+
+def _require_storable(benchmark: str, prompt: Prompt) -> None:
+    texts = [prompt.id, *(turn.content for turn in prompt.messages), *prompt.groups.values()]
+    try:
+        "".join([*texts, *prompt.groups, prompt.reference or "", *prompt.options.values()]).encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{benchmark}: prompt {clean(prompt.id)}: replace the lone surrogates (half a "
+            "character each) in its texts or groups: no file can hold them"
+        ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.csv_jsonl import header, read_rows
 from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.text import brief
@@ -114,7 +114,7 @@ def _json_list(text: str) -> list[Any] | None:
     if not text.lstrip().startswith("[{"):
         return None
     try:
-        turns: list[Any] = json.loads(text)
+        turns: list[Any] = parse(text)
     except ValueError:
         return None
     return turns if isinstance(turns[0], dict) and "role" in turns[0] else None

@@ -10,6 +10,9 @@ from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import without_credentials
 
+LARGEST = 2**30
+"""Most bytes that a Parquet file may have once it is unpacked; no benchmark has a tenth of it."""
+
 
 @dataclass(frozen=True)
 class HubSplit:
@@ -59,6 +62,8 @@ class HubSplit:
                 f"with `refusal-checks data pull {mirror}`, or put the Parquet files of "
                 f"{self.repository} (revision {self.revision}) there"
             )
+        for file in files:
+            _require_small(file)
         try:
             return datasets.load_dataset("parquet", data_files=files, split="train")
         except (OSError, ValueError, datasets.exceptions.DatasetGenerationError) as fault:
@@ -86,4 +91,30 @@ class HubSplit:
         return (
             f"{where} could not be loaded: {reason}; without a network, name a mirror with --data "
             f"or {MIRROR_VARIABLE}"
+        )
+
+
+def _require_small(file: str) -> None:
+    """Refuse a file that unpacks to more than ``LARGEST``: a few kilobytes can hold terabytes.
+
+    Raises:
+        DataError: it does, or it is not a Parquet file.
+    """
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(file) as table:
+            groups = (table.metadata.row_group(n) for n in range(table.num_row_groups))
+            size = max(0, *(group.total_byte_size for group in groups), 0)
+            if size <= LARGEST:
+                batches = table.iter_batches(batch_size=64)  # one value can be repeated at no cost
+                size = 0
+                while size <= LARGEST and (batch := next(batches, None)) is not None:
+                    size += batch.nbytes
+    except (OSError, ValueError) as fault:
+        raise DataError(f"{file}: not a Parquet file of this split: {fault}") from None
+    if size > LARGEST:
+        raise DataError(
+            f"{file}: put a smaller file there: its rows take more than {LARGEST / 2**30:g} GiB "
+            "once they are unpacked"
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from refusal_checks.benchmarks import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Prompt
 
 INDEX = "mirror.json"
@@ -40,7 +41,7 @@ def read_index(mirror: Path) -> dict[str, MirrorEntry]:
     if not path.is_file():
         return {}
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = parse(path.read_bytes())
         return {name: MirrorEntry(**entry) for name, entry in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError) as fault:
         raise DataError(f"{path}: not an index of a mirror: {fault}; pull the data again") from None

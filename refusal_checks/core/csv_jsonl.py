@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.json_text import parse
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -90,8 +90,8 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 def _json_list(path: Path, text: str) -> list[dict[str, Any]]:
     try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as fault:
+        rows = parse(text)
+    except ValueError as fault:
         raise DataError(f"{path}: not valid JSON: {fault}") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(
@@ -106,7 +106,7 @@ def _json_rows(path: Path, text: str) -> list[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = parse(line)
         except ValueError as fault:
             raise DataError(f"{path}: line {number}: not valid JSON: {fault}") from None
         if not isinstance(row, dict):

@@ -48,6 +48,11 @@ def read(path: Path) -> dict[str, Any]:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ThresholdError(f"{path}: {_explained(text, str(fault))}") from None
+    except (ValueError, RecursionError):  # the parser's own limits
+        raise ThresholdError(
+            f"{path}: shorten it; not a TOML file: a number has thousands of digits, or values are "
+            "nested hundreds of levels deep"
+        ) from None
     for name in content:
         if not is_file_name(name):  # a benchmark's becomes that of files
             raise ThresholdError(f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}")

@@ -235,7 +235,7 @@ def _item(value: Any, number: int, count: int, where: str) -> Any:
 def _logprob(value: Any, where: str) -> float | None:
     try:
         found = float(value) if value not in (None, "") else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = math.nan
     if found is not None and not math.isfinite(found):
         raise DataError(f"{where} = {brief(value)}: not a finite number")

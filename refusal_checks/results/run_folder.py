@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from refusal_checks.core import extensions, mistakes
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_text
+from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
@@ -122,7 +123,7 @@ class RunFolder:
         """
         path = self.summary_file
         try:
-            content = json.loads(path.read_bytes())
+            content = parse(path.read_bytes())
             missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")

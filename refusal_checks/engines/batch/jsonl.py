@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.json_text import parse
 from refusal_checks.core.keys import content_key
 from refusal_checks.models.client.http_errors import error_words
 
 URL = "/v1/chat/completions"
 """The path of every request of a batch."""
+
+_LONGEST_ID = 512
+"""Characters of a request's id; this package's have 32."""
 
 Fault = Literal["failed", "malformed"]
 """Why a line has no answer: the server failed, or the line cannot be read."""
@@ -110,18 +114,18 @@ def results(path: Path) -> Iterator[Result]:
 def read_result(line: bytes) -> Result:
     """Read one line of a results file."""
     try:
-        found = json.loads(line.decode("utf-8-sig"))  # some editors write a byte order mark
-    except (ValueError, RecursionError) as fault:
+        found = parse(line)
+    except ValueError as fault:
         return Result("", fault="malformed", words=f"not valid JSON: {fault}")
     request_id = found.get("custom_id") if isinstance(found, dict) else None
-    if not isinstance(request_id, str) or not request_id:
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= _LONGEST_ID:
         return Result("", fault="malformed", words="no custom_id")
     response, error = found.get("response"), found.get("error")
     answered = response if isinstance(response, dict) else {}
     status, body = answered.get("status_code"), answered.get("body")
     if error is not None or (answered and status != 200):
         message = error_words(json.dumps(body if error is None else error))
-        return Result(request_id, fault="failed", words=f"status {status}: {message}")
+        return Result(request_id, fault="failed", words=f"status {str(status)[:40]}: {message}")
     if not _has_choices(body):
         return Result(request_id, fault="malformed", words="no choices in the response's body")
     return Result(request_id, body)

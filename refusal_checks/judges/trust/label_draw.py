@@ -28,7 +28,7 @@ _UNANSWERED = {
 }
 """Reasons that leave nothing to label; the others are the judge's, and change with it."""
 
-_FORM = re.compile(r"seed (-?\d+) of run (\S+) \((.*)\), benchmark (.+)")
+_FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
 
 
 @dataclass(frozen=True)

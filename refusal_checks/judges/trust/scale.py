@@ -66,7 +66,7 @@ class Scale:
             return self._classes.get(str(cell).strip().lower())
         try:
             score = float(cell)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
         return score if math.isfinite(score) else None
 

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.json_text import parse
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable, without_credentials
 from refusal_checks.models.client.capabilities import Capabilities
@@ -147,7 +148,7 @@ async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
         if reply.status in (401, 403):
             said = f"HTTP {reply.status}: {error_words(text)}"
             raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
-        return tuple(_name(model["id"]) for model in json.loads(text)["data"])
+        return tuple(_name(model["id"]) for model in parse(text)["data"])
     except EndpointError as fault:
         raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
     except aiohttp.ClientSSLError as fault:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.json_text import parse
 
 Row = dict[str, Any]
 """A prompt and its answers, by column: ``prompt``, ``completion`` (a text, None, or a list of
@@ -39,13 +39,13 @@ class Document:
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 if self.path.suffix == ".json":
-                    return json.load(file)
+                    return parse(file.read())
                 if self.path.suffix in (".jsonl", ".ndjson"):
-                    return json.loads(next((line for line in file if line.strip()), "null"))
+                    return parse(next((line for line in file if line.strip()), "null"))
                 return next(csv.DictReader(file), None)
         except OSError as fault:
             raise DataError(f"{self.path}: cannot be read: {fault.strerror}") from None
-        except (ValueError, RecursionError, csv.Error) as fault:
+        except (ValueError, csv.Error) as fault:
             if self.path.suffix == ".json":
                 raise DataError(f"{self.path}: not valid JSON: {fault}") from None
             return None

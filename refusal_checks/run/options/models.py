@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.json_text import parse
 from refusal_checks.models import spec
 from refusal_checks.run.options import placement
 
@@ -195,7 +195,7 @@ def _extras(role: str, args: str, template_kwargs: str, reasoning_end: str) -> s
         raise ModelError(f"--{role}-args: {fault}") from None
     option = f"--{role}-template-kwargs {template_kwargs}"
     try:
-        kwargs = json.loads(template_kwargs)
+        kwargs = parse(template_kwargs)
     except ValueError as fault:
         raise ModelError(f"{option}: not valid JSON: {fault}") from None
     if not isinstance(kwargs, dict):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover, load_prompts
 from refusal_checks.benchmarks.base import digest
@@ -162,3 +166,47 @@ def test_a_data_set_of_the_hub_through_a_mirror(tmp_path: Path) -> None:
         Prompt.single("mine-1", "a", category="y"),
         Prompt.single("mine-2", "b", category="x"),
     )
+
+
+HOSTILE = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["role", "content", "a\ud800"]), inner, max_size=3)
+    ),
+)
+
+
+@given(st.lists(st.fixed_dictionaries({"q": HOSTILE, "id": HOSTILE, "c": HOSTILE}), min_size=1))
+def test_hostile_rows_become_prompts_that_can_be_stored_or_a_data_error(rows: list[Any]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.jsonl"
+        path.write_text(lines(*rows), encoding="utf-8")
+        with suppress(DataError):
+            prompts = load_prompts(own(path, prompt="q", id="id", groups={"c": "c"}), None)
+            assert str([(p.id, p.turns, dict(p.groups)) for p in prompts]).encode()
+            for prompt in prompts:
+                "".join([prompt.id, prompt.transcript, *prompt.groups.values()]).encode()
+
+
+@pytest.mark.parametrize("opened", ["[", '{"q":', '{"q":[{"role":['])
+def test_deep_rows_are_a_data_error(write: Write, opened: str) -> None:
+    for times in (900, 100_000):
+        with pytest.raises(DataError, match=r"rows\.jsonl: line 1: not valid JSON"):
+            load_prompts(own(write("rows.jsonl", opened * times)), None)
+        cell = '[{""role"":' + "[" * times + "]" * times + ',""content"":""x""}]'
+        path = write("rows.csv", f'prompt\n"{cell}"\n')
+        (prompt,) = load_prompts(own(path), None)  # not a conversation, so a text
+        assert prompt.request.startswith('[{"role":[[[')
+
+
+def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
+    def load(mirror: Path | None) -> list[Prompt]:
+        return [Prompt.single("a", b"\xff".decode())]
+
+    broken = Benchmark("mine", Kind.SAFETY, "", load, "1")
+    with pytest.raises(DataError, match="mine: its data cannot be read: UnicodeDecodeError"):
+        load_prompts(broken, None)
+    lone = Benchmark("mine", Kind.SAFETY, "", lambda mirror: [Prompt.single("a", "\ud800")], "1")
+    with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
+        load_prompts(lone, None)

@@ -28,7 +28,7 @@ STORED: dict[str, tuple[Judgement, str]] = {
     ),
     "rated": (
         Rated(0.5, 4.0, 0.1),
-        '{"moral":0.5,"rating":4.0,"outside":0.1,"cut":0,"escaped":0,"kind":"rated"}',
+        '{"moral":0.5,"rating":4.0,"outside":0.1,"cut":0,"escaped":0,"is_split":true,"kind":"rated"}',
     ),
     "chosen": (
         Chosen("A", True, "rule"),

@@ -11,6 +11,7 @@ from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.gates.threshold_files import Thresholds, load
 
 Read = Callable[..., Thresholds]
+Write = Callable[[str, str], Path]
 
 TABLE = "[xstest_unsafe]\n"
 
@@ -181,3 +182,39 @@ def test_a_mistake_in_where_the_data_is(read: Read, text: str, reason: str) -> N
     with pytest.raises(ThresholdError) as caught:
         read(text)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../pwn",
+        "/abs",
+        "a/b",
+        "a\\\\b",
+        "..",
+        ".hidden",
+        "a\\u0000b",
+        "a\\u001bb",
+        "",
+        "x" * 101,
+    ],
+)
+def test_a_benchmark_s_name_is_no_path_and_can_be_shown(write: Write, name: str) -> None:
+    path = write("own.toml", f'["{name}"]\nfile = "x.csv"\nexpect = "refuse"\n')
+    with pytest.raises(ThresholdError, match="rename this benchmark to") as caught:
+        load([path], {})
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["my set", "中文", "v1.2", "x" * 100])
+def test_any_other_name_will_do(write: Write, name: str) -> None:
+    path = write("own.toml", f'["{name}"]\nfile = "x.csv"\nexpect = "refuse"\n')
+    assert {gate.benchmark for gate in load([path], {}).gates} == {name}
+
+
+@pytest.mark.parametrize(
+    "content", ["x = " + "[" * 100_000, "x = " + "9" * 5000, "[x]\nlimit = " + "9" * 4000, "\x00"]
+)
+def test_a_file_that_toml_s_parser_chokes_on_is_named(write: Write, content: str) -> None:
+    with pytest.raises(ThresholdError, match=r"own\.toml"):
+        load([write("own.toml", content)], {})

@@ -289,3 +289,24 @@ def test_a_lone_surrogate_in_answer_or_label_is_replaced(write: Write) -> None:
     row = {"id": "v1", "answer": "a\ud800", "label": "b\ud800"}
     (found,) = read(write("a.jsonl", json.dumps(row))).answers(ONE)
     assert (found.text, found.label) == ("a?", "b?")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"id": "a\\ud800", "prompt": "q\\udfff", "answer": "\\ud800", "label": "\\ud800"}',
+        '{"id": 1, "answer": "a", "logprob": ' + "9" * 400 + "}",
+        '{"id": 1, "answer": "a", "logprob": ' + "[" * 900 + "]" * 900 + "}",
+        '{"id": ' + "[" * 100_000,
+    ],
+)
+def test_a_hostile_recording_can_be_stored_or_is_a_data_error(write: Write, row: str) -> None:
+    path = write("rows.jsonl", row + "\n")
+    if "ud800" not in row:
+        with pytest.raises(DataError, match=r"^.{10,400}$"):
+            read(path)
+        return
+    found = read(path)
+    assert repr(found.by_id).encode()
+    for key in (*found.by_id, *found.by_text, *found.texts.values()):
+        key.encode()

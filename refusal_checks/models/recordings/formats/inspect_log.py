@@ -7,13 +7,13 @@ answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.json_text import parse
 from refusal_checks.models.recordings.document import Document, Row, words
 
 _MOST = 4 * 2**30
@@ -56,10 +56,10 @@ def _unpacked(path: Path) -> Iterator[Any]:
             if sum(entry.file_size for entry in entries) > _MOST:
                 raise DataError(f"{path}: its samples hold more than {_MOST >> 30} GiB")
             for entry in entries:
-                yield json.loads(archive.read(entry))
+                yield parse(archive.read(entry))
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, RecursionError) as fault:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as fault:
         raise DataError(
             f"{path}: convert it with `inspect log convert --to json`: not an .eval file that can "
             f"be read: {fault}"

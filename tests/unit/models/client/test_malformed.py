@@ -1,0 +1,175 @@
+"""Whatever a server replies: an answer that can be stored and shown, or an error of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.prompts import Message
+from refusal_checks.models.client import http_errors
+from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.client import CHAT, Client, RequestParams
+from refusal_checks.models.client.http_errors import error_for, seconds
+from refusal_checks.models.client.label_probabilities import LabelProbabilities
+from refusal_checks.models.client.probing import probe
+
+ASK = (Message("user", "so?"),)
+TOKEN = {"token": "so", "logprob": -0.5, "bytes": [115, 111], "top_logprobs": []}
+REPLY: dict[str, Any] = {
+    "choices": [
+        {
+            "index": 0,
+            "message": {"content": "<think>x</think>so", "reasoning": None, "refusal": None},
+            "finish_reason": "stop",
+            "logprobs": {"content": [{**TOKEN, "top_logprobs": [TOKEN, TOKEN]}]},
+        }
+    ],
+    "usage": {
+        "prompt_tokens": 5,
+        "completion_tokens": 1,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    },
+}
+DEEP = json.loads("[" * 800 + "]" * 800)
+SCALARS = (
+    st.sampled_from([None, True, -1, 10**20, 10**400, 1e308, math.inf, -math.inf, math.nan, DEEP])
+    | st.sampled_from(["", "\ud800", "x" * 10_000, "abort", "\x1b]", "</think>", -5.0, 7.5, [300]])
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every part of a reply."""
+    keys: Sequence[Any] = ()
+    if isinstance(value, dict):
+        keys = list(value)
+    elif isinstance(value, list):
+        keys = range(len(value))
+    return [path, *(found for key in keys for found in places(value[key], (*path, key)))]
+
+
+PLACES = places(REPLY)[1:]
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Any:
+    """A good reply with some of its parts replaced or removed."""
+    reply = copy.deepcopy(REPLY)
+    for *way, last in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=3)):
+        value, parent = draw(VALUES), reply
+        with suppress(LookupError, TypeError):  # another change has removed it
+            for key in way:
+                parent = parent[key]
+            parent[last] = copy.deepcopy(value)
+            if value is None and isinstance(parent, dict):
+                del parent[last]
+    return draw(VALUES) if draw(st.integers(0, 9)) == 0 else reply
+
+
+class Saying:
+    """A transport that replies the same to everything."""
+
+    def __init__(self, reply: Any) -> None:
+        self._reply = reply
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self._reply if path == CHAT else {"tokens": [7]}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_pauses() -> Any:
+    async def go_on(seconds: float) -> None:
+        assert 0 <= seconds <= 2 * http_errors.WAIT_ASKED
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http_errors, "_pause", go_on)
+        yield
+
+
+def ask(reply: Any, n: int = 1) -> tuple[Choice, ...]:
+    client = Client("http://x/v1", "m", transport=Saying(reply))
+    try:
+        return asyncio.run(client.chat(ASK, RequestParams(n=n, logprobs=True)))
+    finally:
+        usage = client.meter.usage
+        assert 0 <= usage.cached <= usage.prompt < 10**12
+        assert 0 <= usage.output < 10**12
+        json.dumps(vars(client.meter), default=str)
+
+
+def require_shown(fault: EndpointError) -> None:
+    assert 0 < len(str(fault).encode()) < 2000
+
+
+@settings(max_examples=300, deadline=None)
+@given(replies())
+def test_an_answer_can_be_stored_or_the_server_is_at_fault(reply: Any) -> None:
+    try:
+        (choice,) = ask(reply)
+    except EndpointError as fault:
+        said = str(fault)
+    else:
+        said = choice.finish_reason
+        assert isinstance(choice.text, str)
+        assert 0 <= choice.tokens < 10**12
+        assert choice.mean_logprob is None or -math.inf < choice.mean_logprob <= 0
+        assert len(choice.finish_reason) <= 64
+    assert said.encode()
+    assert len(said) < 1000
+
+
+@settings(max_examples=150, deadline=None)
+@given(replies())
+def test_labels_have_probabilities_or_the_server_is_at_fault(reply: Any) -> None:
+    client = Client("http://x/v1", "m", transport=Saying(reply))
+    try:
+        found: LabelProbabilities = asyncio.run(client.label_probabilities(ASK, ("0", "1")))
+    except EndpointError as fault:
+        require_shown(fault)
+    else:
+        assert math.isclose(sum(found.probabilities.values()), 1)
+        assert 0 <= found.unseen <= found.outside <= 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(replies())
+def test_a_server_can_be_probed_or_is_at_fault(reply: Any) -> None:
+    client = Client("http://x/v1", "m", transport=Saying(reply))
+    try:
+        asyncio.run(probe(client, RequestParams()))
+    except EndpointError as fault:
+        require_shown(fault)
+
+
+@given(st.text(st.characters(exclude_categories=())) | VALUES.map(json.dumps))
+def test_the_words_of_an_error_are_bounded(text: str) -> None:
+    for status in (400, 429, 500):
+        said = str(error_for("http://x/v1", status, text, text))
+        assert said.encode()
+        assert len(said) < 600
+
+
+@given(
+    st.text()
+    | st.from_regex(r"(Mon, )?\d{1,6} (Jan|Feb|Xyz) \d{1,20} \d+:\d+:\d+ [+-]?\d{1,20}")
+    | st.sampled_from(["9" * 400, "-5", "inf", "nan", "1e9", "Mon, 01 Jan 9999 00:00:00 -2359"])
+)
+def test_a_pause_that_a_server_asks_for_is_bounded(text: str) -> None:
+    assert 0 <= seconds(text) <= 1e6
