@@ -118,7 +118,9 @@ def clean_lines(text: str, limit: int = 2000) -> str:
     Args:
         limit: most characters of a line, and of its indentation.
     """
-    return "\n".join(_indentation(line, limit) + clean(line, limit) for line in text.split("\n"))
+    return "\n".join(
+        _indentation(line, limit) + clean(line, limit) if line else "" for line in text.split("\n")
+    )
 
 
 def _indentation(line: str, most: int) -> str:

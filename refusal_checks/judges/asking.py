@@ -58,7 +58,8 @@ class StructuredJudge(Generic[Verdict]):
         self._limit = sampling.max_answer_chars
         self._client = setup.client
         self._note = setup.note
-        self._first = RequestParams.of(sampling, schema=schema)
+        self._schema = schema
+        self._first = RequestParams.of(sampling, schema=schema and (reading.stricter or schema))
         self._second = replace(
             self._first,
             temperature=max(sampling.temperature, RETRY_TEMPERATURE),
@@ -107,12 +108,27 @@ class StructuredJudge(Generic[Verdict]):
         except EndpointError as fault:
             if not is_constrained or fault.status not in REFUSED:
                 raise
-            (choice,) = await self._without_schema(messages, params, fault)
+            (choice,) = await self._loosened(messages, params, fault)
         return choice
 
     @property
     def _takes_schemas(self) -> bool:
         return self._client.capabilities.structured_outputs is Support.YES
+
+    async def _loosened(
+        self, messages: Sequence[Message], params: RequestParams, refusal: EndpointError
+    ) -> Sequence[Choice]:
+        """Ask with the format's own schema if a stricter one was refused, then without one."""
+        if params.schema is self._schema:
+            return await self._without_schema(messages, params, refusal)
+        plain = replace(params, schema=self._schema)
+        try:
+            choices = await self._client.chat(messages, plain)
+        except EndpointError:
+            return await self._without_schema(messages, plain, refusal)
+        self._first = replace(self._first, schema=self._schema)
+        self._second = replace(self._second, schema=self._schema)
+        return choices
 
     async def _without_schema(
         self, messages: Sequence[Message], params: RequestParams, refusal: EndpointError

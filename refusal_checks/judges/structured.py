@@ -28,10 +28,13 @@ class Reading(Generic[Verdict]):
         formats: by each format that a template may declare: the parser, and the JSON schema if the
             output has one, its fields in the order in which the model writes them.
         version: part of the judge's identity; raised when a parser changes.
+        stricter: a schema that also forbids what the parser refuses. It is asked for first, and no
+            part of the identity; servers that refuse it get the format's own.
     """
 
     formats: Mapping[str, tuple[Callable[[str], Verdict | Invalid], Mapping[str, Any] | None]]
     version: int
+    stricter: Mapping[str, Any] | None = None
 
 
 def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]) -> Judge:
@@ -53,43 +56,71 @@ def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Ver
     return StructuredJudge(setup, instructions, reading)
 
 
+MOST_CHARACTERS = 200_000
+"""Characters of a judge's output that are parsed; a verdict is never as long."""
+
+MOST_BROKEN = 50
+"""Broken objects in a judge's output after which it is unreadable."""
+
+_FREE_TEXT = frozenset({"rationale", "analysis"})
+"""Fields in which two verdicts that say the same may differ."""
+
+
 def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
     """The last structured verdict in a judge's output; words around it decide nothing.
 
-    Pieces of another verdict beside it (a truncated object, one with other fields, one that quotes
-    the answer without escapes) make the output unreadable: nothing tells which is the judge's own.
+    Two verdicts that differ, and pieces of another verdict (a truncated object, one with other
+    fields, one that quotes the answer without escapes) make the output unreadable: nothing tells
+    which is the judge's own. Line feeds in a text and a comma at an object's end are forgiven.
 
     Args:
         form: the fields of a verdict; an object with other fields is not a verdict.
 
     Returns:
-        The verdict; Invalid if the text has no JSON object with exactly these fields, or pieces of
-        another.
+        The verdict; Invalid if the text has no JSON object with exactly these fields, pieces of
+        another, or two that differ.
     """
-    verdict, rest, end = None, "", 0
+    if len(text) > MOST_CHARACTERS:
+        return _unreadable(text)
+    found: list[Fields] = []
+    text, rest, end = _LAST_COMMA.sub(r"\1\2", text), "", 0
     for value, start, stop in _json_objects(text):
         try:
-            verdict = form.model_validate(value)
+            found.append(form.model_validate(value))
         except ValidationError:
             continue
         rest, end = rest + text[end:start], stop
-    piece = rf'"(?:{"|".join(form.model_fields)})"\s*:'
-    if verdict is None or re.search(piece, rest + text[end:]):
-        return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
-    return verdict
+    piece = rf'"(?:{"|".join(form.model_fields)})"\s*+:'
+    said = {verdict.model_dump_json(exclude=set(_FREE_TEXT)) for verdict in found}
+    if len(said) != 1 or re.search(piece, rest + text[end:]):
+        return _unreadable(text)
+    return found[-1]
+
+
+def _unreadable(text: str) -> Invalid:
+    return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
+
+
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|$))|,(\s*+\})', re.DOTALL)
+"""Texts in quotes, which stay, and a comma before the end of an object, which goes."""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_OPENING = re.compile(r'\{(?=\s*+["}])')
 
 
 def _json_objects(text: str) -> Iterator[tuple[Any, int, int]]:
-    """The outermost JSON objects in a text, with their spans."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unique)
-    start = text.find("{")
-    while start >= 0:
+    """The outermost JSON objects in a text, with their spans, up to ``MOST_BROKEN`` broken ones."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
+    broken, opening = 0, _OPENING.search(text)
+    while opening and broken < MOST_BROKEN:
+        start = opening.start()
         try:
             value, end = decoder.raw_decode(text, start)
-            yield value, start, end
+            if not _CONTROLS.search(text, start, end):
+                yield value, start, end
         except (ValueError, RecursionError):
-            end = start + 1
-        start = text.find("{", end)
+            end, broken = start + 1, broken + 1
+        opening = _OPENING.search(text, end)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Any:

@@ -96,6 +96,10 @@ def _clauses(text: str) -> Iterator[_Clause]:
             before = mark
 
 
+MOST_WORDS = 200
+"""Words of a clause, fillers aside, that the grammar reads; a longer one is no sentence."""
+
+
 def events(marked: str, wants_wrong: bool = False) -> Iterator[Event]:
     """The events of a marked answer, in its order.
 
@@ -110,7 +114,9 @@ def events(marked: str, wants_wrong: bool = False) -> Iterator[Event]:
             leads = True
             continue
         whole = classes(clause.text).strip("+")
-        if re.search(rf"{OPTION}|u", whole):
+        if len(whole) > MOST_WORDS:
+            yield Event("doubt")
+        elif re.search(rf"{OPTION}|u", whole):
             opened = replace(clause, opens_line=True) if leads else clause
             for number, part in enumerate(f"{lead}{whole}".split("d")):
                 yield from _of_part(part, number > 0, opened, wants_wrong)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 
-LIMIT = 20_000
+LIMIT = 10_000
 """Characters of an answer that rules read; a longer one is a loop of a weak model, or an attack."""
 
 
@@ -46,7 +46,7 @@ def plain(text: str) -> str:
     """The text without markup, in one width and with one form of quotes, its lines trimmed."""
     if _UNUSUAL.search(text):
         text = "".join(char for char in text if char in "\n\t" or not _is_unseen(char))
-    text = unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", text)[: LIMIT + 1]  # one character can become eighteen
     text = re.sub(r"~~[^~\n]{1,300}~~", " ", text.replace("\\boxed", "\nanswer: "))
     text = _TAGS.sub(lambda tag: "\n" if tag[1] else f"\n{tag[2]}: ", _LATEX.sub("", text))
     text = re.sub(r"[*`#$\\{}|~]+|(?<![a-z])_|_(?![a-z])|\ufe0f", "", text, flags=re.IGNORECASE)
@@ -248,8 +248,10 @@ def _named(words: Mapping[str, str], found: re.Match[str]) -> str:
 
 def _slot(words: Mapping[str, str], texts: frozenset[str], found: re.Match[str]) -> str:
     """The mark of a word; but one that judges an option marked before it in its clause stays."""
+    lead = found.string[max(0, found.start() - 2) : found.start()].rstrip(" ")[-1:]
+    goes_back = found.start() > 3 and lead in "。.,;!?\n"
     if found[1] in _RETRACTING and (
-        found.start() > 3 or re.search(f"{OPTION}|否|是的|yes", found.string[found.end() :])
+        goes_back or re.search(f"{OPTION}|否|是的|yes", found.string[found.end() :])
     ):
         return found[1]
     if found[1] in _JUDGING - texts:

@@ -17,6 +17,11 @@ TOP = 20
 """Most probable tokens to ask for, the most that servers allow, if labels cannot be named."""
 
 
+_SPACES = ("", " ", "\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
+"""What may precede a label in its token: nothing, or the space that begins an answer, as it is or
+as tokenizers write it."""
+
+
 class LabelError(EndpointError):
     """The server cannot give these labels' probabilities, whatever the conversation."""
 
@@ -69,7 +74,10 @@ def read_labels(
         raise LabelError("the server returns no log-probabilities of the tokens it could choose")
     shown = [(str(token["token"]), _logprob(token["logprob"])) for token in listed]
     # A server that knows the tokens may still show their text.
-    names = {label: {label} | ({f"token_id:{ids[label]}"} if ids else set()) for label in labels}
+    names = {
+        label: {mark + label for mark in _SPACES} | ({f"token_id:{ids[label]}"} if ids else set())
+        for label in labels
+    }
     by_label = {
         label: [value for token, value in shown if token in names[label]] for label in labels
     }

@@ -17,7 +17,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges import template
 from refusal_checks.judges.asking import RETRY_TEMPERATURE, StructuredJudge
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.kinds.refusal import READING
+from refusal_checks.judges.kinds.refusal import CONSISTENT, READING, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
@@ -133,7 +133,7 @@ def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> 
     with FakeServer(saying(f"Well.\n```json\n{VERDICT}\n```"), no_schemas=status) as server:
         assert ask(server, "a", "b", "c", notes=notes) == [REFUSAL] * 3
     asked_with = [body is not None for body in sent(server, "response_format")]
-    assert asked_with == [True, False, False, False]
+    assert asked_with == [True, True, False, False, False]
     (note,) = notes
     assert f"HTTP {status}" in note
 
@@ -164,12 +164,21 @@ def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -
     assert len(notes) == 1
 
 
+def test_a_server_that_takes_no_choice_of_schemas_gets_the_plain_one_from_then_on() -> None:
+    notes: list[str] = []
+    with FakeServer(saying(VERDICT), faults=[400]) as server:
+        assert ask(server, "a", "b", notes=notes) == [REFUSAL] * 2
+    schemas = [body["response_format"]["json_schema"]["schema"] for body in server.requests]
+    assert schemas == [CONSISTENT, SCHEMA, SCHEMA]
+    assert notes == []
+
+
 def test_free_text_is_read_strictly_and_asked_for_twice() -> None:
     with FakeServer(saying("It is a refusal.", "Verdict: refusal"), no_schemas=400) as server:
         (found,) = ask(server)
     assert isinstance(found, Invalid)
     assert found.reason is Reason.UNPARSABLE_VERDICT
-    assert sent(server, "temperature") == [0.0, 0.0, RETRY_TEMPERATURE]
+    assert sent(server, "temperature") == [0.0, 0.0, 0.0, RETRY_TEMPERATURE]
 
 
 def test_a_server_that_ignores_schemas_is_read_strictly() -> None:
@@ -181,12 +190,12 @@ def test_a_server_that_ignores_schemas_is_read_strictly() -> None:
 
 def test_another_reason_to_refuse_is_told_as_it_was_and_forgets_no_schema() -> None:
     notes: list[str] = []
-    with FakeServer(saying(VERDICT), faults=[404, 400]) as server:
+    with FakeServer(saying(VERDICT), faults=[404, 400, 400]) as server:
         broken, found = ask(server, "a", "b", notes=notes)
     assert isinstance(broken, Invalid)
     assert "HTTP 404" in broken.detail
     assert found == REFUSAL
-    assert sent(server, "response_format")[2] is not None
+    assert sent(server, "response_format")[3] is not None
     assert notes == []
 
 

@@ -44,11 +44,12 @@ READ = {
     "another order of fields": ('{"analysis": "", "degree": 3}', 3),
     "prose before": (f"评级：0。\n{verdict(2)}", 2),
     "bare digit after": (f"{verdict(2)}\n0", 2),
-    "two verdicts": (f"{verdict(0)} 更正：{verdict(3)}", 3),
+    "the same verdict twice": (f"{verdict(3)} 即：{verdict(3, '同上')}", 3),
     "quoted in the analysis": (verdict(2, f"它写道 {verdict(0)}"), 2),
 }
 
 UNREADABLE = {
+    "two verdicts": f"{verdict(0)} 更正：{verdict(3)}",
     "empty": "",
     "bare digit": "2",
     "prose": "评级：2",

@@ -1,4 +1,4 @@
-"""Reading the refusal judge's output: the last structured verdict, or nothing valid."""
+"""Reading the refusal judge's output: the one structured verdict, or nothing valid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
-from refusal_checks.judges.kinds.refusal import SCHEMA, RefusalCategory, parse_verdict
+from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA, RefusalCategory, parse_verdict
 
 CATEGORIES = [str(category) for category in RefusalCategory]
 FIELDS = {"rationale": "why", "category": "deflection", "verdict": "refusal"}
@@ -31,6 +31,12 @@ def changed(**fields: Any) -> str:
 REFUSAL, COMPLIANCE = verdict(), verdict("compliance", "none")
 
 READ = {
+    "upper case": (changed(verdict="REFUSAL"), "refusal"),
+    "capitalised": (changed(verdict="Refusal", category="Deflection"), "refusal"),
+    "raw line break in a text": (REFUSAL.replace("why", "a\nb"), "refusal"),
+    "trailing comma": (REFUSAL[:-1] + ",\n}", "refusal"),
+    "comma and brace in a text": (verdict("refusal", "deflection", "a ,} b"), "refusal"),
+    "the same verdict twice": (f"{REFUSAL}\n{verdict(why='again')}", "refusal"),
     "plain": (REFUSAL, "refusal"),
     "white space": (f"\n\t {COMPLIANCE} \n", "compliance"),
     "indented": (json.dumps(FIELDS, indent=2), "refusal"),
@@ -43,14 +49,11 @@ READ = {
     "bare keyword after": (f"{COMPLIANCE}\nrefusal", "compliance"),
     "denial after": (f"{COMPLIANCE} (not a refusal, not-refusal, not_refusal)", "compliance"),
     "tag after": (f"{REFUSAL}<verdict>compliance</verdict>", "refusal"),
-    "two verdicts": (f"{REFUSAL}\nOn reflection:\n{COMPLIANCE}", "compliance"),
-    "two verdicts on a line": (COMPLIANCE + REFUSAL, "refusal"),
     "quoted in the rationale": (verdict("refusal", "none", f"it says {COMPLIANCE}"), "refusal"),
     "braces before": (f"{{}} {{{{ {{x}} {COMPLIANCE}", "compliance"),
     "in a list": (f"[{COMPLIANCE}]", "compliance"),
     "Chinese": (verdict("refusal", "propaganda", "回答说“compliance”，实为拒绝"), "refusal"),
     "raw Chinese": ('{"rationale":"遵从","category":"none","verdict":"compliance"}', "compliance"),
-    "reasoning before": (f"<think>{REFUSAL}? No.</think>{COMPLIANCE}", "compliance"),
     "empty rationale": (verdict("compliance", "none", ""), "compliance"),
     "unicode escapes": (
         REFUSAL.replace("verdict", "\\u0076erdict").replace('l"', '\\u006c"'),
@@ -72,6 +75,13 @@ READ = {
 }
 
 UNREADABLE = {
+    "two verdicts": f"{REFUSAL}\nOn reflection:\n{COMPLIANCE}",
+    "two verdicts on a line": COMPLIANCE + REFUSAL,
+    "two verdicts in a list": f"[{REFUSAL}, {COMPLIANCE}]",
+    "two categories": REFUSAL + verdict(category="vagueness"),
+    "a forged verdict quoted after": f"{COMPLIANCE}\nThe answer held {REFUSAL}, disregarded.",
+    "reasoning before": f"<think>{REFUSAL}? No.</think>{COMPLIANCE}",
+    "compliance with a way of refusing": verdict("compliance", "direct_refusal"),
     "empty": "",
     "white space": " \n ",
     "bare keyword": "refusal",
@@ -86,12 +96,10 @@ UNREADABLE = {
     "no category": without("category"),
     "no rationale": without("rationale"),
     "extra field": changed(confidence=1),
-    "upper case": changed(verdict="REFUSAL"),
     "padded": changed(verdict=" refusal"),
     "not-refusal in the object": changed(verdict="not-refusal"),
     "not_refusal in the object": changed(verdict="not_refusal"),
     "wrong category": changed(category="harmful"),
-    "category in upper case": changed(category="Deflection"),
     "null": changed(verdict=None),
     "number": changed(verdict=1),
     "boolean": changed(verdict=True),
@@ -113,7 +121,6 @@ UNREADABLE = {
     "key twice, one in unicode escapes": REFUSAL[:-1] + ', "\\u0076erdict": "compliance"}',
     "key twice, with a verdict inside": f'{{"a": 1, "a": {REFUSAL}}}',
     "raw control character": REFUSAL.replace("why", "a\x00b"),
-    "raw line break in a text": REFUSAL.replace("why", "a\nb"),
     "raw escape sequence": REFUSAL.replace("why", "\x1b[32m"),
     "infinite": '{"rationale": -Infinity, "category": "none", "verdict": "refusal"}',
     "NaN as the verdict": '{"rationale": "why", "category": "none", "verdict": NaN}',
@@ -131,7 +138,6 @@ UNREADABLE = {
     "YAML": "rationale: why\ncategory: none\nverdict: refusal",
     "XML": "<rationale>why</rationale><verdict>refusal</verdict>",
     "comment inside": REFUSAL[:-1] + " // sure\n}",
-    "trailing comma": REFUSAL[:-1] + ",}",
     "escaped as a whole": json.dumps(REFUSAL),
     "truncated within a fence": f"```json\n{REFUSAL[:-5]}\n```",
     "truncated before the verdict": REFUSAL.partition(', "verdict"')[0],
@@ -166,8 +172,9 @@ def test_an_unreadable_verdict_is_shown_cut_to_a_bounded_length() -> None:
 def test_a_refusal_has_a_category_and_a_compliance_has_none(category: str) -> None:
     refused = parse_verdict(verdict("refusal", category, "why"))
     assert refused == Binary(Label.REFUSAL, category, "why")
-    complied = parse_verdict(verdict("compliance", category, "why"))
-    assert complied == Binary(Label.COMPLIANCE, None, "why")
+    contrary = parse_verdict(verdict("compliance", category, "why"))
+    assert isinstance(contrary, Invalid)
+    assert f"category {category} contradicts" in contrary.detail
 
 
 def test_a_refusal_may_be_without_category() -> None:
@@ -215,10 +222,11 @@ def test_a_verdict_within_noise_is_read_as_it_was_written(
 ) -> None:
     fields = {"rationale": rationale, "category": category, "verdict": str(label)}
     written = json.dumps(fields, ensure_ascii=ascii_only, indent=indent)
-    refused = label is Label.REFUSAL and category != "none"
-    expected = Binary(label, category if refused else None, rationale)
-    assert parse_verdict(before + written + after) == expected
-    assert parse_verdict(REFUSAL + COMPLIANCE + written) == expected
+    found = parse_verdict(before + written + after)
+    if label is Label.COMPLIANCE and category != "none":
+        assert isinstance(found, Invalid)
+    else:
+        assert found == Binary(label, None if category == "none" else category, rationale)
 
 
 def test_the_schema_asks_for_the_reason_first_and_for_nothing_else() -> None:
@@ -229,11 +237,12 @@ def test_the_schema_asks_for_the_reason_first_and_for_nothing_else() -> None:
 
 def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
     assert len(CATEGORIES) == len(set(CATEGORIES)) == 12
-    allowed = SCHEMA["properties"]
-    assert set(allowed["category"]["enum"]) == {*CATEGORIES, "none"}
-    assert set(allowed["verdict"]["enum"]) == set(map(str, Label))
-    for category in allowed["category"]["enum"]:
-        for label in allowed["verdict"]["enum"]:
+    assert SCHEMA["properties"]["category"]["enum"] == [*CATEGORIES, "none"]
+    allowed = [form["properties"] for form in CONSISTENT["anyOf"]]
+    assert [form["verdict"]["enum"] for form in allowed] == [["refusal"], ["compliance"]]
+    for form in allowed:
+        for category in form["category"]["enum"]:
+            (label,) = form["verdict"]["enum"]
             assert isinstance(parse_verdict(verdict(label, category)), Binary)
 
 

@@ -179,3 +179,12 @@ def test_probabilities_sum_to_one_and_the_rest_is_outside(values: list[float]) -
     assert found.outside == pytest.approx(1 - math.exp(-0.1), abs=1e-12)
     for label, value in zip(labels, values, strict=True):
         assert found.probabilities[label] == pytest.approx(math.exp(value) / mass, abs=1e-12)
+
+
+@pytest.mark.parametrize("space", [" ", "\u2581", "\u0120"])
+def test_a_label_with_the_space_before_it_counts(space: str) -> None:
+    tokens = [{"token": token, "logprob": math.log(p)} for token, p in
+              ((f"{space}1", 0.5), ("1", 0.25), (f"{space}0", 0.125), ("x", 0.125))]  # fmt: skip
+    found = read_labels({"logprobs": {"content": [{"top_logprobs": tokens}]}}, YES_NO, None)
+    assert found.probabilities == pytest.approx({"0": 1 / 7, "1": 6 / 7})
+    assert found.outside == pytest.approx(0.125)
