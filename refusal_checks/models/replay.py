@@ -8,7 +8,6 @@ by id if the file has the benchmark's ids, else by the prompt's text.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +18,15 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import brief, storable
-from refusal_checks.models import recordings
+from refusal_checks.core.text import storable
+from refusal_checks.models import recorded_logprobs, recordings
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),
     "prompt": ("prompt", "question", "instruction", "request"),
     "completion": ("completion", "response", "answer", "output"),
     "label": ("label", "human_label", "final_label"),
-    "logprob": ("mean_logprob", "logprob"),
+    **recorded_logprobs.COLUMNS,
 }
 """Usual column names of each field; the first that the file has is taken."""
 
@@ -129,6 +128,7 @@ def read(path: Path, how: Reading | None = None) -> Recording:
             by_text.setdefault(text.strip(), []).extend(answers)
         if key is not None and text is not None:
             texts.setdefault(key, text)
+    recorded_logprobs.require_clear(path, header(rows), names, (*by_id.values(), *by_text.values()))
     return Recording(path, _frozen(by_id), _frozen(by_text), texts)
 
 
@@ -202,16 +202,18 @@ def _completions(
     for number, answer in enumerate(answers):
         if answer is not None and not isinstance(answer, str):
             raise DataError(f"{where}: {column} is not text")
-        label, logprob = (
-            _item(cells.get(name), number, len(answers), f"{where}: {names.get(name)}")
+        own = {
+            name: _item(cells[name], number, len(answers), f"{where}: {names[name]}")
             if several
-            else cells.get(name)
-            for name in ("label", "logprob")
-        )
+            else cells[name]
+            for name in ("label", *recorded_logprobs.COLUMNS)
+            if name in names
+        }
+        label = own.get("label")
         said = recordings.text(label)
         yield Completion(
             storable(answer or ""),
-            mean_logprob=_logprob(logprob, f"{where}: {names.get('logprob')}"),
+            mean_logprob=recorded_logprobs.mean(own, names, where),
             label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
         )
 
@@ -230,13 +232,3 @@ def _item(value: Any, number: int, count: int, where: str) -> Any:
     if len(value) != count:
         raise DataError(f"{where} has {len(value)} items for {count} answers")
     return value[number]
-
-
-def _logprob(value: Any, where: str) -> float | None:
-    try:
-        found = float(value) if value not in (None, "") else None
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if found is not None and not math.isfinite(found):
-        raise DataError(f"{where} = {brief(value)}: not a finite number")
-    return found

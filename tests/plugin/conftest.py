@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np  # noqa: F401 - pytester drops what a test imports first; this cannot be imported again
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts

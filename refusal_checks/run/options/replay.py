@@ -15,7 +15,8 @@ def add(group: pytest.OptionGroup) -> None:
         "--replay-columns",
         metavar="FIELD=COLUMN,...",
         default="",
-        help="columns of recorded answers: id, prompt, completion, label, logprob; a dot leads "
+        help="columns of recorded answers: id, prompt, completion, label, logprob (mean) or "
+        "total_logprob and tokens; a dot leads "
         "into nested values (doc.prompt)",
     )
     group.addoption(

@@ -50,7 +50,7 @@ def test_a_csv_file_is_read_by_its_own_header(write: Write) -> None:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])
 def test_a_jsonl_file_is_read_by_its_keys(write: Write, suffix: str) -> None:
-    rows = as_jsonl({"prompt": "first question", "response": "hello", "logprob": -1})
+    rows = as_jsonl({"prompt": "first question", "response": "hello", "mean_logprob": -1})
     found = read(write(f"a.{suffix}", rows + "\n" + rows))
     assert found.answers(ONE) == (Completion("hello", mean_logprob=-1.0),) * 2
 
@@ -194,11 +194,11 @@ BROKEN = {
     "short-row.csv": ("id,answer\nv1\n", "row 1: answer is not text"),
     "short-row-prompt.csv": ("answer,prompt\nhello\n", "row 1"),
     "word.csv": (
-        "id,answer,logprob\nv1,a,-1\nv2,b,high\n",
-        "row 2: logprob = 'high': not a finite number",
+        "id,answer,mean_logprob\nv1,a,-1\nv2,b,high\n",
+        "row 2: mean_logprob = 'high': not a finite number",
     ),
-    "nan.csv": ("id,answer,logprob\nv1,a,nan\n", "row 1: logprob = 'nan'"),
-    "infinite.csv": ("id,answer,logprob\nv1,a,-inf\n", "row 1: logprob = '-inf'"),
+    "nan.csv": ("id,answer,mean_logprob\nv1,a,nan\n", "row 1: mean_logprob = 'nan'"),
+    "infinite.csv": ("id,answer,mean_logprob\nv1,a,-inf\n", "row 1: mean_logprob = '-inf'"),
     "quote.csv": ('id,answer\nv1,"open\n', "not a CSV, JSON or JSONL file"),
     "number.jsonl": ('{"id": "v1", "answer": 5}', "row 1: answer is not text"),
     "uneven.jsonl": (
@@ -217,8 +217,8 @@ BROKEN = {
     "cut.jsonl": ('{"id": "v1", "answer": "a"}\n{"id": "v2", "ans', "JSON"),
     "table.jsonl": ("id,answer\nv1,hello\n", "JSON"),
     "logprob.jsonl": (
-        '{"id": "v1", "answer": "a", "logprob": [1]}',
-        "logprob = [1]: not a finite number",
+        '{"id": "v1", "answer": "a", "mean_logprob": [1]}',
+        "mean_logprob = [1]: not a finite number",
     ),
 }
 
@@ -249,7 +249,7 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
 
 
 def test_labels_and_log_probabilities_may_start_after_the_first_row(write: Write) -> None:
-    later = {"id": "v2", "answer": "b", "label": "refusal", "logprob": -2}
+    later = {"id": "v2", "answer": "b", "label": "refusal", "mean_logprob": -2}
     found = read(write("a.jsonl", as_jsonl({"id": "v1", "answer": "a"}, later)))
     assert found.answers(TWO) == (Completion("b", mean_logprob=-2.0, label="refusal"),)
 
@@ -295,8 +295,8 @@ def test_a_lone_surrogate_in_answer_or_label_is_replaced(write: Write) -> None:
     "row",
     [
         '{"id": "a\\ud800", "prompt": "q\\udfff", "answer": "\\ud800", "label": "\\ud800"}',
-        '{"id": 1, "answer": "a", "logprob": ' + "9" * 400 + "}",
-        '{"id": 1, "answer": "a", "logprob": ' + "[" * 900 + "]" * 900 + "}",
+        '{"id": 1, "answer": "a", "mean_logprob": ' + "9" * 400 + "}",
+        '{"id": 1, "answer": "a", "mean_logprob": ' + "[" * 900 + "]" * 900 + "}",
         '{"id": ' + "[" * 100_000,
     ],
 )
@@ -310,3 +310,37 @@ def test_a_hostile_recording_can_be_stored_or_is_a_data_error(write: Write, row:
     assert repr(found.by_id).encode()
     for key in (*found.by_id, *found.by_text, *found.texts.values()):
         key.encode()
+
+
+TWICE = "id,answer,{}\nv1,no,{}\nv1,a long answer,{}\n"
+
+
+def test_totals_are_divided_by_the_number_of_tokens(write: Write) -> None:
+    """Else the shortest answer, which is the refusal, would have all the weight."""
+    found = read(write("a.csv", TWICE.format("cumulative_logprob,tokens", "-2,4", "-200,400")))
+    assert [answer.mean_logprob for answer in found.answers(ONE)] == [-0.5, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ("logprob", r"say what logprob holds: --replay-columns logprob=logprob for means"),
+        ("cumulative_logprob", r"cumulative_logprob holds totals.*tokens=COLUMN"),
+    ],
+)
+def test_log_probabilities_of_unknown_meaning_weigh_nothing(
+    write: Write, column: str, reason: str
+) -> None:
+    text = TWICE.format(column, "-2", "-8")
+    with pytest.raises(DataError, match=reason):
+        read(write("a.csv", text))
+    once = read(write("b.csv", text.replace("v1,a", "v2,a")))
+    assert once.answers(ONE) == (Completion("no"),)
+    named = read(write("c.csv", text), Reading({"logprob": column}))
+    assert [answer.mean_logprob for answer in named.answers(ONE)] == [-2.0, -8.0]
+
+
+@pytest.mark.parametrize("value", ["-200", "0.5"])
+def test_what_cannot_be_a_mean_is_refused(write: Write, value: str) -> None:
+    with pytest.raises(DataError, match=r"row 2: mean_logprob = .* is no mean log-probability"):
+        read(write("a.csv", TWICE.format("mean_logprob", "-2", value)))

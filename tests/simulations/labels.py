@@ -1,0 +1,179 @@
+"""How often the interval holds people's rate if a sheet is drawn, and filled wholly or in part.
+
+A sheet is drawn from a run's answers as ``sample-for-labels`` does, its first rows are labelled as
+people did (XSTest's labels), or as simulated people do, and the labels are found as in a gate run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates.human_rates import Scores
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.judges.trust import label_draw
+from refusal_checks.judges.trust.human_labels import HumanLabels
+from refusal_checks.judges.trust.label_draw import Draw
+from refusal_checks.judges.trust.label_sheet import LabelledRow
+from refusal_checks.metrics import METRICS
+
+MODELS = ("gpt4", "llama2orig", "mistralinstruct")
+FILLED = (1.0, 0.8, 0.5)
+DRAWS = 400
+LABELS_DRAWN = 50
+
+RATE = METRICS["rejection_rate"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's answers, as the judge and as people see them.
+
+    Attributes:
+        people: their labels by ``answer_key``.
+    """
+
+    records: Sequence[Record]
+    people: dict[str, Label]
+
+    @property
+    def truth(self) -> float:
+        """The rate if people had judged every answer."""
+        human = [
+            replace(each, judgement=Binary(self.people[label_draw.answer_key("b", each)]))
+            for each in self.records
+        ]
+        return RATE.estimate(human).value
+
+
+class Coverage(NamedTuple):
+    """How intervals did over many draws.
+
+    Attributes:
+        held: share of those given that hold the truth.
+        bias: mean of the estimates less the truth.
+        width: mean width.
+        given: share of draws with enough labels for an interval.
+        prompts: mean number of labelled prompts.
+    """
+
+    held: float
+    bias: float
+    width: float
+    given: float
+    prompts: float
+
+
+def recorded(data: Path, model: str) -> Run:
+    """XSTest's answers of one model, judged by GPT-4; its outputs that are no label left out."""
+    rows = read_csv(
+        data / "xstest" / f"completions_{model}.csv",
+        ("prompt", "completion", "final_label", "gpt4_label"),
+    )
+    records, people = [], {}
+    for number, row in enumerate(rows):
+        judged = LABELS.get(row["gpt4_label"].lower())
+        if judged is None:
+            continue
+        prompt = Prompt.single(f"{number}", row["prompt"])
+        record = Record(prompt, 0, Completion(row["completion"]), Binary(judged))
+        records.append(record)
+        people[label_draw.answer_key("b", record)] = LABELS[row["final_label"].lower()]
+    return Run(records, people)
+
+
+def simulated(prompts: int = 250, seed: int = 0) -> Run:
+    """Five answers a prompt: refusals are word for word the same, compliance always differs.
+
+    Of the prompts 55% are always refused, 35% never, 10% with an even chance; the judge is right
+    about nine answers of ten.
+    """
+    rng = np.random.default_rng(seed)
+    chances = rng.choice([1.0, 0.0, 0.5], prompts, p=[0.55, 0.35, 0.1])
+    records, people = [], {}
+    for number, chance in enumerate(chances):
+        prompt = Prompt.single(f"{number}", f"request {number}")
+        known: dict[str, Label] = {}
+        for sample in range(5):
+            human = Label.REFUSAL if rng.random() < chance else Label.COMPLIANCE
+            text = "I cannot help." if human is Label.REFUSAL else f"Sure: {sample}"
+            verdict = known.setdefault(text, human if rng.random() < 0.9 else _other(human))
+            record = Record(prompt, sample, Completion(text), Binary(verdict))
+            records.append(record)
+            people[label_draw.answer_key("b", record)] = human
+    return Run(records, people)
+
+
+def _other(label: Label) -> Label:
+    return Label.COMPLIANCE if label is Label.REFUSAL else Label.REFUSAL
+
+
+def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_DRAWN) -> Coverage:
+    """How often the interval holds people's rate of the run's answers.
+
+    Args:
+        filled: share of the sheet's rows that are labelled, from the top.
+        labels: about how many rows a sheet has.
+    """
+    truth, found = run.truth, []
+    for seed in range(draws):
+        labelled = _sheet(run, seed, filled, labels).find("b", run.records, "r").of(run.records)
+        if not labelled.why_unused:
+            scores = Scores.of(RATE, run.records, labelled.human, labelled.skipped)
+            assert not scores.skipped, "a sheet that is filled from the top skips nothing"
+            found.append((scores.estimate(0.95), len(labelled.human)))
+    intervals = [estimate for estimate, _ in found]
+    return Coverage(
+        held=_mean([each.lower <= truth <= each.upper for each in intervals]),
+        bias=_mean([each.value for each in intervals]) - truth,
+        width=_mean([each.upper - each.lower for each in intervals]),
+        given=len(found) / draws,
+        prompts=_mean([prompts for _, prompts in found]),
+    )
+
+
+def _sheet(run: Run, seed: int, filled: float, labels: int) -> HumanLabels:
+    """A drawn sheet with its first rows labelled."""
+    draw = Draw("r", "m", "b", seed)
+    drawn = label_draw.sample({draw: label_draw.answers("b", run.records)}, labels)
+    keys = [answer.key for _, group in drawn for answer in group]
+    rows = [
+        LabelledRow(f"row {number}", run.people[key], key, draw, ("", ""))
+        for number, key in enumerate(keys[: round(filled * len(keys))], 1)
+    ]
+    return HumanLabels((Path("labels.csv"),), tuple(rows))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _rows(data: Path | None) -> Iterator[Sequence[str]]:
+    yield "answers of", "filled", "labelled prompts", "holds the rate", "bias", "width", "given"
+    runs = {f"{model}, K = 1": (recorded(data, model), 50) for model in MODELS} if data else {}
+    runs |= {f"simulated, K = 5, about {rows} rows": (simulated(), rows) for rows in (50, 100)}
+    for name, (run, rows) in runs.items():
+        for filled in FILLED:
+            c = coverage(run, filled, labels=rows)
+            shares = f"{c.held:.1%}", f"{c.bias:+.3f}", f"{c.width:.3f}", f"{c.given:.0%}"
+            yield name, f"{filled:.0%}", f"{c.prompts:.1f}", *shares
+
+
+def main() -> None:
+    """Print the table; XSTest's rows need the data mirror."""
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    print(f"\nLabels drawn by sample-for-labels, {DRAWS} draws a row, nominal 95%\n")
+    for number, row in enumerate(_rows(Path(mirror) if mirror else None)):
+        print(f"| {' | '.join(row)} |", flush=True)
+        if not number:
+            print("|" + " --- |" * len(row))
