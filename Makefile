@@ -12,6 +12,7 @@ trust := $(if $(filter demo:%,$(JUDGE)),--allow-untrusted-judge)
 THRESHOLDS ?= thresholds/$(if $(demo),smoke,default).toml
 ARGS ?=
 # cuda where the driver's tool is there, else cpu
+# none: for servers and recorded answers, and without what only tests need
 ENGINE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 
 bin := $(VENV)/bin
@@ -52,6 +53,11 @@ $(VENV)/.cpu: pyproject.toml requirements/engine-cpu.txt
 $(VENV)/.cuda: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(pip) --editable ".[vllm,dev,transformers]"
+	touch $@
+
+$(VENV)/.none: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(pip) --editable .
 	touch $@
 
 clean:

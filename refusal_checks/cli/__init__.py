@@ -82,7 +82,7 @@ def _load_named(words: Sequence[str]) -> None:
 
     What is wrong with such a file is said by the command that reads it.
     """
-    pairs = zip(words, [*words[1:], ""], strict=True)
+    pairs = zip(words, words[1:], strict=False)
     found = [value for word, value in pairs if word == "--thresholds"]
     found += [word.partition("=")[2] for word in words if word.startswith("--thresholds=")]
     for name in found:

@@ -12,6 +12,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import AsJson
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
+from refusal_checks.gates import shipped
 from refusal_checks.run import doctor as machine
 from refusal_checks.run.doctor import Level, Plan
 from refusal_checks.run.options.placement import choose_engine
@@ -52,9 +53,10 @@ def doctor(
 
     Each line begins with OK, WARN or FAIL and says what to do. Exits with 1 if any line is FAIL.
     """
-    usual = [THRESHOLDS] if THRESHOLDS.is_file() else []
+    usual = [THRESHOLDS] if THRESHOLDS.is_file() else [shipped.DEFAULT] if candidate else []
+    files = [shipped.find(path) for path in thresholds or usual]
     chosen = choose_engine(engine, engine_command)
-    plan = Plan(candidate, judge or (), thresholds or usual, store, data, *chosen)
+    plan = Plan(candidate, judge or (), files, store, data, *chosen)
     found = []
     for finding in machine.examine(plan):
         found.append(finding)

@@ -1,0 +1,82 @@
+"""``refusal-checks init``: the files that a repository needs to gate its models."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TEMPLATES = Path(__file__).parent / "templates"
+_ALWAYS = {
+    "default.toml": "thresholds/default.toml",
+    "refusal_gates.py": "gates/refusal_gates.py",
+}
+
+
+class CI(StrEnum):
+    """What runs the repository's pipelines."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JENKINS = "jenkins"
+    NONE = "none"
+
+
+_PIPELINES = {
+    CI.GITHUB: {"github.yml": ".github/workflows/refusal-gate.yml"},
+    CI.GITLAB: {"gitlab.yml": "ci/refusal-gate.gitlab-ci.yml"},
+    CI.JENKINS: {"Jenkinsfile": "ci/refusal-gate.Jenkinsfile"},
+}
+_SCRIPT = {"gate.sh": "ci/refusal-gate.sh"}
+
+
+def add(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(init)
+
+
+def init(
+    ci: Annotated[
+        CI | None,
+        typer.Option(help="Pipeline to write; default: the one whose files are here, else github."),
+    ] = None,
+) -> None:
+    """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing."""
+    folder = Path.cwd()
+    chosen = ci or _found(folder)
+    files = _ALWAYS | ({} if chosen is CI.NONE else _SCRIPT | _PIPELINES[chosen])
+    for template, name in files.items():
+        typer.echo(f"{_write(TEMPLATES / template, folder / name):<8} {name}")
+    typer.echo(NEXT)
+
+
+def _found(folder: Path) -> CI:
+    """The pipelines that the repository has already."""
+    if (folder / ".gitlab-ci.yml").exists():
+        return CI.GITLAB
+    return CI.JENKINS if (folder / "Jenkinsfile").exists() else CI.GITHUB
+
+
+def _write(template: Path, path: Path) -> str:
+    """Copy a template unless the file exists; says which."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(template.read_text(encoding="utf-8"))
+    except FileExistsError:
+        return "kept"
+    return "written"
+
+
+NEXT = """
+Next:
+  1. look at this machine:  refusal-checks doctor --candidate MODEL --judge JUDGE
+  2. gate a model:          refusal-checks gate MODEL --judge JUDGE --limit 50
+     MODEL: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE
+     JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
+  3. set the bounds in thresholds/default.toml, and commit the files
+To see it work with neither GPU nor models of yours (needs refusal-checks[vllm]):
+  refusal-checks gate demo:regressed --judge demo:judge --thresholds smoke"""
+"""What a person does then."""

@@ -1,0 +1,86 @@
+"""``refusal-checks init``: what it writes can be used, and what is there stays."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from refusal_checks.benchmarks import discover
+from refusal_checks.cli import application
+from refusal_checks.gates import threshold_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def init(*words: str) -> str:
+    found = CliRunner().invoke(application(), ["init", *words], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+COMMON = {"thresholds/default.toml", "gates/refusal_gates.py"}
+SCRIPT = "ci/refusal-gate.sh"
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "expected"),
+    [
+        ("", ("--ci=none",), COMMON),
+        ("", (), COMMON | {SCRIPT, ".github/workflows/refusal-gate.yml"}),
+        (".gitlab-ci.yml", (), COMMON | {SCRIPT, "ci/refusal-gate.gitlab-ci.yml"}),
+        ("Jenkinsfile", (), COMMON | {SCRIPT, "ci/refusal-gate.Jenkinsfile"}),
+        (
+            "Jenkinsfile",
+            ("--ci", "github"),
+            COMMON | {SCRIPT, ".github/workflows/refusal-gate.yml"},
+        ),
+    ],
+)
+def test_the_files_fit_the_repository(
+    folder: Path, found: str, words: tuple[str, ...], expected: set[str]
+) -> None:
+    if found:
+        (folder / found).write_text("theirs")
+    output = init(*words)
+    assert files(folder) == expected | ({found} if found else set())
+    assert all(f"written  {name}" in output for name in expected)
+    assert "refusal-checks gate MODEL --judge JUDGE" in output
+
+
+def test_nothing_is_overwritten(folder: Path) -> None:
+    (folder / "thresholds").mkdir()
+    mine = folder / "thresholds" / "default.toml"
+    mine.write_text("[smoke_safe]\n")
+    assert "kept     thresholds/default.toml" in init()
+    assert mine.read_text() == "[smoke_safe]\n"
+    assert init().count("kept ") == 4
+
+
+def test_each_file_can_be_read(folder: Path) -> None:
+    for ci in ("github", "gitlab", "jenkins"):
+        init("--ci", ci)
+    gates = threshold_files.load([folder / "thresholds" / "default.toml"], discover()).gates
+    assert {gate.benchmark for gate in gates} == {"xstest_unsafe", "xstest_safe"}
+    ast.parse((folder / "gates" / "refusal_gates.py").read_text())
+    subprocess.run(["sh", "-n", folder / SCRIPT], check=True)
+    yaml = YAML(typ="safe")
+    github: dict[str, Any] = yaml.load(folder / ".github/workflows/refusal-gate.yml")
+    assert github["permissions"] == {"contents": "read"}
+    gitlab: dict[str, Any] = yaml.load(folder / "ci/refusal-gate.gitlab-ci.yml")
+    assert gitlab["refusal-gate"]["artifacts"]["reports"] == {"junit": "report.xml"}
+    steps = github["jobs"]["gate"]["steps"]
+    assert not any("inputs." in step.get("run", "") for step in steps)
