@@ -82,8 +82,7 @@ def _load_named(words: Sequence[str]) -> None:
 
     What is wrong with such a file is said by the command that reads it.
     """
-    pairs = zip(words, words[1:], strict=False)
-    found = [value for word, value in pairs if word == "--thresholds"]
+    found = [value for word, value in pairwise(words) if word == "--thresholds"]
     found += [word.partition("=")[2] for word in words if word.startswith("--thresholds=")]
     for name in found:
         from refusal_checks.gates import threshold_files  # only then; it takes a while to import
