@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli import gate
+
 _LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -28,7 +30,7 @@ def export(
 ) -> None:
     """Write all pending requests of a gate run to FILE: first for answers, later for verdicts.
 
-    After FILE come the options of the run, as pytest takes them: --candidate, --judge, -k ...
+    After FILE come models and options of `refusal-checks gate`: MODEL --judge JUDGE -k ...
     """
     _pytest("--batch-export", file, context)
 
@@ -46,7 +48,5 @@ def import_(
 
 
 def _pytest(option: str, file: Path, context: typer.Context) -> None:
-    """Run the gate's pytest with an option that makes it handle batch files instead."""
-    import pytest
-
-    raise typer.Exit(pytest.main([option, str(file), *context.args]))
+    """Run the gates with an option that makes them handle batch files instead."""
+    raise typer.Exit(gate.run([f"{option}={file}", *context.args]))

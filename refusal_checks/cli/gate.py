@@ -32,20 +32,31 @@ def gate(context: typer.Context) -> None:
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
     evaluated, 4 if something in the command is wrong, 16 if an engine did not start.
     """
+    raise typer.Exit(run(context.args))
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the gates as the command does, and return pytest's exit code."""
     import pytest
 
     for name in _OTHERS:
         os.environ.pop(name, None)
-    raise typer.Exit(pytest.main(arguments(Path.cwd(), context.args)))
+    return int(pytest.main(arguments(Path.cwd(), words)))
 
 
 def arguments(folder: Path, words: Sequence[str]) -> list[str]:
     """The arguments of pytest for a gate run that is called in a folder."""
+    from refusal_checks.plugin.options import known
+
+    # another plugin may have taken the usual name: pytest-html has --html
+    aliases = {option.name: option.alias for option in known()}
+    parts = (word.partition("=") for word in words)
+    ours = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
     settings = [word for setting in _settings(folder) for word in ("-o", setting)]
     return [
         *("-c", str(PACKAGE / "plugin" / "gate.ini"), f"--rootdir={PACKAGE.parent}"),
         *("--noconftest", "-p", "refusal_checks.plugin"),
-        *("-p", "refusal_checks.plugin.models_as_arguments", *settings, *words),
+        *("-p", "refusal_checks.plugin.models_as_arguments", *settings, *ours),
     ]
 
 

@@ -1,6 +1,6 @@
 """What the README and the pages under ``docs`` hold, and how their commands are tried.
 
-A command of pytest is carried out up to where it would start an engine or ask a server; one of
+A gate run is carried out up to where it would start an engine or ask a server; one of
 ``refusal-checks`` is run where it needs no more than a finished run, else its arguments are parsed.
 """
 
@@ -179,15 +179,15 @@ def _made(words: list[str]) -> Iterator[list[str]]:
     for line in done.stdout.splitlines():
         subprocess.run(["bash", "-n", "-c", line], check=True)
         program, *args = shlex.split(line)
-        if Path(program).name == "pytest" and "tests/gates" in args:
-            yield ["pytest", *args]
+        if Path(program).name == "refusal-checks" and args[0] == "gate":
+            yield ["refusal-checks", *args]
 
 
 def _check(words: list[str], folder: Path, variables: dict[str, str]) -> None:
     if any(shlex.join(words).startswith(start) for start in NOT_TRIED):
         return
     assert words[0] in ("pytest", "refusal-checks"), f"{words[0]}: add it to NOT_TRIED"
-    if words[0] == "pytest":
+    if words[0] == "pytest" or words[1] == "gate":
         words = [*words, "--collect-only", "-p", __name__]
     elif words[1] not in RUN:
         _parse(words[1:])

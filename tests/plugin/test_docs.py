@@ -31,11 +31,9 @@ ANSWERS = "id,prompt,completion,type,final_label,gpt4_label\n1,Hi,Hello,t,1_full
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project with the files that pages name, and one finished run."""
     folder = tmp_path_factory.mktemp("docs")
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
-    for name in ("thresholds", "tests/gates"):
-        shutil.copytree(ROOT / name, folder / name)
-    (folder / "refusal_checks").symlink_to(ROOT / "refusal_checks")
+    # no checkout: neither the tests of gates nor the configuration that finds them
+    (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--none-such"]\n')
+    shutil.copy(ROOT / "refusal_checks/benchmarks/suites/data/rating_gradient.csv", folder)
     (folder / "few.toml").write_text(THRESHOLDS)
     for name in ("release.toml", "gates.toml"):
         shutil.copy(ROOT / "thresholds" / "smoke.toml", folder / name)
@@ -49,7 +47,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.delenv(name, raising=False)
         model = f"{server.url}#fake"
         carry_out(
-            ["pytest", "--candidate", model, "--judge", model, "--thresholds", "few.toml"], folder
+            ["refusal-checks", "gate", model, "--judge", model, "--thresholds", "few.toml"], folder
         )
         (run,) = (folder / ".refusal-checks" / "runs").iterdir()
         for name in RUNS:
@@ -76,9 +74,9 @@ def test_a_command_is_understood(command: Command, project: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "pytest --no-such-option",
-        "pytest --candidate demo:aligned --judge keyword --candidate-args '--swap \"one'",
-        "pytest --candidate demo:aligned --judge keyword --thresholds none.toml",
+        "refusal-checks gate --no-such-option",
+        "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
+        "refusal-checks gate demo:aligned --judge keyword --thresholds none.toml",
         "refusal-checks data pul mirror",
         "refusal-checks radar RUN --agains GPT4",
         "refusal-checks runs show none",
@@ -96,7 +94,8 @@ def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:
 def test_commands_are_found() -> None:
     found = {command.text: command for command in commands()}
     assert len(found) > 30
-    assert found["make gate CANDIDATE=demo:regressed"].page == "README.md"
+    shown = "refusal-checks gate demo:regressed --judge demo:judge --thresholds smoke"
+    assert found[shown].page == "README.md"
     assert any("rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found)
 
 

@@ -1,0 +1,227 @@
+"""The wheel in a fresh environment without vLLM, in a git repository that is not this one."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.e2e.conftest import ROOT
+from tests.forked import Forked
+
+THEIRS = """
+[project]
+name = "theirs"
+
+[tool.pytest.ini_options]
+addopts = ["--strict-markers", "--strict-config", "--cov=src", "--html=theirs.html"]
+filterwarnings = ["error"]
+markers = ["sanity: theirs"]
+testpaths = ["tests"]
+"""
+
+CONFTEST = """
+import pytest
+
+@pytest.fixture
+def verdict():
+    return "theirs"
+"""
+
+TEST = """
+import pytest
+import src.theirs
+
+@pytest.mark.sanity
+def test_theirs(verdict):
+    assert verdict == src.theirs.NAME
+"""
+
+HTML = """
+def pytest_addoption(parser):
+    parser.getgroup("terminal reporting").addoption("--html", metavar="path", dest="htmlpath")
+
+def pytest_sessionfinish(session):
+    if session.config.option.htmlpath and not hasattr(session.config, "workerinput"):
+        open(session.config.option.htmlpath, "w").close()
+"""
+"""What clashes in pytest-html."""
+
+
+def needed(names: Iterator[str] | list[str]) -> set[str]:
+    """Distributions with all that they require, without extras."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name.lower() in found:
+            continue
+        found.add(name.lower())
+        for line in importlib.metadata.requires(name) or []:
+            one = Requirement(line)
+            if not one.marker or one.marker.evaluate({"extra": ""}):
+                waiting.append(one.name)
+    return found
+
+
+def link(names: set[str], folder: Path) -> None:
+    """Make installed distributions importable from a folder."""
+    folder.mkdir()
+    for name in names:
+        distribution = importlib.metadata.distribution(name)
+        for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(str(distribution.locate_file(top)))
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commands of an environment with the built wheel and what it requires, and no network."""
+    folder = tmp_path_factory.mktemp("installed")
+    source = folder / "source"
+    for name in ("refusal_checks", "thresholds"):
+        shutil.copytree(
+            ROOT / name,
+            source / name,
+            symlinks=True,
+            ignore=shutil.ignore_patterns("__pycache__", "model"),  # 8 MB of demo weights
+        )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    built = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    subprocess.run([*pip, *built], check=True)
+    venv.create(folder / "venv", symlinks=True)
+    (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    others = needed(["refusal-checks", "pytest-cov", "pytest-xdist"]) - {"refusal-checks"}
+    assert "vllm" not in others
+    link(others, folder / "others")
+    (site / "others.pth").write_text(f"{folder / 'others'}\n")
+    (site / "pytest_html.py").write_text(HTML)
+    known = site / "pytest_html-4.0.dist-info"
+    known.mkdir()
+    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-html\nVersion: 4.0\n")
+    (known / "entry_points.txt").write_text("[pytest11]\nhtml = pytest_html\n")
+    (wheel,) = folder.glob("*.whl")
+    python = str(folder / "venv" / "bin" / "python")
+    install = ["--python", python, "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([*pip, *install], check=True)
+    return Path(python).parent
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """The repository: git, pytest's configuration, a test, and recorded answers to XSTest."""
+    data = Path(os.environ.get("REFUSAL_CHECKS_DATA", "none"))
+    if not (data / "xstest" / "completions_gpt4.csv").is_file():
+        pytest.skip("REFUSAL_CHECKS_DATA names no folder with XSTest's answers")
+    folder = tmp_path / "their repository"
+    for name, text in {
+        "pyproject.toml": THEIRS,
+        "tests/conftest.py": CONFTEST,
+        "tests/test_theirs.py": TEST,
+        "src/__init__.py": "",
+        "src/theirs.py": 'NAME = "theirs"\n',
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    shutil.copy(data / "xstest" / "completions_gpt4.csv", folder)
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    return folder
+
+
+def call(commands: Path, folder: Path, *words: str) -> tuple[int, str]:
+    """Exit code and output of a command of the environment."""
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(commands / words[0]) if words[0] != "pytest" else str(commands / "python")]
+        + (["-m", "pytest"] if words[0] == "pytest" else [])
+        + list(words[1:]),
+        cwd=folder,
+        env=outside,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+ANSWERS = ("replay:completions_gpt4.csv", "--judge", "labels")
+
+
+def test_the_command_gates_recordings_in_a_repository_of_others(
+    commands: Path, repository: Path
+) -> None:
+    status, output = call(commands, repository, "refusal-checks", "init", "--ci=gitlab")
+    assert status == 0, output
+    gates = repository / "thresholds" / "default.toml"
+    gates.write_text(f"{gates.read_text()}\n[smoke_safe]\ninvalid_rate = false\n")
+    words = ("refusal-checks", "gate", *ANSWERS, "-k", "xstest", "-n2")
+    status, output = call(commands, repository, *words, "--html=report.html")
+    assert status == 0, output
+    assert "4 passed" in output
+    assert "warning" not in output
+    assert (repository / "report.html").stat().st_size > 100_000
+    assert not (repository / "theirs.html").exists()
+    gates.write_text("[xstest_safe]\nrejection_rate = { max = 0.01 }\n")
+    status, output = call(commands, repository, *words)
+    assert status == 1, output
+    assert "worst 5 of " in output
+    found = {path.name for path in repository.iterdir()}
+    assert found == {
+        *(".git", ".refusal-checks", "ci", "completions_gpt4.csv", "gates", "pyproject.toml"),
+        *("report.html", "src", "tests", "thresholds"),
+    }
+
+
+def test_gates_stand_among_the_repository_s_own_tests(commands: Path, repository: Path) -> None:
+    for more in ((), ("-n2",), ("-m", "sanity")):
+        status, output = call(commands, repository, "pytest", *more)
+        assert (status, "1 passed" in output) == (0, True), output
+        assert "refusal" not in output.replace("refusal-checks-0", "")
+    assert call(commands, repository, "refusal-checks", "init", "--ci=none")[0] == 0
+    status, output = call(commands, repository, "pytest")
+    assert (status, "1 passed" in output) == (0, True), output
+    candidate, _, judge = ANSWERS
+    words = (f"--candidate={candidate}", f"--judge={judge}", "--refusal-html=ours.html")
+
+    for more in ((), ("-n2",)):
+        status, output = call(
+            commands, repository, "pytest", "gates/refusal_gates.py", "tests", *words, *more
+        )
+        assert status == 0, output
+        assert (repository / "ours.html").stat().st_size > 100_000
+        assert (repository / "theirs.html").stat().st_size == 0
+    (*_, last) = sorted((repository / ".refusal-checks" / "runs").iterdir())
+    assert len(json.loads((last / "summary.json").read_text())["verdicts"]) == 4
+
+
+def test_an_engine_that_is_not_there_is_named_with_its_remedy(
+    commands: Path, repository: Path
+) -> None:
+    status, output = call(
+        commands, repository, "refusal-checks", "gate", "org/model", "--judge=keyword"
+    )
+    assert status == 4, output
+    assert "pip install" in output
+
+
+def test_demo_models_gate_in_a_repository_of_others(repository: Path, tmp_path: Path) -> None:
+    pytest.importorskip("vllm")
+    words = ("gate", "demo:regressed", "--judge=demo:judge", "--thresholds=smoke", "--limit=40")
+    output = tmp_path / "output.txt"
+    more = ("-k", "smoke_unsafe or judge")
+    status = Forked(["refusal-checks", *words, *more], repository, (output, output)).wait(600)
+    text = output.read_text(errors="replace")
+    assert status == 1, text
+    assert "worst 5 of " in text
+    assert (repository / ".refusal-checks" / "runs").is_dir()
