@@ -46,17 +46,11 @@ def run(words: Sequence[str]) -> int:
 
 def arguments(folder: Path, words: Sequence[str]) -> list[str]:
     """The arguments of pytest for a gate run that is called in a folder."""
-    from refusal_checks.plugin.options import known
-
-    # another plugin may have taken the usual name: pytest-html has --html
-    aliases = {option.name: option.alias for option in known()}
-    parts = (word.partition("=") for word in words)
-    ours = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
     settings = [word for setting in _settings(folder) for word in ("-o", setting)]
     return [
         *("-c", str(PACKAGE / "plugin" / "gate.ini"), f"--rootdir={PACKAGE.parent}"),
         *("--noconftest", "-p", "refusal_checks.plugin"),
-        *("-p", "refusal_checks.plugin.models_as_arguments", *settings, *ours),
+        *("-p", "refusal_checks.plugin.models_as_arguments", *settings, *words),
     ]
 
 

@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.plugin import options
 from refusal_checks.run.options.call import PREFIX
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _CANDIDATE = f"{PREFIX}candidate"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Give options of gates their own names, as another plugin may have taken the usual ones."""
+    aliases = {option.name: option.alias for option in options.known()}
+    parts = [word.partition("=") for word in args]
+    args[:] = [f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts]
 
 
 @pytest.hookimpl(tryfirst=True)

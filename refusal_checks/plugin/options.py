@@ -102,6 +102,8 @@ def fill(config: pytest.Config) -> None:
 
 def misread(config: pytest.Config) -> Iterator[str]:
     """A line for each option of this call that another plugin took: it did nothing here."""
+    if config.pluginmanager.hasplugin("refusal_checks.plugin.models_as_arguments"):
+        return  # there, all names are this package's
     words = {word.partition("=")[0] for word in config.invocation_params.args}
     taken: frozenset[str] = config.stash.get(_TAKEN, frozenset[str]())
     for option in known():
