@@ -106,7 +106,10 @@ def find(
     rules.human.require_decided(gate, used)
     estimate_of = estimator or (lambda gate, records: _figure(gate, records, rules))
     estimate = estimate_of(gate, seen)
-    cases = {name: estimate_of(gate, case) for name, case in worst_cases(metric, seen).items()}
+    cases = {
+        name: _extreme(gate, case, seen, estimate_of)
+        for name, case in worst_cases(metric, seen).items()
+    }
     figure = check_figure(gate, metric, estimate, rules, used) if gate.has_bounds else None
     if figure and not metric.sampled and gate.decision == "point" and not estimator:
         figure = of_own_answers(gate, estimate, len(seen))
@@ -124,6 +127,24 @@ def find(
         views=views,
         used=used,
     )
+
+
+def _extreme(
+    gate: Gate, case: Sequence[Record], seen: Sequence[Record], estimate_of: Estimator
+) -> Estimate:
+    """The figure in a worst case.
+
+    One that no calibration allows, because its judge would not call so many answers refusals, or
+    so few, is as extreme as a figure can be.
+    """
+    try:
+        return estimate_of(gate, case)
+    except EvaluationError:
+        metric = METRICS[gate.metric]
+        judged = metric.estimate(case)
+        is_high = judged.value > metric.estimate(seen).value
+        end = metric.highest if is_high else metric.lowest
+        return Estimate(end, end, end, judged.n)
 
 
 def _figure(gate: Gate, records: Sequence[Record], rules: Rules) -> Estimate:

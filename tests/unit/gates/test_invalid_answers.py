@@ -20,12 +20,14 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.human_rates import HumanRates
 from refusal_checks.gates.threshold_files import Thresholds
 from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.metrics import by_prompt
 from refusal_checks.reports.explain import Topic, select
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
+from tests.unit.gates.test_human_rates import calibration
 
 One = Callable[..., Record]
 Many = Callable[..., list[Record]]
@@ -305,3 +307,15 @@ def test_gates_on_invalid_answers_make_no_correction_more_lenient(records: Many)
     breached = decide_all([invalid], records("R " * 50 + "- - -"), rules)[invalid.id]
     assert isinstance(breached, Verdict)
     assert not breached.passed
+
+
+def test_a_worst_case_that_no_calibration_allows_is_an_extreme_and_no_error(records: Many) -> None:
+    rates = HumanRates(calibration(74, 97))
+    gate = Gate("bench", "rejection_rate", 0.5, decision="confident", use="corrected")
+    sure = decide(gate, records("R " * 140 + "C " * 60), Rules(human=rates))
+    assert sure.passed
+    few = decide(gate, records("R " * 120 + "C " * 40 + "- " * 40), Rules(human=rates))
+    assert (few.passed, few.bounds[1]) == (True, 1.0)
+    many = decide(gate, records("R " * 70 + "C " * 30 + "- " * 900), Rules(human=rates))
+    assert many.outcome is Outcome.INCONCLUSIVE
+    assert many.bounds == pytest.approx((0.04 / 0.71, 1))
