@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from refusal_checks.cli._echo import echo
+from refusal_checks.cli._judges import JudgeOptions, with_judge_options
 from refusal_checks.core.errors import CalibrationError, DataError, ModelError
-from refusal_checks.core.settings import JudgeSampling, Limits
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust import calibration, label_files
 from refusal_checks.judges.trust.label_files import LabelFile
@@ -39,19 +39,10 @@ def add(app: typer.Typer) -> None:
     app.command()(calibrate)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """The judges' options in the form in which pytest gives them to a gate run."""
-
-    values: Mapping[str, Any]
-
-    def getoption(self, name: str) -> Any:
-        return self.values.get(name)
-
-
 Many = list[str] | None
 
 
+@with_judge_options
 def calibrate(
     judge: Annotated[
         list[str],
@@ -102,12 +93,6 @@ def calibrate(
     disagreements: Annotated[
         int, typer.Option(min=0, help="Most disagreements to show per judge.")
     ] = 20,
-    judge_args: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
-    judge_template: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
-    judge_template_kwargs: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
-    judge_reasoning_end: Annotated[Many, typer.Option(help="As in a gate run.")] = None,
-    judge_max_tokens: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
-    judge_max_answer_chars: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
     judge_rpm: Annotated[float | None, typer.Option(help="As in a gate run.")] = None,
     judge_concurrency: Annotated[int | None, typer.Option(help="As in a gate run.")] = None,
     engine: Annotated[str | None, typer.Option(help="As in a gate run.")] = None,
@@ -119,6 +104,8 @@ def calibrate(
     request_timeout: Annotated[float, typer.Option(help="Seconds to wait for a request.")] = 600.0,
     store: Annotated[Path, typer.Option(help="File of stored verdicts.")] = OWN / "store.sqlite",
     fresh: Annotated[bool, typer.Option(help="Ignore stored verdicts.")] = False,
+    *,
+    judge_options: JudgeOptions,
 ) -> None:
     """Measure judges on recorded answers that have human labels."""
     meaning = Scale(scale, partial)
@@ -127,20 +114,10 @@ def calibrate(
     models = [name for name in judge if not name.startswith(COLUMN)]
     measured = [recorded(files, column, meaning) for column in by_column]
     if models:
-        given = _Given(
-            {
-                "judge": models,
-                "engine": engine,
-                "engine_command": engine_command,
-                "--judge-args": judge_args,
-                "--judge-template": judge_template,
-                "--judge-template-kwargs": judge_template_kwargs,
-                "--judge-reasoning-end": judge_reasoning_end,
-            }
-        )
+        named = {"judge": models, "engine": engine, "engine_command": engine_command}
+        given = JudgeOptions({**judge_options.values, **named})
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
-        sampling = {"max_tokens": judge_max_tokens, "max_answer_chars": judge_max_answer_chars}
         limits = {
             "in_flight": in_flight,
             "start_timeout": start_timeout,
@@ -153,7 +130,7 @@ def calibrate(
             judges=model_options.read_judges(given),
             store=store,
             fresh=fresh,
-            judge_sampling=JudgeSampling.read(_set(sampling), "command line"),
+            judge_sampling=given.sampling,
             limits=Limits.read(_set(limits), "command line"),
         )
         folder = OWN / "runs" / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"

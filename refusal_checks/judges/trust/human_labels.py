@@ -19,6 +19,10 @@ Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
 
+Index = Mapping[str | tuple[str, str], list[Sample]]
+"""Answers by key, and by plain texts of prompt and answer."""
+
+
 @dataclass(frozen=True)
 class LabelledPrompts:
     """What people said of a set of prompts.
@@ -178,7 +182,7 @@ class HumanLabels:
             CalibrationError: a row matches no answer.
         """
         rows, index = self.of_benchmark(benchmark), self._index(benchmark, records)
-        self.require_none(self.unmatched(benchmark, records), run)
+        self.require_none(_unmatched(rows, index), run)
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
         for row in rows:
@@ -199,13 +203,7 @@ class HumanLabels:
 
         A row without a draw is of the benchmarks that have its prompt.
         """
-        index = self._index(benchmark, records)
-        prompts = {key[0] for key in index if isinstance(key, tuple)}
-        return [
-            row
-            for row in self.of_benchmark(benchmark)
-            if row.answer not in index and (row.draw or row.texts[0] in prompts)
-        ]
+        return _unmatched(self.of_benchmark(benchmark), self._index(benchmark, records))
 
     def require_none(self, unmatched: Sequence[LabelledRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
@@ -219,9 +217,7 @@ class HumanLabels:
             f"first is {first.where}{drawn}"
         )
 
-    def _index(
-        self, benchmark: str, records: Iterable[Record]
-    ) -> Mapping[str | tuple[str, str], list[Sample]]:
+    def _index(self, benchmark: str, records: Iterable[Record]) -> Index:
         """Answers by key and, where a row needs them, by plain texts of prompt and answer."""
         found: dict[str | tuple[str, str], list[Sample]] = {}
         by_text = any(row.draw is None for row in self.rows)
@@ -234,6 +230,13 @@ class HumanLabels:
             for key in keys:
                 found.setdefault(key, []).append((record.prompt.id, record.sample))
         return found
+
+
+def _unmatched(rows: Iterable[LabelledRow], index: Index) -> list[LabelledRow]:
+    prompts = {key[0] for key in index if isinstance(key, tuple)}
+    return [
+        row for row in rows if row.answer not in index and (row.draw or row.texts[0] in prompts)
+    ]
 
 
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:

@@ -61,18 +61,26 @@ def add(group: pytest.OptionGroup) -> None:
         help="the candidate's name in ids of tests and in reports, so that a test's history does "
         "not depend on a path (default: the path's last part); once for each candidate",
     )
-    for role in ("candidate", "judge"):
-        each = f"; once for all {role}s, or once for each"
-        for option, (metavar, text) in _EXTRAS.items():
-            text = text.format(role=role) + each
-            add(f"--{role}-{option}", metavar=metavar, action="append", help=text)
-    add(
-        "--judge-template",
-        metavar="NAME",
-        action="append",
-        help="judge prompt: refusal (default), demo (default for demo:judge), wildguard, "
-        "harmbench, or a .md file; once for all judges, or once for each",
+    for option, (metavar, text) in (_extras_of("candidate") | judge_extras()).items():
+        add(option, metavar=metavar, action="append", help=text)
+
+
+def judge_extras() -> dict[str, tuple[str, str]]:
+    """Placeholder and help of each option of a judge besides its name and sampling, by option."""
+    template = (
+        "NAME",
+        "judge prompt: refusal (default), demo (default for demo:judge), wildguard, harmbench, or "
+        "a .md file; once for all judges, or once for each",
     )
+    return _extras_of("judge") | {"--judge-template": template}
+
+
+def _extras_of(role: str) -> dict[str, tuple[str, str]]:
+    each = f"; once for all {role}s, or once for each"
+    return {
+        f"--{role}-{option}": (metavar, text.format(role=role) + each)
+        for option, (metavar, text) in _EXTRAS.items()
+    }
 
 
 _EXTRAS = {

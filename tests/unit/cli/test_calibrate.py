@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, ModelError, UserError
+from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.judges.trust import calibration
 from refusal_checks.reports.markdown import escape
+from refusal_checks.run.options import models as model_options
 from tests.fake_server import FakeServer
 
 Write = Callable[[str, str], Path]
@@ -182,3 +185,58 @@ def test_a_judge_s_server_is_asked_no_faster_than_allowed(write: Write) -> None:
         assert (server.most_at_once, len(server.requests)) == (1, 6)
         with pytest.raises(UserError, match=r"judge_rpm = -1\.0"):
             calibrate(*args, "--judge-rpm", "-1")
+
+
+def test_every_option_that_is_part_of_a_judges_identity_is_there() -> None:
+    """Else no calibration of such a judge could be made; both sides have one declaration."""
+    known = {
+        name
+        for parameter in get_command(application()).commands["calibrate"].params  # type: ignore[attr-defined]
+        for name in parameter.opts
+    }
+    sampling = {f"--judge-{name}".replace("_", "-") for name in JudgeSampling.model_fields}
+    assert sampling | set(model_options.judge_extras()) <= known
+    assert "--judge-temperature" in known
+
+
+def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path: Path) -> None:
+    rows = (f"what {n}?,answer {n},{('refusal', 'compliance')[n % 2]}\n" for n in range(4))
+    labels = write("a.csv", "prompt,completion,label\n" + "".join(rows))
+    identities = []
+    with FakeServer() as server:
+        for warm in ((), ("--judge-temperature", "0.5")):
+            args = ("--judge", server.url, "--labels", labels, "--out", tmp_path)
+            calibrate(*args, *warm)
+            (judge,) = figures(tmp_path)
+            identities.append(judge["judge"]["identity"])
+        assert server.requests[-1]["temperature"] == 0.5
+        with pytest.raises(UserError, match="temperature = 3"):
+            calibrate(*args, "--judge-temperature", "3")
+    assert identities[0] != identities[1]
+
+
+def test_each_benchmark_is_counted_apart(mirror: Path, tmp_path: Path) -> None:
+    files = xstest(mirror, "gpt4", "llama2orig")
+    names = ("--candidate", "a", "--candidate", "b")
+    args = ("--judge", "labels:gpt4_label", *files, *names, "--out", tmp_path)
+    said = calibrate(*args)
+    assert "it names no benchmark, so it decides nothing: give --benchmark NAME" in said
+    assert "to xstest" in calibrate(*args, "--benchmark", "xstest")
+    path = tmp_path / "calibration-labels_gpt4_label.json"
+    (whole,) = calibration.read(path).benchmarks.values()
+    assert whole.errors == calibration.read(path).errors
+    calibrate(*args, "--benchmark", "one", "--benchmark", "two")
+    found = calibration.read(path).benchmarks
+    assert [found[name].refusals for name in ("one", "two")] == [220, 349]
+    with pytest.raises(DataError, match="--benchmark is given 3 times for 2 --labels files"):
+        calibrate(*args, *(["--benchmark", "one"] * 3))
+
+
+def test_a_drawn_sheet_names_its_candidate_and_benchmark(write: Write, tmp_path: Path) -> None:
+    draw = "seed 0 of run r (replay:old/answers.csv), benchmark own"
+    rows = (f'{("refusal", "compliance")[n % 2]},q{n},a{n},k{n},"{draw}",refusal' for n in range(4))
+    labels = write("l.csv", "\n".join(["label,prompt,answer,key,draw,judge", *rows, ""]))
+    said = calibrate("--judge", "labels:judge", "--labels", labels, "--out", tmp_path)
+    assert "4 labelled answers of answers to own" in said
+    found = calibration.read(tmp_path / "calibration-labels_judge.json")
+    assert (found.candidates, list(found.benchmarks)) == (("answers",), ["own"])
