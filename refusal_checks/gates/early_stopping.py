@@ -138,13 +138,17 @@ class _Watch:
         self._gate, self._metric, self._limits = gate, METRICS[gate.metric], _scaled(gate)
         means = [mean for end in self._limits.ends for mean in confidence_sequence.beside(end)]
         self._sequence, self._early = TwoSided(means, plan.population, plan.level), plan.early
+        self._has_seen = False
 
     def see(self, answers: Sequence[Record]) -> None:
         if self._gate.concerns(answers[0].prompt.groups):
+            self._has_seen = True
             self._sequence.see(*_values(self._metric, answers))
 
     @property
     def is_decided(self) -> bool:
+        if self._gate.spared:  # its few answers would take the whole group to decide
+            return self._has_seen
         if not self._early:
             return False
         return self._limits.outcome(*self._sequence.bounds) is not Outcome.INCONCLUSIVE

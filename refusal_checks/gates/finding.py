@@ -111,7 +111,8 @@ def find(
         for name, case in worst_cases(metric, seen).items()
     }
     figure = check_figure(gate, metric, estimate, rules, used) if gate.has_bounds else None
-    if figure and not metric.sampled and gate.decision == "point" and not estimator:
+    is_whole = gate.spared or not estimator
+    if figure and not metric.sampled and gate.decision == "point" and is_whole:
         figure = of_own_answers(gate, estimate, len(seen))
     compared = _compare(gate, seen, rules, earlier, estimator is None) if earlier else None
     return GateFigures(

@@ -79,6 +79,18 @@ def test_a_group_gate_counts_its_own_prompts(records: Many) -> None:
     assert len(seen(stop, chinese)) < 20
 
 
+def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going(records: Many) -> None:
+    found = mixed(records, "R " * 99 + "- ")
+    found = [replace(r, prompt=replace(r.prompt, groups={"language": "zh"})) for r in found]
+    gate = Gate("bench", "invalid_rate", None, 0.02, "language", "zh", spared=1)
+    stop = stopping(found, SAFETY, gate)
+    part = seen(stop, found)
+    assert len(part) == len(seen(stopping(found, SAFETY), found)) < 60
+    invalid = [record for record in found if record.judgement.verdict == "unparsable verdict"]
+    verdict = decide_all([gate], part[:20] + invalid, Rules(), estimator=stop.estimate)[gate.id]
+    assert verdict.passed  # type: ignore[union-attr]
+
+
 def test_invalid_answers_count_against_either_side(records: Many) -> None:
     good, doubtful = mixed(records, "R " * 200), mixed(records, "R " * 150 + "-- " * 50)
     assert len(seen(stopping(good, SAFETY), good)) < 60
