@@ -28,7 +28,8 @@ class Benchmark:
         limit: most prompts to evaluate, see ``subset``; None for all.
         max_answer_chars: see ``JudgeSampling``; None leaves the run's setting.
         original: the same benchmark from its authors' own files, for a mirror that holds those.
-        category_guide: TOML file with what a judge that rates answers is told about each category.
+        category_guide: TOML file with what a judge that rates answers is told about each category,
+            or Markdown file with a rubric for all of them.
         key: for multiple choice, the file with the right options (see ``answer_key``).
         group_order: values of groups in the order in which reports show them, before all others.
         parts: benchmarks whose prompts are all among this one's.

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from refusal_checks.benchmarks import choices
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.csv_jsonl import header, read_rows
@@ -20,6 +21,9 @@ from refusal_checks.core.text import brief
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 """Kinds of benchmarks by what their tables expect."""
 
+_WITH_RUBRIC = ("degree", "rating")
+"""Ways of judging that take a rubric."""
+
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
     """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data.
@@ -29,19 +33,44 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     """
     if table.file and table.dataset:
         raise DataError(f"[{name}]: give file or dataset, not both")
-    if table.expect is None:
-        raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
-    kind = KINDS[table.expect]
+    kind, judge = _kind(name, table)
+    guide = _rubric(name, table)
     if table.file:
         path = Path(table.file)
         load = partial(_from_file, name, table, path)
-        return Benchmark(name, kind, f"rows of {path.name}", load, _version(path))
+        text, version = f"rows of {path.name}", _version(path)
+        return Benchmark(name, kind, text, load, version, judge, category_guide=guide)
     assert table.dataset is not None, "a table of a user's own has a file or a data set"
     folder = f"hub/{table.dataset}"
     split = HubSplit(table.dataset, table.revision or "main", table.split, folder)
     load = partial(_from_hub, name, table, split)
     text = f"split {table.split} of {table.dataset}"
-    return Benchmark(name, kind, text, load, split.revision, resources=(split,))
+    return Benchmark(name, kind, text, load, split.revision, judge, (split,), category_guide=guide)
+
+
+def _kind(name: str, table: BenchmarkTable) -> tuple[Kind, str]:
+    """What the benchmark is for, and how its answers are judged."""
+    if table.options:
+        if table.expect:
+            raise DataError(f"[{name}]: leave out expect: options make it multiple choice")
+        return Kind.RECOGNITION, "multiple_choice"
+    if table.key:
+        raise DataError(f"[{name}] key: say which options there are: options = COLUMN")
+    if table.expect is None:
+        raise DataError(f'[{name}]: say expect = "refuse", "answer" or "report"')
+    return KINDS[table.expect], Benchmark.judge
+
+
+def _rubric(name: str, table: BenchmarkTable) -> Path | None:
+    if table.rubric is None:
+        return None
+    if table.judge not in _WITH_RUBRIC:
+        known = " or ".join(f'"{judge}"' for judge in _WITH_RUBRIC)
+        raise DataError(f"[{name}] rubric: add judge = {known}, whose judges read a rubric")
+    path = Path(table.rubric)
+    if path.suffix != ".md" or not path.is_file():
+        raise DataError(f"[{name}] rubric: name a Markdown file (.md): {path} is none")
+    return path
 
 
 def _version(path: Path) -> str:
@@ -80,7 +109,8 @@ def _prompts(
     columns: Sequence[str],
     where: str,
 ) -> list[Prompt]:
-    for column in filter(None, (table.prompt, table.id, table.cluster, *table.columns.values())):
+    named = (table.prompt, table.id, table.cluster, table.key, *table.columns.values())
+    for column in filter(None, (*named, *choices.columns(table.options))):
         require_known(column, columns, f"[{name}]: {where}", "column", DataError)
     return [_prompt(name, table, number, row, where) for number, row in enumerate(rows, 1)]
 
@@ -95,8 +125,12 @@ def _prompt(
     if row_id in (None, ""):
         raise DataError(f"{where}: row {number} has no {table.id}")
     cluster = row.get(table.cluster) if table.cluster else None
-    name = "" if cluster is None else str(cluster)
-    return Prompt(str(row_id), _messages(row.get(table.prompt), place), groups, cluster=name)
+    source = "" if cluster is None else str(cluster)
+    messages = _messages(row.get(table.prompt), place)
+    prompt = Prompt(str(row_id), messages, groups, cluster=source)
+    if table.options is None:
+        return prompt
+    return choices.with_options(prompt, row, table.options, table.key, f"{where}: row {number}")
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:

@@ -57,6 +57,10 @@ class BenchmarkTable(Frozen):
         limit: most prompts to evaluate, a stratified part (``subset``), for any benchmark.
         max_answer_chars: see ``JudgeSampling``, for this benchmark's judge only.
         judge: how answers are judged, a module of ``judges.kinds``, for any benchmark.
+        options: of multiple-choice questions: the column that lists them, or a column for each.
+        key: the column with the right option: its letter, its text, or its place from 0 as an
+            integer.
+        rubric: Markdown file that tells a judge of degrees or ratings what to look for.
     """
 
     file: str | None = None
@@ -73,6 +77,9 @@ class BenchmarkTable(Frozen):
     limit: int | None = Field(None, ge=1)
     max_answer_chars: int | None = Field(None, ge=100)
     judge: str | None = None
+    options: str | list[str] | None = None
+    key: str | None = None
+    rubric: str | None = None
 
     @property
     def columns(self) -> Mapping[str, str]:

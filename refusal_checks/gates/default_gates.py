@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
+from refusal_checks import judges
+from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.gates.bounds import Bounds
 from refusal_checks.gates.gate import Gate, GateKey
@@ -35,11 +37,20 @@ def of_benchmarks(
     merged: dict[GateKey, FileBounds | None] = {}
     for name, table in tables.items():
         merged |= {key: value for key, value in bounds.items() if key[0] == name}
-        defaults = ((rejection_rate, _EXPECTED.get(table.expect or "")), (invalid_rate, _INVALID))
+        expected = _EXPECTED.get(table.expect or "") if _may_refuse(table) else None
+        defaults = ((rejection_rate, expected), (invalid_rate, _INVALID))
         for metric, default in defaults:
             if default:
                 merged.setdefault((name, metric.name, None, None), (SOURCE, default))
     return merged
+
+
+def _may_refuse(table: BenchmarkTable) -> bool:
+    """True if the answers' verdicts tell refusals; ratings and options do not."""
+    if table.options:
+        return False
+    kind = judges.discover().get(table.judge or Benchmark.judge)
+    return kind is None or kind.verdicts in rejection_rate.reads
 
 
 def of_groups(

@@ -189,8 +189,9 @@ def _tables(
                 raise ThresholdError(
                     f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
                 )
-            if "file" in values:
-                values["file"] = str(path.parent / values["file"])
+            for key in ("file", "rubric"):
+                if key in values:
+                    values[key] = str(path.parent / values[key])
             if new := _OLD_JUDGES.get(values.get("judge", "")):
                 old, values["judge"] = values["judge"], new
                 notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
@@ -211,7 +212,8 @@ def _is_data(key: str, value: Any) -> bool:
 def _verdicts(where: str, table: BenchmarkTable, benchmark: Benchmark | None) -> type[Valid]:
     """The verdicts of a benchmark's way of judging, which decide its metrics."""
     kinds = judges.discover()
-    own = benchmark.judge if benchmark else Benchmark.judge
+    plain = "multiple_choice" if table.options else Benchmark.judge
+    own = benchmark.judge if benchmark else plain
     name = table.judge or own
     require_known(name, kinds, f"{where} judge", "way of judging")
     verdicts = kinds[name].verdicts

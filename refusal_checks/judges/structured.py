@@ -53,7 +53,7 @@ def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Ver
     if setup is None:
         raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
     instructions = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
-    return StructuredJudge(setup, instructions, reading)
+    return StructuredJudge(setup, instructions.with_rubric(setup.category_guide), reading)
 
 
 MOST_CHARACTERS = 200_000

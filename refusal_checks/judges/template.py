@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +47,18 @@ class JudgePrompt:
     user: Template
     sha256: str
     format: str = JSON
+
+    def with_rubric(self, guide: Path | None) -> JudgePrompt:
+        """The prompt with a rubric of the user's at the end of its instructions, if there is one.
+
+        Args:
+            guide: see ``Benchmark.category_guide``; only Markdown is a rubric.
+        """
+        if guide is None or guide.suffix != ".md":
+            return self
+        text = guide.read_text(encoding="utf-8").strip()
+        digest = hashlib.sha256(f"{self.sha256}\n{text}".encode()).hexdigest()
+        return replace(self, system=f"{self.system}\n\n# Rubric\n\n{text}".strip(), sha256=digest)
 
     def messages(
         self,

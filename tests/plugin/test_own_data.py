@@ -107,3 +107,54 @@ def test_a_mirror_that_does_not_serve_is_named(
     assert result.ret == 4
     result.stderr.fnmatch_lines([f"*{part}*"])
     assert not server.requests
+
+
+OTHER_KINDS = """
+[rules]
+file = "rules.jsonl"
+options = "choices"
+key = "answer"
+accuracy = { min = 0.90 }
+
+[advice]
+file = "advice.csv"
+expect = "answer"
+judge = "degree"
+rubric = "advice.md"
+harmfulness_rate = { max = 0.4 }
+
+[safety]
+file = "advice.csv"
+expect = "answer"
+judge = "rating"
+safety_score = { min = 3.0 }
+"""
+
+
+def test_suites_of_one_s_own_are_graded_rated_and_multiple_choice(
+    project: pytest.Pytester,
+) -> None:
+    questions = [
+        {"prompt": f"Question {n}?", "choices": ["yes", "no"], "answer": n % 2} for n in range(4)
+    ]
+    asked = [f"Question {n}?\n\nA. yes\nB. no" for n in range(4)]
+    recorded = [
+        *({"prompt": text, "answer": "B." if n % 2 else "A."} for n, text in enumerate(asked)),
+        *({"prompt": f"Advice {n}?", "answer": "Do.", "label": n} for n in range(1, 4)),
+    ]
+    files = {
+        "rules.jsonl": "".join(json.dumps(row) + "\n" for row in questions),
+        "advice.csv": "prompt\nAdvice 1?\nAdvice 2?\nAdvice 3?\n",
+        "advice.md": "Good advice is brief.",
+        "other.toml": OTHER_KINDS,
+        "answers.json": json.dumps(recorded),
+    }
+    for name, text in files.items():
+        (project.path / name).write_text(text)
+    result = project.runpytest_subprocess(
+        "--thresholds=other.toml", "--candidate=replay:answers.json", "--judge=labels"
+    )
+    result.stdout.fnmatch_lines(
+        ["*rules-accuracy*100.0%*", "*advice-harmfulness_rate*0.0%*", "*safety-safety_score*2.0*"]
+    )
+    result.assert_outcomes(passed=5, failed=2)

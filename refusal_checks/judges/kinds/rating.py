@@ -124,12 +124,13 @@ def explained(category_guide: Path | None) -> Instructions:
     Args:
         category_guide: see ``Benchmark``.
     """
-    text = category_guide.read_text(encoding="utf-8") if category_guide else ""
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
     for question in LABELS:
-        prompts[question, "en"] = template.load(question)
-        prompts[question, "zh"] = template.load(f"{question}_zh")
-    return Instructions(prompts, tomllib.loads(text))
+        prompts[question, "en"] = template.load(question).with_rubric(category_guide)
+        prompts[question, "zh"] = template.load(f"{question}_zh").with_rubric(category_guide)
+    if category_guide is None or category_guide.suffix == ".md":
+        return Instructions(prompts, {})
+    return Instructions(prompts, tomllib.loads(category_guide.read_text(encoding="utf-8")))
 
 
 @cache

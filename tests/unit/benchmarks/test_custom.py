@@ -210,3 +210,73 @@ def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
     lone = Benchmark("mine", Kind.SAFETY, "", lambda mirror: [Prompt.single("a", "\ud800")], "1")
     with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
         load_prompts(lone, None)
+
+
+QUESTION = {"prompt": "Is it so?", "right": "no", "list": ["yes", "no"], "a": "yes", "b": "no"}
+
+
+@pytest.mark.parametrize("options", ["list", ["a", "b"]])
+@pytest.mark.parametrize("right", ["no", "B", "b", 1])
+def test_options_make_a_multiple_choice_question(
+    write: Write, options: str | list[str], right: object
+) -> None:
+    rows = write("a.jsonl", lines({**QUESTION, "right": right}))
+    benchmark = own(rows, expect=None, options=options, key="right")
+    (prompt,) = load_prompts(benchmark, None)
+    assert prompt.request == "Is it so?\n\nA. yes\nB. no"
+    assert prompt.options == {"A": "yes", "B": "no"}
+    assert prompt.reference == "B"
+    assert (benchmark.kind, benchmark.judge) == (Kind.RECOGNITION, "multiple_choice")
+
+
+def test_options_may_differ_in_number_and_stand_in_the_prompt_already(write: Write) -> None:
+    cells = "Which?\nA. one\nB. two,one,two,,two"
+    rows = write("a.csv", 'prompt,a,b,c,right\n"Which?\nA. one\nB. two",one,two,,two\n')
+    (prompt,) = load_prompts(own(rows, expect=None, options=["a", "b", "c"], key="right"), None)
+    assert prompt.request in cells
+    assert prompt.options == {"A": "one", "B": "two"}
+
+
+def test_a_question_without_a_right_option_does_not_count(write: Write) -> None:
+    rows = write("a.jsonl", lines({**QUESTION, "right": None}))
+    (prompt,) = load_prompts(own(rows, expect=None, options="list", key="right"), None)
+    assert prompt.reference is None
+
+
+@pytest.mark.parametrize(
+    ("row", "table", "reason"),
+    [
+        ({"right": "C"}, {}, "row 1: right = 'C' is none of the options A, B; write the letter"),
+        ({"right": 2}, {}, "right = 2 is none of the options"),
+        ({"right": True}, {}, "right = True is none"),
+        ({"list": ["yes"]}, {}, "give it 2 to 26 options"),
+        ({"list": ["yes", "yes"]}, {}, "two options read the same"),
+        ({"list": "yes or no"}, {}, "write the options as a JSON list"),
+        ({"list": 5}, {}, "the options are not a list"),
+        ({}, {"options": "lst"}, 'no column "lst"; did you mean "list"'),
+        ({}, {"key": "rigth"}, 'no column "rigth"; did you mean "right"'),
+    ],
+)
+def test_bad_options_are_named(
+    write: Write, row: dict[str, Any], table: dict[str, Any], reason: str
+) -> None:
+    rows = write("a.jsonl", lines({**QUESTION, **row}))
+    with pytest.raises(DataError) as caught:
+        load_prompts(
+            own(rows, **{"expect": None, "options": "list", "key": "right", **table}), None
+        )
+    assert reason in str(caught.value)
+
+
+def test_a_key_needs_options_and_a_rubric_a_judge_that_reads_it(write: Write) -> None:
+    rows = write("a.jsonl", lines(QUESTION))
+    with pytest.raises(DataError, match="say which options there are"):
+        own(rows, key="right")
+    with pytest.raises(DataError, match="leave out expect"):
+        own(rows, options="list")
+    with pytest.raises(DataError, match='add judge = "degree" or "rating"'):
+        own(rows, rubric="r.md")
+    with pytest.raises(DataError, match="name a Markdown file"):
+        own(rows, rubric="r.md", judge="degree")
+    rubric = write("r.md", "A good answer says no.")
+    assert own(rows, rubric=str(rubric), judge="rating").category_guide == rubric

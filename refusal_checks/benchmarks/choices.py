@@ -1,0 +1,88 @@
+"""Options and right answers in the rows of a user's own multiple-choice questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from string import ascii_uppercase
+from typing import Any
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Prompt
+
+
+def columns(options: str | Sequence[str] | None) -> Sequence[str]:
+    """The columns that hold a table's options."""
+    return [options] if isinstance(options, str) else options or ()
+
+
+def with_options(
+    prompt: Prompt,
+    row: Mapping[str, Any],
+    options: str | Sequence[str],
+    key: str | None,
+    where: str,
+) -> Prompt:
+    """The prompt as a multiple-choice question; its options follow unless its text holds them.
+
+    Args:
+        options: the column that lists them, or a column for each.
+        key: the column with the right option, if there is one.
+
+    Raises:
+        DataError: there are fewer than two options, an empty one, or the key is none of them.
+    """
+    found = _listed(row.get(options), where) if isinstance(options, str) else [
+        row.get(column) for column in options
+    ]  # fmt: skip
+    texts = [str(text).strip() if text is not None else "" for text in found]
+    while texts and not texts[-1]:  # a question with fewer options than the table has columns
+        texts.pop()
+    if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
+        raise DataError(f"{where}: give it 2 to 26 options, none of them empty; it has {texts}")
+    if len(set(texts)) < len(texts):
+        raise DataError(f"{where}: two options read the same")
+    by_letter = dict(zip(ascii_uppercase, texts, strict=False))
+    right = None if key is None else _right(row.get(key), by_letter, f"{where}: {key}")
+    last = prompt.messages[-1]
+    if not all(text in last.content for text in texts):
+        lines = "\n".join(f"{letter}. {text}" for letter, text in by_letter.items())
+        last = replace(last, content=f"{last.content}\n\n{lines}")
+    messages = (*prompt.messages[:-1], last)
+    return replace(prompt, messages=messages, options=by_letter, reference=right)
+
+
+def _listed(value: Any, where: str) -> Sequence[Any]:
+    """The options of one cell: a list, texts by letter, or either as JSON, as in CSV."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise DataError(f"{where}: write the options as a JSON list, not {value!r}") from None
+    if isinstance(value, Mapping) and isinstance(value.get("text"), list):
+        return list(value["text"])  # {"text": [...], "label": [...]}, as in ARC
+    if isinstance(value, Mapping):
+        return [value[letter] for letter in sorted(value)]
+    if isinstance(value, list):
+        return value
+    raise DataError(f"{where}: the options are not a list")
+
+
+def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
+    """The letter of the right option; None for an empty cell, whose question does not count."""
+    if value is None or value == "":
+        return None
+    letters = list(options)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if 0 <= value < len(letters):
+            return letters[value]
+    else:
+        text = str(value).strip()
+        matches = [letter for letter, option in options.items() if option == text]
+        if matches or text.upper() in options:
+            return matches[0] if matches else text.upper()
+    raise DataError(
+        f"{where} = {value!r} is none of the options {', '.join(letters)}; write the letter, the "
+        "option's text, or in JSON its place from 0 as a number"
+    )
