@@ -31,6 +31,7 @@ from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
 from refusal_checks.models.identity import cached_commit
 from refusal_checks.models.spec import Attached, Served
+from refusal_checks.run import special_prompts
 
 GIB = 2**30
 
@@ -156,6 +157,9 @@ def _data(plan: Plan) -> Iterator[Finding]:
     finding, wanted = _thresholds(plan.threshold_files)
     yield finding
     yield _mirror(plan.data, wanted)
+    for said in special_prompts.found(wanted or (), plan.data):
+        remedy = "they reach the candidate as they are, its judge broken up"
+        yield Finding(Level.WARN, "prompts", said, remedy)
 
 
 def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | None]:
