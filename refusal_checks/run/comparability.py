@@ -84,8 +84,13 @@ def scores(
     )
 
 
-def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlier]:
+def find(
+    options: Options, manifest: Manifest, store: Store, plan: Mapping[str, Sequence[Prompt]]
+) -> dict[str, Earlier]:
     """The earlier run of each benchmark in the baseline; empty without ``--baseline``.
+
+    Args:
+        plan: the prompts of each benchmark.
 
     Raises:
         BaselineError: the baseline cannot be read, or is not comparable and
@@ -96,7 +101,7 @@ def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlie
     known = baseline.load(options.baseline)
     found = {name: known[name] for name in manifest.data if name in known}
     differences = {
-        name: tuple(baseline.differences(scores, conditions(manifest, name)))
+        name: tuple(baseline.differences(scores, _wanted(scores, manifest, name, plan[name])))
         for name, scores in found.items()
     }
     named = [f"{name}: {each}" for name, several in differences.items() for each in several]
@@ -111,6 +116,25 @@ def find(options: Options, manifest: Manifest, store: Store) -> dict[str, Earlie
         name: Earlier(scores, differences[name], _texts(scores, options, store))
         for name, scores in found.items()
     }
+
+
+def _wanted(
+    scores: Scores, manifest: Manifest, name: str, prompts: Sequence[Prompt]
+) -> dict[str, str]:
+    """The conditions that an earlier run must have had to be comparable.
+
+    Another draw of as many prompts from the same data (versions draw in different ways) is no
+    difference, if half of the prompts or more are in both: they are compared, the others counted.
+    """
+    wanted, data = conditions(manifest, name), manifest.data[name]
+    both = [prompt for prompt in prompts if prompt.id in scores.prompts]
+    same_data = (
+        data.limit is not None
+        and len(scores.prompts) == len(prompts) <= 2 * len(both)
+        and scores.conditions.get("data", "").endswith(f", revision {data.revision}")
+        and all(scores.prompts[each.id].prompt == baseline.fingerprint(each) for each in both)
+    )
+    return wanted | {"data": scores.conditions["data"]} if same_data else wanted
 
 
 def _texts(scores: Scores, options: Options, store: Store) -> Texts:

@@ -105,7 +105,7 @@ def prepare(
     store = Store(path)
     try:
         require_own_labels(options, parts.plan, parts.candidate, store, board.folder.name)
-        earlier = comparability.find(options, summary.manifest, store)
+        earlier = comparability.find(options, summary.manifest, store, parts.plan)
     except BaseException:
         store.close()
         raise

@@ -109,7 +109,7 @@ def _root(distance: Callable[[float], float], guess: float, scale: float, top: f
             at = (low + high) / 2
         now = distance(at)
         low, high = (at, high) if now < 0 else (low, at)
-        if abs(now) < 1e-10 or high - low < 1e-13 * top:
+        if abs(now) < 1e-9 or high - low < 1e-13 * top:
             break
         slope = (now - far) / (at - before) if math.isfinite(far) and at != before else 1 / scale
         at, before, far = at - now / slope if slope > 0 else math.nan, at, now
@@ -125,23 +125,39 @@ def _probability_below(slopes: Numbers, counts: Numbers) -> float:
     """
     at, width = _saddle(slopes, counts)
     ratios = width * slopes / (1 - at * slopes)
-    bend = float(counts @ ratios**3) / 3
-    rise = np.sinh(np.arange(0.0, _reach(ratios, counts, bend), _STEP))
-    path = bend * rise * rise + 1j * rise
-    density = np.exp(-(np.log(1 - np.outer(path, ratios)) @ counts)) / (at + width * path)
-    heights = (density * (2 * bend * rise + 1j)).imag * np.hypot(1, rise)
-    heights[0] /= 2
+    for bend, step in ((float(counts @ ratios**3) / 3, _STEP), (0.0, _STEP / 5)):
+        rise = np.sinh(np.arange(0.0, _reach(ratios, counts, bend), step))
+        path = bend * rise * rise + 1j * rise
+        exponent = _logarithm(1 - np.outer(path, ratios), counts)
+        if (np.diff(exponent.real) >= 0).all():
+            break  # Else the parabola leads to where the integrand grows; a straight line never.
+    heights = np.exp(-exponent) / (at + width * path) * (2 * bend * rise + 1j)
+    weights = np.hypot(1, rise)
+    weights[0] /= 2
     peak = math.exp(-float(counts @ np.log(1 - at * slopes)))
-    return float(at > 0) - peak * width * _STEP / math.pi * float(heights.sum())
+    return float(at > 0) - peak * width * step / math.pi * float(heights.imag @ weights)
+
+
+def _logarithm(factors: NDArray[np.complex128], counts: Numbers) -> NDArray[np.complex128]:
+    """Logarithm of each row's product of powers, but for multiples of 2 pi i.
+
+    Products of some factors are taken first, because logarithms are slow.
+    """
+    once = counts == 1
+    logs: NDArray[np.complex128] = np.log(factors[:, ~once]) @ counts[~once]
+    if once.any():
+        blocks = np.arange(0, int(once.sum()), 32)
+        logs = logs + np.log(np.multiply.reduceat(factors[:, once], blocks, axis=1)).sum(axis=1)
+    return logs
 
 
 def _reach(ratios: Numbers, counts: Numbers, bend: float) -> float:
-    """How far the integrand matters."""
-    steps = np.arange(2.0, 26.0, 1.0)
-    rise = np.sinh(steps)
-    terms = np.outer(rise, ratios)
-    decay = np.log((1 - bend * rise[:, None] * terms) ** 2 + terms**2) @ counts / 2
-    return float(steps[min(int(np.searchsorted(decay, _NEGLIGIBLE)), steps.size - 1)])
+    """How far the integrand matters along the path."""
+    steps = np.arange(2.0, 40.0)
+    terms = np.outer(np.sinh(steps), ratios)
+    real = 1 - bend * np.sinh(steps)[:, None] * terms
+    small = np.log(real * real + terms * terms) @ counts / 2 >= _NEGLIGIBLE
+    return float(steps[int(np.argmax(small))] if small.any() else steps[-1])
 
 
 def _saddle(slopes: Numbers, counts: Numbers) -> tuple[float, float]:

@@ -40,6 +40,15 @@ def test_the_quantile_is_that_of_simulated_weights() -> None:
     assert (means < found).mean() == pytest.approx(0.025, abs=0.002)
 
 
+@pytest.mark.parametrize("ones", [1, 5, 15, 29])
+def test_the_quantile_of_two_values_far_from_the_range_s_ends(ones: int) -> None:
+    rng = np.random.default_rng(3)
+    unseen, high, low = (rng.gamma(shape, size=200_000) for shape in (1, ones, 30 - ones))
+    means = (-2 * unseen + 0.5 * high - low) / (unseen + high + low)
+    found = lower_bound([0.5] * ones + [-1.0] * (30 - ones), -2, 2, 0.05)
+    assert (means < found).mean() == pytest.approx(0.05, abs=0.003)
+
+
 def test_many_values_have_the_normal_bound() -> None:
     values = np.random.default_rng(2).uniform(-1, 1, 20_000)
     normal = values.mean() - 1.96 * values.std() / np.sqrt(values.size)
