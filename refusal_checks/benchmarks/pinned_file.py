@@ -42,7 +42,8 @@ class PinnedFile:
 
     Attributes:
         path: its place in a mirror, relative to the mirror's root.
-        url: its address at that revision.
+        url: its address at that revision; empty if it has no public one, so that only a mirror
+            can hold it.
         revision: the commit.
         sha256: of the file's bytes, in hexadecimal.
     """
@@ -99,13 +100,13 @@ def _mirrored(file: PinnedFile, mirror: Path) -> Path:
     if not path.is_file():
         raise DataError(
             f"the data mirror {mirror} lacks {file.path}; fetch it with "
-            f"`refusal-checks data pull {mirror}` or put {file.url} there"
+            f"`refusal-checks data pull {mirror}` or put {file.url or 'it'} there"
         )
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     if sha256 != file.sha256:
         raise DataError(
             f"{path}: sha256 {sha256}, expected {file.sha256} (revision {file.revision}); "
-            f"fetch {file.url} again"
+            f"fetch {file.url or 'it'} again"
         )
     return path
 
@@ -113,6 +114,11 @@ def _mirrored(file: PinnedFile, mirror: Path) -> Path:
 def _retrieve(file: PinnedFile, path: Path) -> Path:
     import pooch
 
+    if not file.url:
+        raise DataError(
+            f"{file.path} is not offered for download: put the authors' file into a mirror and "
+            f"name that with --data or {MIRROR_VARIABLE}"
+        )
     try:
         pooch.retrieve(file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False)
     except (OSError, ValueError) as fault:

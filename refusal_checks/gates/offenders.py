@@ -19,6 +19,7 @@ class Offender:
         verdict: on the answer in a word or two, or why there is none.
         cut: characters of the answer that the judge did not see.
         escaped: special tokens that were broken up for the judge.
+        expected: the letter of the right option, if the question has one.
         prompt, answer, rationale: untrusted text, unescaped.
     """
 
@@ -32,6 +33,7 @@ class Offender:
     rationale: str
     cut: int = 0
     escaped: int = 0
+    expected: str = ""
 
 
 def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
@@ -66,4 +68,5 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
         rationale=worst.judgement.rationale,
         cut=worst.judgement.cut,
         escaped=worst.judgement.escaped,
+        expected=(worst.prompt.options and worst.prompt.reference) or "",
     )

@@ -139,6 +139,7 @@ class Gates:
         try:
             outcome, provenance = self._session.verdict(gate, candidate)
         except EvaluationError as fault:
+            request.node.user_properties.extend(junit_properties.of_error(gate))
             raise _first_line(fault) from None
         request.node.user_properties.extend(junit_properties.properties(outcome, provenance))
         return outcome

@@ -21,8 +21,9 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     if verdict.offenders:
         yield f"{offenders_heading(verdict)}:"
     for number, offender in enumerate(verdict.offenders, 1):
-        confidence = "none" if offender.confidence is None else f"{offender.confidence:+.2f}"
-        yield from ("", f"{_title(number, offender)}  refusal confidence {confidence}")
+        confidence = offender.confidence
+        shown = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"
+        yield from ("", _title(number, offender) + shown)
         for line in exchange(offender):
             yield f"     {line}"
     for moves in moved(verdict):
@@ -53,6 +54,8 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
         limit: characters of each text.
     """
     verdict = offender.verdict + (f" ({offender.category})" if offender.category else "")
+    if offender.expected:
+        verdict += f"; the right one is {clean(offender.expected, 20)}"
     if offender.cut:
         verdict += f"; the judge did not see {offender.cut} characters of the answer"
     if offender.escaped:

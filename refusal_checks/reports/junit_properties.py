@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import words
 
@@ -51,6 +52,21 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         if benchmark in ("", gate.benchmark):
             figures[name] = value
     return [(name, _shown(value)) for name, value in figures.items() if value is not None]
+
+
+def of_error(gate: Gate) -> list[tuple[str, str]]:
+    """Name and value pairs of a gate that has no figure."""
+    facts = {
+        "benchmark": gate.benchmark,
+        "metric": gate.metric,
+        "group": gate.group,
+        "minimum": gate.minimum,
+        "maximum": gate.maximum,
+        "outcome": "error",
+        "decision": gate.decision,
+        "rationale": gate.provenance or None,
+    }
+    return [(name, _shown(value)) for name, value in facts.items() if value is not None]
 
 
 def _shown(value: object) -> str:

@@ -89,8 +89,14 @@ def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
             gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
     for run in runs:
         for gate_id in run.errors:
-            gates.setdefault(gate_id.partition("-")[0], {}).setdefault(gate_id, None)
+            gates.setdefault(_benchmark(gate_id), {}).setdefault(gate_id, None)
     return {name: _main_first(by_id) for name, by_id in gates.items()}
+
+
+def _benchmark(gate_id: str) -> str:
+    """The benchmark of a gate's id; the name may have hyphens, as metrics have not."""
+    ends = (gate_id.find(f"-{metric}") for metric in METRICS)
+    return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]
 
 
 def _main_first(gates: Mapping[str, Gate | None]) -> list[str]:

@@ -26,6 +26,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.engines import kinds
 from refusal_checks.gates.comparison import Flip
+from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.models.spec import Candidate, JudgeModel, Served
@@ -90,18 +91,21 @@ def record(original: Record) -> Record:
 
 def verdict(original: Verdict) -> Verdict:
     """The verdict without the texts of its offenders and of prompts that moved."""
-    offenders = tuple(_hide(each, "prompt", "answer", "rationale") for each in original.offenders)
+    offenders = tuple(_offender(each) for each in original.offenders)
     compared = original.comparison
     if compared:
         compared = replace(compared, fell=_flips(compared.fell), rose=_flips(compared.rose))
     return replace(original, offenders=offenders, comparison=compared)
 
 
+def _offender(original: Offender) -> Offender:
+    """The offender without its texts; an option's letter is none."""
+    letter = original.expected if len(original.expected) == 1 else ""
+    return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
+
+
 def _flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    return tuple(
-        replace(_hide(flip, "answer_before"), now=_hide(flip.now, "prompt", "answer", "rationale"))
-        for flip in flips
-    )
+    return tuple(replace(_hide(flip, "answer_before"), now=_offender(flip.now)) for flip in flips)
 
 
 def _check(check: Check) -> Check:

@@ -10,6 +10,7 @@ from refusal_checks.benchmarks import Benchmark, answer_key, mirror
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import clean
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
@@ -196,8 +197,10 @@ def _replayed(
     _require_text_scoring(options, plan)
     for name, prompts in plan.items():
         recording.require(name, prompts)
-        for prompt_id in recording.reworded(prompts):
-            say(f"{recording.path}: {name} prompt {prompt_id} is worded differently there")
+        if reworded := recording.reworded(prompts):
+            count = f"{len(reworded)} of {len(prompts)} prompts are"
+            first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
+            say(f"{recording.path}: {name}: {count} worded differently there (first: {first})")
     return replay.ReplayCandidate(options.candidate.name, recording)
 
 

@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Kind, Prompt
 
 BEHAVIOURS = PinnedFile(
     path="jailbreakbench/behaviors.csv",
-    url="https://raw.githubusercontent.com/JailbreakBench/artifacts/main/data/behaviors.csv",
+    url="",  # no commit of github.com/JailbreakBench/artifacts holds it at a public address
     revision="main",
     sha256="def8d14d47a856284d3f96470203d34a9f8f78e641db89a0d151da5489c002e9",
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from refusal_checks.core.text import clean, wrapped
+from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import judge_check
@@ -39,6 +40,7 @@ def footer(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
             for line in judge_check.lines(judge):
                 yield from wrapped(line, WIDTH)
         yield from disagreements(summary, folder)
+        yield from readings(summary)
         yield from _engines(summary.manifest.engines)
         for line in (*tokens(summary.manifest.tokens), *_time(summary)):
             yield from wrapped(line, WIDTH)
@@ -74,6 +76,18 @@ def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
     by_name = ", ".join(f"{name} {number}" for name, number in disputed.items() if number)
     listed = f" ({by_name}): {folder / FILE}" if total else ""
     yield f"judges disagree on {total} of {answers} answers{listed}"
+
+
+def readings(summary: RunSummary) -> Iterator[str]:
+    """One line per multiple-choice benchmark on who read the options."""
+    for name, found in summary.benchmarks.items():
+        if found.read_by:
+            rules, judge = (found.read_by.get(who, 0) for who in ("rules", "judge"))
+            unread = sum(found.invalid.get(str(why), 0) for why in _UNREAD)
+            yield f"options in {name}: {rules} read by rules, {judge} by the judge, {unread} unread"
+
+
+_UNREAD = (Reason.NO_OPTION, Reason.SEVERAL_OPTIONS)
 
 
 def _engines(engines: EnginesUsed | None) -> Iterator[str]:

@@ -8,14 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.offenders import offender
+from refusal_checks.metrics import METRICS
 from refusal_checks.reports.explain import explain
-from refusal_checks.reports.gate_message import message
+from refusal_checks.reports.gate_message import exchange, message
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
@@ -92,7 +94,6 @@ def test_missing_answers_confidence_and_rationale_are_shown_as_none() -> None:
     gate = Gate("bench", "invalid_rate", maximum=0.1)
     text = message(decide(gate, [failed, answered]))
     for part in (
-        "refusal confidence none",
         "answer:    (none)",
         "rationale: (none)",
         "verdict:   engine error",
@@ -109,3 +110,11 @@ def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(attack: str)
     assert text.encode("utf-8")
     assert len(text.splitlines()) == len(hostile("harmless").splitlines())
     assert all(len(line) < 400 for line in text.split("\n"))
+
+
+def test_a_wrong_choice_is_shown_beside_the_right_one_and_without_a_confidence() -> None:
+    question = Prompt("q1", (Message("user", "?"),), reference="A", options={"A": "x", "B": "y"})
+    wrong = Record(question, 0, Completion("选B"), Chosen("B", False, "stated as the choice"))
+    found = offender(METRICS["accuracy"], [wrong], lowest=True)
+    assert found.confidence is None
+    assert "verdict:   option B; the right one is A" in list(exchange(found))
