@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from refusal_checks.gates.human_rates import Scores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import label_draw
 from refusal_checks.judges.trust.human_labels import HumanLabels
-from refusal_checks.judges.trust.label_draw import Draw
+from refusal_checks.judges.trust.label_draw import Answer, Draw
 from refusal_checks.judges.trust.label_sheet import LabelledRow
 from refusal_checks.metrics import METRICS
 
@@ -46,7 +47,12 @@ class Run:
     records: Sequence[Record]
     people: dict[str, Label]
 
-    @property
+    @cached_property
+    def answers(self) -> list[Answer]:
+        """The answers that can be drawn."""
+        return label_draw.answers("b", self.records)
+
+    @cached_property
     def truth(self) -> float:
         """The rate if people had judged every answer."""
         human = [
@@ -145,7 +151,7 @@ def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_D
 def _sheet(run: Run, seed: int, filled: float, labels: int) -> HumanLabels:
     """A drawn sheet with its first rows labelled."""
     draw = Draw("r", "m", "b", seed)
-    drawn = label_draw.sample({draw: label_draw.answers("b", run.records)}, labels)
+    drawn = label_draw.sample({draw: run.answers}, labels)
     keys = [answer.key for _, group in drawn for answer in group]
     rows = [
         LabelledRow(f"row {number}", run.people[key], key, draw, ("", ""))
