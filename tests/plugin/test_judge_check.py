@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, RunGate, well_behaved
 
-LABELS = {exchange.answer: exchange.label for exchange in canary.load()}
+LABELS = {FAMILIES.broken_up(exchange.answer): exchange.label for exchange in canary.load()}
 FLOORS = "\n[judge]\nagreement = { min = 0.95 }\n"
 COUNT = len(LABELS)
 
