@@ -30,13 +30,24 @@ _MODULES = {
 }
 
 
-def load_run(path: str | PathLike[str]) -> RunFolder:
-    """Open a finished run by its folder or its ``summary.json``."""
+def load_run(
+    name: str | PathLike[str] = "last", runs: str | PathLike[str] | None = None
+) -> RunFolder:
+    """Open a finished run: its ``summary()``, ``gates``, ``records(benchmark)`` and ``frame()``.
+
+    Args:
+        name: ``last``, its id or the start of one, its folder or its ``summary.json``.
+        runs: the folder that holds the runs; None for ``.refusal-checks/runs``.
+
+    Raises:
+        DataError: there is no such run.
+    """
+    from os import fspath
     from pathlib import Path
 
-    from refusal_checks.results.run_folder import RunFolder
+    from refusal_checks.results import run_folder
 
-    return RunFolder.of(Path(path))
+    return run_folder.find(fspath(name), run_folder.ROOT if runs is None else Path(runs))
 
 
 def __getattr__(name: str) -> Any:

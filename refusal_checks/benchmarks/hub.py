@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, network_reason
 from refusal_checks.core.text import without_credentials
 
 LARGEST = 2**30
 """Most bytes that a Parquet file may have once it is unpacked; no benchmark has a tenth of it."""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the hub's library from printing a line for each of its retries."""
+    logger = logging.getLogger("huggingface_hub")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,10 @@ class HubSplit:
         import datasets
 
         try:
-            return datasets.load_dataset(self.repository, split=self.split, revision=self.revision)
+            with _quiet():
+                return datasets.load_dataset(
+                    self.repository, split=self.split, revision=self.revision
+                )
         except (OSError, ValueError) as fault:
             raise DataError(self._explain(fault)) from fault
 
@@ -89,8 +107,8 @@ class HubSplit:
         if "Unknown split" in reason or "Bad split" in reason:
             return f"{where}: the data set has no such split: {reason}"
         return (
-            f"{where} could not be loaded: {reason}; without a network, name a mirror with --data "
-            f"or {MIRROR_VARIABLE}"
+            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or see to the network: {where} "
+            f"could not be loaded: {without_credentials(network_reason(fault))}"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, network_reason
 from refusal_checks.core.text import without_credentials
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
@@ -123,7 +123,8 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
         pooch.retrieve(file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False)
     except (OSError, ValueError) as fault:
         raise DataError(
-            f"{file.url} could not be downloaded: {without_credentials(str(fault))}; without a "
-            f"network, name a mirror that holds {file.path} with --data or {MIRROR_VARIABLE}"
+            f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}, or see to "
+            f"the network: {file.url} could not be downloaded: "
+            f"{without_credentials(network_reason(fault))}"
         ) from fault
     return path

@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
@@ -102,6 +103,19 @@ def reason(fault: BaseException) -> str:
     if isinstance(fault, CancelledError):
         return "the evaluation was stopped before it was complete"
     return f"{type(fault).__name__}: {fault}"
+
+
+_NETWORK = re.compile(
+    r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
+    r"Connection refused|timed out"
+)
+
+
+def network_reason(fault: BaseException) -> str:
+    """Why a request failed, in a few words: libraries repeat themselves and name their objects."""
+    text = " ".join(str(fault).split())
+    found = _NETWORK.search(text)
+    return found[0].strip() if found else text[:200]
 
 
 def require_known(

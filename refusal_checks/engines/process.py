@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -194,7 +194,7 @@ class EngineProcess:
         lines = [line for line in text.splitlines() if not noise.search(line)][-LOG_LINES:]
         return "\n".join(
             [
-                f"{self.engine.title} {what}: {self.spec.model}",
+                f"{self.engine.title} {what}: {self.spec.model}{_cause(lines)}",
                 f"command: {' '.join(self.command)}",
                 f"exit status: {self._exit_status()}",
                 f"log: {self.log}",
@@ -209,6 +209,28 @@ class EngineProcess:
             return self._status or "none, it was stopped"
         self._status = self._status or self._process.stdout.read().decode()
         return self._status or "unknown, it was killed"
+
+
+_CAUSE = re.compile(r"(?:[\w.]*(?:Error|Exception)|[\w./-]+: error): .+")
+"""How the line of a log that says why a program ended looks: Python's last one, or argparse's."""
+
+_REMEDIES = {
+    "error: unrecognized arguments": "check --candidate-args and --judge-args",
+    "error: argument": "check --candidate-args and --judge-args",
+    "not a valid model identifier": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
+    "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
+    "gated repo": "accept the model's conditions and set HF_TOKEN",
+    "out of memory": "use a smaller model, or free the device",
+}
+"""What to do, by what a cause says."""
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """Why a server ended, as far as its log tells, and what to do: put before the log."""
+    causes = (found[0] for line in reversed(lines) if (found := _CAUSE.search(line)))
+    cause = next((one for one in causes if "root cause above" not in one.lower()), "")
+    remedy = next((what for words, what in _REMEDIES.items() if words in cause), "")
+    return "".join(f"\n{one}" for one in (remedy, cause[:500]) if one)
 
 
 def _end_group(leader: int) -> None:

@@ -65,7 +65,15 @@ def panels(
     Raises:
         ModelError: a judge, or its prompt, cannot be used.
     """
-    by_way = {way: _panel(way, named, is_recorded) for way in dict.fromkeys(ways.values())}
+    by_way: dict[Way, Panel] = {}
+    for way in dict.fromkeys(ways.values()):
+        try:
+            by_way[way] = _panel(way, named, is_recorded)
+        except ModelError as fault:
+            if "this benchmark" not in str(fault):
+                raise
+            judged = ", ".join(other for other in ways if ways[other] == way)
+            raise ModelError(f"{judged}: {fault}") from None
     return {name: by_way[way] for name, way in ways.items()}
 
 

@@ -7,13 +7,14 @@ another plugin or a conftest.py. Values are kept under names of their own (``PRE
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple, cast
 
 import pytest
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.mistakes import near
 from refusal_checks.core.text import clean_lines
 from refusal_checks.reports import formats
 from refusal_checks.run.options import command_line
@@ -80,6 +81,22 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
         else:
             group.addoption(option.name, **settings)
             group.addoption(option.alias, **settings | {"help": argparse.SUPPRESS})
+
+
+def suggest(words: Iterable[str]) -> None:
+    """Answer a misspelt option with the right one.
+
+    Args:
+        words: of the command line, which nobody knows.
+
+    Raises:
+        pytest.UsageError: one is nearly an option of gates.
+    """
+    names = [option.name for option in known()]
+    for word in words:
+        name = word.partition("=")[0]
+        if name.startswith("--") and (hint := near(name, names, 0.8)):
+            raise pytest.UsageError(f"unrecognized argument {name}{hint}")
 
 
 def _is_known(parser: pytest.Parser, name: str) -> bool:

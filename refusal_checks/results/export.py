@@ -30,6 +30,9 @@ _COLUMNS = {
 
 _EMPTY = dict.fromkeys(" ".join(_COLUMNS.values()).split())
 
+COLUMNS = (*_EMPTY, "groups", "messages", "votes")
+"""Names of all columns."""
+
 
 def rows(run: RunFolder) -> Iterator[Row]:
     """All answers of a run, benchmark by benchmark; a value that an answer lacks is None.

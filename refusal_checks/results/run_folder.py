@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,9 +26,13 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 ROOT = Path(".refusal-checks") / "runs"
 """Where the runs of a project are, from its own folder."""
@@ -110,6 +114,23 @@ class RunFolder:
     def benchmarks(self) -> tuple[str, ...]:
         """Names of the benchmarks that were completed, sorted."""
         return tuple(sorted(path.stem for path in (self.path / "records").glob("*.jsonl")))
+
+    @property
+    def gates(self) -> dict[str, Verdict]:
+        """The verdicts by gate, from the summary; see ``summary``."""
+        return self.summary().verdicts
+
+    def frame(self) -> DataFrame:
+        """All answers with their judgements, one row per answer, as ``runs export`` writes them.
+
+        Raises:
+            DataError: the run's folder is damaged.
+        """
+        from pandas import DataFrame  # comes with datasets; takes a while to import
+
+        from refusal_checks.results.export import COLUMNS, rows
+
+        return DataFrame(rows(self), columns=list(COLUMNS))
 
     def write_summary(self, summary: RunSummary) -> None:
         """Write the summary; readers see all of it or none."""

@@ -24,6 +24,7 @@ from refusal_checks.models.candidates import (
     OptionScorer,
     ServedCandidate,
 )
+from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.spec import Attached, Replay, Rule
 from refusal_checks.models.tokenizer_files import special_tokens
@@ -183,6 +184,7 @@ def _served(options: Options, engines: Servers, note: Callable[[str], None]) -> 
     model = options.candidate
     assert not isinstance(model, Replay), "recorded answers are read, not served"
     client = engines.connect(model, "--candidate", options.number)
+    _note_unlisted(client, f"candidate {model.name}", note)
     identity = model_identity(model, client.model)
     served = ServedCandidate(model.name, client, options.sampling, identity)
     for line in served.remarks:
@@ -202,6 +204,12 @@ def _replayed(
             first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
             say(f"{recording.path}: {name}: {count} worded differently there (first: {first})")
     return replay.ReplayCandidate(options.candidate.name, recording)
+
+
+def _note_unlisted(client: Client, who: str, note: Callable[[str], None]) -> None:
+    """Some gateways answer to any name, perhaps with another model."""
+    if not client.is_listed:
+        note(f"{who}: check the name: {client.url} does not list {client.model}, but answers to it")
 
 
 def _require_text_scoring(options: Options, plan: Plan) -> None:
@@ -257,6 +265,7 @@ def _judge_setup(
     if isinstance(model, Rule):
         return model
     client = engines.connect(model, "--judge", number)
+    _note_unlisted(client, f"judge {judge.name}", note)
     return JudgeSetup(
         name=judge.name,
         client=client,

