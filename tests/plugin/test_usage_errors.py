@@ -44,7 +44,7 @@ def test_without_a_candidate_both_commands_are_shown(
         ("[smoke_safe]\nrejection_rate = {min = 0.9, max = 0.1}", ["min 0.9 is above max 0.1"]),
         ("[smoke_safe]\nrejection_rate = {max = 10}", ["10 is outside [0, 1]"]),
         ("[smoke_safe]\nrejection_rate = {maximum = 0.1}", ["maximum"]),
-        ("[smoke_safe]\nrejection_rate = 0.1", ["write { min = ... }"]),
+        ("[smoke_safe]\nrejection_rate = 0.1", ["write { min = 0.1 }"]),
         ("[smoke_safe\n", ["not a TOML file"]),
         ("[sampling]\ntemprature = 1\n", ["temprature", "temperature"]),
     ],
