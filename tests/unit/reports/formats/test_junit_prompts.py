@@ -118,7 +118,7 @@ def test_several_candidates_have_suites_of_their_own(records: Many, tmp_path: Pa
     junit_prompts.write(runs, path)
     schema().validate(str(path))
     found = JUnitXml.fromfile(str(path))
-    assert [suite.name for suite in found] == ["bench.a", "bench.b"]
+    assert [suite.name for suite in found] == ["bench.org/a", "bench.org/b"]
     assert len({(case.classname, case.name) for suite in found for case in suite}) == 4
     assert (found.tests, found.failures) == (4, 2)
 
