@@ -31,7 +31,7 @@ from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
 from refusal_checks.models.identity import cached_commit
 from refusal_checks.models.spec import Attached, Served
-from refusal_checks.run import special_prompts
+from refusal_checks.run import reach, special_prompts
 
 GIB = 2**30
 
@@ -98,7 +98,7 @@ class Plan:
 
 def examine(plan: Plan) -> Iterator[Finding]:
     """Look at everything, the cheap parts first."""
-    yield _python()
+    yield Finding(Level.OK, "python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(plan)
     yield _memory()
     yield from _disks(plan)
@@ -111,10 +111,6 @@ def examine(plan: Plan) -> Iterator[Finding]:
         needed = needed or isinstance(model, Served)
         yield finding
     yield from _engine(kinds.get(plan.engine), plan.program, needed)
-
-
-def _python() -> Finding:
-    return Finding(Level.OK, "python", f"{platform.python_version()} ({sys.executable})")
 
 
 def _extensions(plan: Plan) -> Iterator[Finding]:
@@ -189,6 +185,9 @@ def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
         if wanted and _is_offline():
             return Finding(Level.FAIL, "data", said, "HF_HUB_OFFLINE is set: name a mirror")
+        if fault := reach.data(wanted):
+            level = Level.WARN if needed is None else Level.FAIL
+            return Finding(level, "data", said, f"name a mirror with --data: {fault}")
         return Finding(Level.OK, "data", said)
     missing = [found.name for found in wanted if not found.at(folder).is_in(folder)]
     said = f"{folder}: {len(wanted) - len(missing)} of {len(wanted)} benchmarks"
@@ -244,13 +243,14 @@ def _model(option: str, number: int, name: str) -> tuple[Model | None, Finding]:
 
 
 def _weights(model: Model, what: str, said: str) -> Finding:
-    if not isinstance(model, Served) or Path(model.path).is_dir():
-        return Finding(Level.OK, what, said)
-    if "@" in cached_commit(model.path):
-        return Finding(Level.OK, what, f"{said}, cached")
+    is_here = not isinstance(model, Served) or Path(model.path).is_dir()
+    if is_here or "@" in cached_commit(model.path):
+        return Finding(Level.OK, what, said if is_here else f"{said}, cached")
     if _is_offline():
         remedy = "HF_HUB_OFFLINE is set: download it first, or name a folder"
         return Finding(Level.FAIL, what, f"{said} is not in the cache", remedy)
+    if fault := reach.model(model.path):
+        return Finding(Level.FAIL, what, f"{said} is not in the cache", fault)
     return Finding(Level.OK, what, f"{said}, to be downloaded")
 
 

@@ -17,6 +17,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.demo import MODEL_DIR
+from refusal_checks.run import reach
 from refusal_checks.run.doctor import Finding, Level, Plan, examine
 from tests.fake_server import FakeServer
 
@@ -33,6 +34,8 @@ def _quick_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (MIRROR_VARIABLE, "HF_HUB_OFFLINE", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    for name in ("data", "model"):
+        monkeypatch.setattr(reach, name, lambda _: "")  # tests/unit/run/test_reach.py asks servers
 
 
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -97,6 +100,14 @@ def test_models_are_named_right_cached_and_reached(
     assert gone.level is Level.FAIL
     assert "is it running" in gone.said
     assert look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
+    with monkeypatch.context() as patch:
+        patch.setattr(reach, "model", lambda _: "the hub has no such model")
+        patch.setattr(reach, "data", lambda _: "the hub does not answer")
+        found = look(tmp_path, "org/model")
+        assert found["candidate"].level is Level.FAIL
+        assert found["candidate"].remedy == "the hub has no such model"
+        assert found["data"].level is Level.WARN
+        assert "--data: the hub does not answer" in found["data"].remedy
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert look(tmp_path, "org/model")["candidate"].level is Level.FAIL
     reference = tmp_path / "hf" / "hub" / "models--org--model" / "refs" / "main"
