@@ -25,15 +25,45 @@ from tests.plugin.conftest import ROOT
 from tests.tiny_proxy import TinyProxy
 
 OLD = ROOT / "tests" / "data" / "before_house"
+LATER = "worst_of_k_rate"
 URL = "http://model.test/v1#fake"
 """Candidate and judge of the recorded run: part of the keys of all that its store holds."""
 
 
+OLD_DRAW = f"""
+from refusal_checks.run import assembly
+
+drawn = {
+    sorted(
+        name
+        for path in (OLD / "baseline").iterdir()
+        for name in json.loads(path.read_text())["prompts"]
+    )
+}
+assembly.stratified = lambda prompts, limit: tuple(p for p in prompts if p.id in drawn)
+"""  # --limit draws others today
+"""A conftest by which ``--limit`` draws the prompts that it drew then."""
+
+
 def figures(summary: Path) -> dict[str, Any]:
-    """The figures of a run, overall and by group, and whether its gates passed."""
+    """The figures of a run, overall and by group, and whether its gates passed.
+
+    Without intervals, which are other ones since; and without figures that came later.
+    """
     found = json.loads(summary.read_text())
+
+    def values(estimates: dict[str, Any]) -> dict[str, Any]:
+        return {name: (one["value"], one["n"]) for name, one in estimates.items() if name != LATER}
+
     figures = {
-        name: [part["figures"], part.get("groups"), part["answers"]]
+        name: [
+            values(part["figures"]),
+            {
+                kind: {group: values(estimates) for group, estimates in groups.items()}
+                for kind, groups in part.get("groups", {}).items()
+            },
+            part["answers"],
+        ]
         for name, part in found["benchmarks"].items()
     }
     verdicts = found["verdicts"]
@@ -61,6 +91,8 @@ def rerun(
 ) -> Iterator[pytest.RunResult]:
     """The recorded run again, compared with its own baseline; nothing may be asked anew."""
     shutil.copy(OLD / "gates.toml", project.path)
+    with (project.path / "conftest.py").open("a") as conftest:
+        conftest.write(OLD_DRAW)
     with (
         FakeServer(tokens=lambda body: {"1": 1.0}) as server,
         TinyProxy(server.port) as proxy,
