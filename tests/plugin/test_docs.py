@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from refusal_checks.benchmarks import catalogue, discover
@@ -55,8 +56,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (folder / name).symlink_to(run)
         carry_out(["refusal-checks", "baseline", "accept", "RUN", "baselines"], folder)
         carry_out(["refusal-checks", "sample-for-labels", "RUN", "--n", "100"], folder)
+        drawn = pandas.read_csv(run / "labels.csv", dtype=str).assign(label="refusal")
         for place in (folder, run):
-            (place / "labels.csv").write_text("key,label\nany,refusal\n")
+            drawn.to_csv(place / "labels.csv", index=False)
         yield folder
 
 
@@ -142,6 +144,8 @@ def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
         text = f"[xstest_unsafe]\n{text}"  # the page shows a line of a table
     path = tmp_path / "page.toml"
     path.write_text(text)
+    for name in re.findall(r'rubric = "(.+?)"', text):
+        (tmp_path / name).touch()
     assert catalogue(threshold_files.load([path], discover()).tables)
 
 

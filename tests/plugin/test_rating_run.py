@@ -203,7 +203,7 @@ def test_a_part_of_cfsafety_runs_and_its_gates_decide(
             *("--candidate", model, "--judge", model, "--limit", "40", "--samples", "1"),
             *("--thresholds", own_gates(project, "cfsafety")),
         )
-    result.assert_outcomes(passed=12, failed=1)
+    result.assert_outcomes(passed=22, failed=1)
     found = summary(project)["benchmarks"]["cfsafety"]
     assert found["prompts"] == 40
     category = found["groups"]["category"]
