@@ -243,9 +243,10 @@ def _model(option: str, number: int, name: str) -> tuple[Model | None, Finding]:
 
 
 def _weights(model: Model, what: str, said: str) -> Finding:
-    is_here = not isinstance(model, Served) or Path(model.path).is_dir()
-    if is_here or "@" in cached_commit(model.path):
-        return Finding(Level.OK, what, said if is_here else f"{said}, cached")
+    if not isinstance(model, Served) or Path(model.path).is_dir():
+        return Finding(Level.OK, what, said)
+    if "@" in cached_commit(model.path):
+        return Finding(Level.OK, what, f"{said}, cached")
     if _is_offline():
         remedy = "HF_HUB_OFFLINE is set: download it first, or name a folder"
         return Finding(Level.FAIL, what, f"{said} is not in the cache", remedy)
