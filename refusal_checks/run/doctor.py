@@ -185,9 +185,9 @@ def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
         if wanted and _is_offline():
             return Finding(Level.FAIL, "data", said, "HF_HUB_OFFLINE is set: name a mirror")
-        if fault := reach.data(wanted):
+        if unreached := reach.data(wanted):
             level = Level.WARN if needed is None else Level.FAIL
-            return Finding(level, "data", said, f"name a mirror with --data: {fault}")
+            return Finding(level, "data", said, f"name a mirror with --data: {unreached}")
         return Finding(Level.OK, "data", said)
     missing = [found.name for found in wanted if not found.at(folder).is_in(folder)]
     said = f"{folder}: {len(wanted) - len(missing)} of {len(wanted)} benchmarks"
