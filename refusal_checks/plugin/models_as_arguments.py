@@ -13,6 +13,11 @@ SUITE = Path(__file__).parents[1] / "suite.py"
 _CANDIDATE = f"{PREFIX}candidate"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Name the command that the user gave where pytest speaks of its usage."""
+    parser.prog = "refusal-checks gate"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(args: list[str]) -> None:
     """Give options of gates their own names, as another plugin may have taken the usual ones."""

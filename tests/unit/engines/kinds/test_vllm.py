@@ -180,3 +180,16 @@ def test_the_user_s_arguments_say_how_an_engine_is_spread(args: str, expected: P
 def test_arguments_that_cannot_be_read_are_the_user_s_error() -> None:
     with pytest.raises(UserError, match=r"-tp.*expected one argument"):
         ENGINE.parallel(["-tp"])
+
+
+@pytest.mark.parametrize(
+    ("version", "gentle"),
+    [("0.32.0+cpu", True), ("0.33.1", True), ("1.0", True), ("0.20.2", False), ("0.31.1rc1", False),
+     ("0.0.dev1+gabc", True), ("dev", True)],
+)  # fmt: skip
+def test_flags_are_chosen_by_vllm_s_version(
+    monkeypatch: pytest.MonkeyPatch, version: str, gentle: bool
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: version)
+    arguments = ENGINE.arguments(EngineSpec("m"), 1, Assignment())
+    assert ("--shutdown-timeout" in arguments) is gentle
