@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -39,6 +41,20 @@ def ask(
             return await client.chat(messages, options)
 
     return asyncio.run(chat())
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 200), ("/metrics", 401), ("/v1/models", 401), ("/docs", 401)]
+)
+def test_only_its_health_is_open_without_the_key(
+    engine: EngineProcess, path: str, status: int
+) -> None:
+    address = urlsplit(engine.url)
+    assert address.hostname is not None
+    connection = HTTPConnection(address.hostname, address.port, timeout=30)
+    connection.request("GET", path)
+    assert connection.getresponse().status == status
+    connection.close()
 
 
 def test_sampled_answers_differ_and_a_seed_brings_them_back(engine: EngineProcess) -> None:
