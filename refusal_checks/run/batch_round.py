@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
+from typing import Any
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
@@ -40,6 +41,10 @@ class _Watched:
         self.prompt_hash = judge.prompt_hash
         self._judge = judge
         self._results = results
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the judge has, and keys of verdicts depend on: a run finds them by these."""
+        return getattr(self._judge, name)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """See ``Judge.judge``."""
