@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from refusal_checks.core import extensions, mistakes
+from refusal_checks.core import mistakes
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_text
 from refusal_checks.core.json_text import parse
@@ -27,9 +27,8 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics import METRICS
 from refusal_checks.results.shipping import shipping
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -149,7 +148,7 @@ class RunFolder:
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
             found = _summary_form().validate_python(content)
-            _require_metrics(found)
+            require_metrics(found)
             return found
         except OSError as fault:
             raise DataError(
@@ -215,18 +214,6 @@ def _why(fault: ValueError | RecursionError) -> str:
         return str(fault)
     first = fault.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {mistakes.problem(first)}"
-
-
-def _require_metrics(summary: RunSummary) -> None:
-    """Raise ValueError if a gate is on a metric of an extension that is not loaded."""
-    extensions.known()
-    used = {verdict.gate.metric for verdict in summary.verdicts.values()}
-    for name in sorted(used - METRICS.keys()):
-        brought = ", ".join(summary.manifest.extensions) or "another version"
-        raise ValueError(
-            f"its metric {name} is not known here. Install the extension that has it, or load its "
-            f"file with `refusal-checks --thresholds FILE ...`; the run used {brought}"
-        )
 
 
 class PastRun(NamedTuple):

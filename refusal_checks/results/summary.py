@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
@@ -236,3 +237,15 @@ def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Bal
 def _pooled(rates: Sequence[Estimate], confidence: float) -> Estimate:
     n = sum(rate.n for rate in rates)
     return wilson(sum(rate.value * rate.n for rate in rates) / n, n, confidence)
+
+
+def require_metrics(summary: RunSummary) -> None:
+    """Raise ValueError if a gate is on a metric of an extension that is not loaded."""
+    extensions.known()
+    used = {verdict.gate.metric for verdict in summary.verdicts.values()}
+    for name in sorted(used - METRICS.keys()):
+        brought = ", ".join(summary.manifest.extensions) or "another version"
+        raise ValueError(
+            f"its metric {name} is not known here. Install the extension that has it, or load its "
+            f"file with `refusal-checks --thresholds FILE ...`; the run used {brought}"
+        )
