@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._echo import echo
+
 TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {
     "default.toml": "thresholds/default.toml",
@@ -48,8 +50,8 @@ def init(
     chosen = ci or _found(folder)
     files = _ALWAYS | ({} if chosen is CI.NONE else _SCRIPT | _PIPELINES[chosen])
     for template, name in files.items():
-        typer.echo(f"{_write(TEMPLATES / template, folder / name):<8} {name}")
-    typer.echo(NEXT)
+        echo(f"{_write(TEMPLATES / template, folder / name):<8} {name}")
+    echo(NEXT)
 
 
 def _found(folder: Path) -> CI:

@@ -118,9 +118,10 @@ def clean_lines(text: str, limit: int = 2000) -> str:
     Args:
         limit: most characters of a line, and of its indentation.
     """
-    return "\n".join(
-        _indentation(line, limit) + clean(line, limit) if line else "" for line in text.split("\n")
-    )
+    lines = text.split("\n")
+    # Each different line once: a model that repeats itself, or an empty line, costs nothing.
+    harmless = {line: _indentation(line, limit) + clean(line, limit) for line in {*lines} - {""}}
+    return "\n".join(harmless.get(line, "") for line in lines)
 
 
 def _indentation(line: str, most: int) -> str:

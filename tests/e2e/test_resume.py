@@ -25,7 +25,10 @@ ANSWERS = 80
 
 def generated(engine: EngineProcess) -> int:
     """How many generations the engine has ended."""
-    with urllib.request.urlopen(engine.url.replace("/v1", "/metrics")) as reply:
+    request = urllib.request.Request(
+        engine.url.replace("/v1", "/metrics"), headers={"Authorization": f"Bearer {engine.api_key}"}
+    )
+    with urllib.request.urlopen(request) as reply:
         text = reply.read().decode()
     counts = re.findall(r"^vllm:request_success_total{.*} ([0-9.e+]+)$", text, re.MULTILINE)
     return sum(int(float(count)) for count in counts)
