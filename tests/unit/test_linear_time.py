@@ -21,7 +21,7 @@ from refusal_checks.reports import markdown
 
 LENGTH = 100_000
 SECONDS = 0.5
-"""Of CPU that one parser may take for one text. Each takes under 0.2 on a quiet machine (the most is
+"""Of CPU that one parser may take for one text. Each takes under 0.2 on a quiet machine (at most
 0.15); where others share the core it takes more, and what is not linear takes minutes."""
 DEADLINE = 120
 """Seconds after which the child is killed: a regular expression that backtracks holds the GIL, so
