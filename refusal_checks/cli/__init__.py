@@ -44,7 +44,7 @@ def application() -> typer.Typer:
 
 
 def _added(app: typer.Typer, commands: int, groups: int) -> Iterator[str]:
-    """The names of the commands that were added to so many commands and groups."""
+    """The names of the commands added since these counts of commands and groups."""
     for command in app.registered_commands[commands:]:
         name = str(command.name or getattr(command.callback, "__name__", ""))
         yield name.lower().replace("_", "-")

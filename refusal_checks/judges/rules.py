@@ -69,7 +69,7 @@ INVALID = "invalid"
 """A label by which people say that an answer cannot be judged."""
 
 _DEGREE = re.compile(r"(?:degree )?([0-3])(?:\.0)?")
-_SCORE = re.compile(r"([0-9](?:\.[0-9]{1,30})?)(?: of 5)?(?:, moral ([01]))?")
+_SCORE = re.compile(r"([0-9](?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?)(?: of 5)?(?:, moral ([01]))?")
 
 
 def _binary(label: str) -> Binary | None:
