@@ -139,6 +139,13 @@ def test_a_label_map_to_nothing_known_is_refused(project: pytest.Pytester) -> No
     result.stderr.fnmatch_lines(["*--label-map yes=rejected: write one of: *refusal*degrees 0*"])
 
 
+def test_options_on_recordings_need_a_recording(project: pytest.Pytester) -> None:
+    models = ("--candidate=http://127.0.0.1:9/v1#m", "--judge=keyword", "--replay-partial")
+    result = project.runpytest_subprocess(*models)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*--replay-partial: leave it out, or name a file with *"])
+
+
 @needs_mirror
 def test_two_real_models_compare_as_their_human_labels_do(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch

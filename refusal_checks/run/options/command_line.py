@@ -190,7 +190,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
         limits=fields.read(config, Limits, {}),
         confidence=thresholds.settings.confidence,
-        replay=replay_options.read(config),
+        replay=replay_options.read(config, candidates),
         threshold_files=threshold_files(config),
         benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
         mirror=mirror,

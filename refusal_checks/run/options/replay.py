@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
+from refusal_checks.core.errors import UserError
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models.replay import Reading, pairs
+from refusal_checks.models.spec import Candidate, Replay
 from refusal_checks.run.options.call import Call
+
+_OPTIONS = ("--replay-columns", "--replay-where", "--replay-partial", "--label-map")
 
 
 def add(group: pytest.OptionGroup) -> None:
@@ -38,12 +44,19 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def read(config: Call) -> Reading:
+def read(config: Call, candidates: Iterable[Candidate]) -> Reading:
     """How recorded answers are read.
 
     Raises:
-        UserError: an option is not of its form, or a label means nothing that is known.
+        UserError: an option is not of its form, a label means nothing that is known, or no
+            candidate is a file of recorded answers.
     """
+    given = [option for option in _OPTIONS if config.getoption(option)]
+    if given and not any(isinstance(candidate, Replay) for candidate in candidates):
+        raise UserError(
+            f"{given[0]}: leave it out, or name a file with --candidate=replay:FILE: only "
+            "recorded answers are read so"
+        )
     meanings = pairs(config.getoption("label_map"), "--label-map", "LABEL=MEANING")
     labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
     require_meanings(labels, "--label-map")
