@@ -51,18 +51,19 @@ def read(config: Call, candidates: Iterable[Candidate]) -> Reading:
         UserError: an option is not of its form, a label means nothing that is known, or no
             candidate is a file of recorded answers.
     """
+    meanings = pairs(config.getoption("label_map"), "--label-map", "LABEL=MEANING")
+    labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
+    require_meanings(labels, "--label-map")
+    reading = Reading(
+        pairs(config.getoption("replay_columns"), "--replay-columns"),
+        labels,
+        pairs(config.getoption("replay_where"), "--replay-where", "COLUMN=VALUE"),
+        config.getoption("replay_partial"),
+    )
     given = [option for option in _OPTIONS if config.getoption(option)]
     if given and not any(isinstance(candidate, Replay) for candidate in candidates):
         raise UserError(
             f"{given[0]}: leave it out, or name a file with --candidate=replay:FILE: only "
             "recorded answers are read so"
         )
-    meanings = pairs(config.getoption("label_map"), "--label-map", "LABEL=MEANING")
-    labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
-    require_meanings(labels, "--label-map")
-    return Reading(
-        pairs(config.getoption("replay_columns"), "--replay-columns"),
-        labels,
-        pairs(config.getoption("replay_where"), "--replay-where", "COLUMN=VALUE"),
-        config.getoption("replay_partial"),
-    )
+    return reading
