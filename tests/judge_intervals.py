@@ -1,7 +1,7 @@
 """How often intervals for the human rate hold it: simulated judges, and XSTest's real labels.
 
-``python -m tests.judge_intervals DATA`` prints the tables of ``docs/judge-quality.md``; DATA is a
-folder with XSTest's files. Everything is seeded.
+``python -m tests.judge_intervals DATA`` prints the tables of ``docs/explanation/judge-quality.md``;
+DATA is a folder with XSTest's files. Everything is seeded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures the HTML report of large runs; ``docs/report.md`` has the figures.
+"""Measures the HTML report of large runs; ``docs/reference/report.md`` has the figures.
 
     python -m tests.report_load [RECORDS ...]
 

@@ -2,7 +2,7 @@
 
 An extension is a module with what a module of this package has: ``BENCHMARKS``, ``build`` (a way of
 judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report format) or ``add``
-(commands). One module may hold several of these; docs/extending.md describes each.
+(commands). One module may hold several of these; docs/how-to/extending.md describes each.
 """
 
 from __future__ import annotations

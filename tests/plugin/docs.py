@@ -115,7 +115,7 @@ def pages() -> list[Page]:
     return [
         Page(ROOT / "README.md"),
         Page(ROOT / "CONTRIBUTING.md"),
-        *map(Page, sorted((ROOT / "docs").glob("*.md"))),
+        *map(Page, sorted((ROOT / "docs").rglob("*.md"))),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The examples of ``docs/extending.md``, installed as a package or named by a threshold file."""
+"""The examples of ``docs/how-to/extending.md``, installed as a package or in a threshold file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT
 from tests.plugin.docs import Page
 
-PAGE = Page(ROOT / "docs" / "extending.md")
+PAGE = Page(ROOT / "docs" / "how-to" / "extending.md")
 FILES = {text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")}
 TABLES = [text for _, text in PAGE.blocks("toml")]
 OWN_FILE = "gates/acme.py"

@@ -1,4 +1,4 @@
-"""How often gates pass although answers have no verdict: the tables of ``docs/decisions.md``.
+"""How often gates pass although answers lack verdicts: see ``docs/explanation/decisions.md``.
 
 A cell has how often the gate would pass if such answers were left out, and how often it passes
 since it must pass however they are counted.

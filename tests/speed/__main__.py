@@ -1,4 +1,4 @@
-"""Measure everything, in one run on one machine, and print the tables of ``docs/speed.md``."""
+"""Measure everything in one run, and print the tables of ``docs/explanation/speed.md``."""
 
 from __future__ import annotations
 

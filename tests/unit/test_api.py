@@ -1,4 +1,4 @@
-"""``load_run``: the notebook-style example of docs/api.md, and what it is given wrongly."""
+"""``load_run``: the notebook-style example of docs/reference/api.md, and wrong arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("project")
 def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     known: dict[str, object] = {}
-    for _, text in Page(ROOT / "docs" / "api.md").blocks("python"):
+    for _, text in Page(ROOT / "docs" / "reference" / "api.md").blocks("python"):
         exec(text, known)
     shown = capsys.readouterr().out
     assert "unsafe-rejection_rate" in shown

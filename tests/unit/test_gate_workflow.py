@@ -155,7 +155,7 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
 
 
 def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
-    page = (ROOT / "docs" / "ci.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "ci.md").read_text()
     examples = [
         YAML(typ="safe").load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.S)
     ]

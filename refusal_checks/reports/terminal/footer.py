@@ -59,7 +59,7 @@ def _models(manifest: Manifest) -> str:
 def _unpinned(manifest: Manifest) -> Iterator[str]:
     names = [name for name, data in manifest.data.items() if data.pinned is False]
     if names:
-        yield f"unpinned rows: {', '.join(names)} (see docs/data.md, How it is pinned)"
+        yield f"unpinned rows: {', '.join(names)} (see docs/how-to/data.md, How it is pinned)"
 
 
 def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:

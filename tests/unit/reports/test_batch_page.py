@@ -1,4 +1,4 @@
-"""The functions of the script for Ray in docs/batch.md: requests in, results out."""
+"""The functions of the script for Ray in docs/how-to/batch.md: requests in, results out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.engines.batch.jsonl import custom_id, read_result
 from refusal_checks.models.client.client import Client, RequestParams
 
-PAGE = Path(__file__).parents[3] / "docs" / "batch.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "batch.md"
 BODY = {
     "model": "m",
     "messages": [{"role": "user", "content": "hello"}],
