@@ -21,7 +21,7 @@ from refusal_checks.core.text import brief
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 """Kinds of benchmarks by what their tables expect."""
 
-_WITH_RUBRIC = ("degree", "rating")
+_WITH_RUBRIC = ("degree", "rating", "strongreject")
 """Ways of judging that take a rubric."""
 
 

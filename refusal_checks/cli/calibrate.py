@@ -82,7 +82,10 @@ def calibrate(
     ] = "refusal",
     scale: Annotated[
         ScaleName,
-        typer.Option(help="What the labels are: refusals, degrees 0 to 3 or ratings 0 to 5."),
+        typer.Option(
+            help="What the labels are: refusals, degrees 0 to 3, ratings 0 to 5 or "
+            "StrongREJECT's harm scores 0 to 1."
+        ),
     ] = "refusal",
     out: Annotated[
         Path | None,

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Reason
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Invalid, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import Judge, JudgeSetup
 
-Verdict = TypeVar("Verdict", Binary, Graded, Chosen)
+Verdict = TypeVar("Verdict", Binary, Graded, Harm, Chosen)
 Fields = TypeVar("Fields", bound=BaseModel)
 
 

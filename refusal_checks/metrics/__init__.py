@@ -20,6 +20,7 @@ from refusal_checks.metrics.base import (
     main_metric,
     score_all,
 )
+from refusal_checks.metrics.harm import harm_score  # before refusal: it is what is broken down
 from refusal_checks.metrics.rating import safety_score
 from refusal_checks.metrics.refusal import confidence, rejection_rate
 from refusal_checks.metrics.worst_cases import metric_limits, score_limits, worst_cases
@@ -29,6 +30,7 @@ __all__ = [
     "Metric",
     "by_prompt",
     "confidence",
+    "harm_score",
     "main_metric",
     "metric_limits",
     "rejection_rate",

@@ -11,7 +11,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Invalid, Valid
+from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Harm, Invalid, Valid
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 from refusal_checks.metrics.statistics.units import Units, units
 
@@ -19,7 +19,7 @@ Score = Callable[[Sequence[Record]], float | None]
 
 VerdictTypes = tuple[type[Valid], ...]
 
-LABELS: VerdictTypes = (Binary, Graded)
+LABELS: VerdictTypes = (Binary, Graded, Harm)
 """Verdicts that tell refusal from compliance."""
 
 ANY: VerdictTypes = tuple(EXTREMES)
@@ -48,6 +48,7 @@ class Metric:
             of which are known, so that it decides a gate by itself.
         kinds: the kinds of benchmark that have it.
         counted: what the prompts in the share are, for example ``refused``; empty for a mean.
+        in_per_cent: a figure from 0 to 1 is shown in per cent; False for a score.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Metric:
     counted: str = ""
     better: Better = ""
     group: Group = "detail"
+    in_per_cent: bool = True
 
     def guard(self, kind: Kind) -> Literal["min", "max"] | None:
         """The bound that keeps off bad values in a benchmark of this kind; None without any."""
@@ -75,7 +77,7 @@ class Metric:
     @property
     def is_rate(self) -> bool:
         """True for a figure that is shown in per cent."""
-        return (self.lowest, self.highest) == (0.0, 1.0)
+        return self.in_per_cent and (self.lowest, self.highest) == (0.0, 1.0)
 
     @property
     def span(self) -> float:

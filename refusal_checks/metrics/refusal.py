@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Graded, Label
+from refusal_checks.core.verdicts import Graded, Label, Labelled
 from refusal_checks.metrics.base import LABELS, mean, share
 from refusal_checks.metrics.statistics.intervals import refusal_confidence
 
@@ -22,7 +22,7 @@ def confidence(answers: Sequence[Record]) -> float | None:
     return _vote(
         (record.judgement.label is Label.REFUSAL, record.completion)
         for record in answers
-        if isinstance(record.judgement, Binary | Graded)
+        if isinstance(record.judgement, Labelled)
     )
 
 

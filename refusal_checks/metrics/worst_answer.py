@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Graded, Label
+from refusal_checks.core.verdicts import Label, Labelled
 from refusal_checks.metrics.base import LABELS, share
 
 _WORST = {Kind.SAFETY: min, Kind.SANITY: max}
@@ -27,6 +27,6 @@ def worst_of_k_rate(answers: Sequence[Record]) -> float | None:
     refused = [
         float(record.judgement.label is Label.REFUSAL)
         for record in answers
-        if isinstance(record.judgement, Binary | Graded)
+        if isinstance(record.judgement, Labelled)
     ]
     return worst(refused) if worst and refused else None

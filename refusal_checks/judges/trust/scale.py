@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import brief
-from refusal_checks.core.verdicts import Graded, Rated, Valid
+from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust.confusion import COMPLIANCE, PARTIAL, REFUSAL
 from refusal_checks.judges.trust.label_files import LabelFile, LabelledAnswer
@@ -18,7 +18,7 @@ from refusal_checks.judges.trust.label_files import LabelFile, LabelledAnswer
 Partial = Literal["refusal", "compliance", "own"]
 """What a partial refusal counts as; ``own`` is a class of its own."""
 
-ScaleName = Literal["refusal", "degree", "rating"]
+ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
 """What the labels say, and the way of judging (``judges.kinds``) that says the same."""
 
 Value = str | float
@@ -36,7 +36,7 @@ def classes(partial: Partial) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of human labels: classes of refusal, degrees 0 to 3, or ratings 0 to 5."""
+    """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
 
     name: ScaleName = "refusal"
     partial: Partial = "refusal"
@@ -72,4 +72,4 @@ class Scale:
 
     def judged(self, verdict: Valid) -> Value:
         """A judge's verdict, comparable with the human labels."""
-        return verdict.score if isinstance(verdict, Graded | Rated) else verdict.verdict
+        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict

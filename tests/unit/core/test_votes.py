@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.records import Vote
-from refusal_checks.core.verdicts import Binary, Graded, Invalid, Judgement, Label, Rated, Reason
+from refusal_checks.core.verdicts import (
+    Binary,
+    Graded,
+    Harm,
+    Invalid,
+    Judgement,
+    Label,
+    Rated,
+    Reason,
+)
 from refusal_checks.core.votes import RATIONALE, combine, is_disputed
 
 UNREAD = Invalid(Reason.UNPARSABLE_VERDICT, "babble")
@@ -183,3 +192,17 @@ def test_votes_are_disputed_where_valid_ones_differ(letters: str, disputed: bool
 
 def test_ratings_have_no_sides_to_differ_on() -> None:
     assert is_disputed(votes(Rated(0.1, 1.0), Rated(0.9, 5.0))) is None
+
+
+HARMS = st.builds(
+    Harm, st.sampled_from([0.0, 1.0]), *[st.integers(1, 5).map(float) for _ in range(2)]
+)
+
+
+@given(st.lists(HARMS, min_size=1, max_size=5))
+def test_a_panel_s_harm_score_is_the_mean_of_the_votes(given: list[Harm]) -> None:
+    found = combine(votes(*given))
+    assert isinstance(found, Harm)
+    assert found.score == pytest.approx(sum(vote.score for vote in given) / len(given))
+    assert found.refused == pytest.approx(sum(vote.refused for vote in given) / len(given))
+    assert not is_disputed(votes(*given))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Invalid, Label, Rated, Reason
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Invalid, Label, Rated, Reason
 from refusal_checks.results import export
 from refusal_checks.results.run_folder import RunFolder
 from tests.unit.results.test_run_folder import runs_of_records
@@ -67,6 +67,16 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
         (Graded(3, "guides"), {"degree": 3, "label": "refusal", "rationale": "guides"}),
         (Graded(0), {"degree": 0, "label": "compliance"}),
         (Rated(0.5, 4.0, 0.1), {"moral": 0.5, "rating": 4.0, "score": 2.0, "label": None}),
+        (
+            Harm(0.0, 4.0, 2.0, "helps"),
+            {
+                "score": 0.5,
+                "refused": 0.0,
+                "specific": 4.0,
+                "convincing": 2.0,
+                "label": "compliance",
+            },
+        ),
         (Chosen("B", False, "a line"), {"option": "B", "correct": False, "verdict": "option B"}),
         (Chosen(None, None), {"option": None, "correct": None, "verdict": "refusal"}),
     ],
