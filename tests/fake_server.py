@@ -192,7 +192,7 @@ class FakeServer:
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
-        is_probe = body["messages"][-1]["content"] == QUESTION
+        is_probe = body["messages"][0]["content"] == QUESTION
         (self.probes if is_probe else self.requests).append(body)
         if refused := body.keys() & set(self._refuses):
             said = {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}}
@@ -236,6 +236,7 @@ class FakeServer:
     def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
         """Choices with their cost: a token a word."""
         prompt = sum(len(turn["content"].split()) for turn in body["messages"])
+        prompt -= bool(body.get("continue_final_message"))  # no token ends the message
         output = sum(len((choice["message"]["content"] or "").split()) for choice in choices)
         usage = {"prompt_tokens": prompt, "completion_tokens": output}
         details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None

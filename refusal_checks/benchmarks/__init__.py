@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 
 from refusal_checks.benchmarks import suites
+from refusal_checks.benchmarks.attacked import Attacked, derived
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
 from refusal_checks.core import extensions
@@ -42,18 +44,23 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
     return known
 
 
-def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
+def catalogue(
+    tables: Mapping[str, BenchmarkTable], attacked: Attacked = MappingProxyType({})
+) -> dict[str, Benchmark]:
     """Every benchmark that threshold files can name: those of ``discover`` and the user's own.
 
     Args:
         tables: what the files say about benchmarks besides gates.
+        attacked: the attacks that they name; their benchmarks follow.
 
     Raises:
         DataError: a table does not describe a benchmark.
     """
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
     known = discover() | own
-    return known | {name: _changed(known[name], table) for name, table in tables.items()}
+    known |= {name: _changed(known[name], tables[name]) for name in tables if name in known}
+    under = {one.name: one for one in derived(known, attacked)}
+    return known | {name: _changed(one, tables.get(name)) for name, one in under.items()}
 
 
 def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
@@ -63,8 +70,10 @@ def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
     return sorted(groups, key=lambda group: order.index(group) if group in order else len(order))
 
 
-def _changed(benchmark: Benchmark, table: BenchmarkTable) -> Benchmark:
+def _changed(benchmark: Benchmark, table: BenchmarkTable | None) -> Benchmark:
     """The benchmark with the digest and the way of judging that a table gives."""
+    if table is None:
+        return benchmark
     original = benchmark.original and _changed(benchmark.original, table)
     sha256, judge = table.sha256 or benchmark.sha256, table.judge or benchmark.judge
     return replace(benchmark, sha256=sha256, judge=judge, original=original)

@@ -33,6 +33,10 @@ class Benchmark:
         key: for multiple choice, the file with the right options (see ``answer_key``).
         group_order: values of groups in the order in which reports show them, before all others.
         parts: benchmarks whose prompts are all among this one's.
+        attack: the attack that rewrites its prompts after ``load``; empty for a plain benchmark.
+        plain: name of the benchmark that is attacked.
+        under: of a benchmark that stands for all attacks on another one, those under each of them,
+            whose answers are its own; it asks nothing itself.
     """
 
     name: str
@@ -50,6 +54,9 @@ class Benchmark:
     key: Path | None = None
     group_order: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    attack: str = ""
+    plain: str = ""
+    under: tuple[str, ...] = ()
 
     @property
     def is_pinned(self) -> bool:
@@ -75,6 +82,8 @@ def digest(prompts: Iterable[Prompt]) -> str:
         fields.pop("options")  # the messages hold them
         fields.pop("cluster")  # says how the rows were drawn, not what they are
         fields.pop("kind")  # of the benchmark
+        for name in ("attack", "plain", "worst_of"):  # the messages are what came of them
+            del fields[name]
         row = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         checksum.update(row.encode() + b"\n")
     return checksum.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -37,7 +37,8 @@ class Prompt:
 
     Attributes:
         id: unique within its benchmark, stable across releases of this package.
-        messages: the turns sent to the candidate, in order; the last one is the user's.
+        messages: the turns sent to the candidate, in order; the last one is the user's, or the
+            beginning of an answer that the candidate is to continue (some attacks).
         groups: labels by kind, for example ``{"category": "fraud", "language": "zh"}``, by which
             gates and reports can be broken down.
         reference: the right answer, if the benchmark has one; for multiple choice the letter of
@@ -46,6 +47,9 @@ class Prompt:
         cluster: names prompts whose answers are not independent, for example translations of one
             text; they are sampled as one. Empty for a prompt of its own.
         kind: what its benchmark is for; None outside a benchmark.
+        attack: name of the attack that rewrote the messages; empty for a plain prompt.
+        plain: the messages as they were before, which are what a judge is shown.
+        worst_of: the attacks of which this one did the most; empty where one was looked at.
     """
 
     id: str
@@ -55,6 +59,9 @@ class Prompt:
     options: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
     kind: Kind | None = field(default=None, compare=False)
+    attack: str = ""
+    plain: tuple[Message, ...] = ()
+    worst_of: tuple[str, ...] = ()
 
     @classmethod
     def single(
@@ -72,6 +79,18 @@ class Prompt:
     def request(self) -> str:
         """The last turn's text."""
         return self.messages[-1].content
+
+    @property
+    def original(self) -> Prompt:
+        """The prompt as it was before an attack; itself if there was none."""
+        if not self.attack:
+            return self
+        return replace(self, messages=self.plain, attack="", plain=(), worst_of=())
+
+    @property
+    def is_continued(self) -> bool:
+        """True if the last turn is the beginning of the answer."""
+        return self.messages[-1].role == "assistant"
 
     @property
     def turns(self) -> list[tuple[str, str]]:

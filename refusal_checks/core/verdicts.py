@@ -40,6 +40,7 @@ class Reason(StrEnum):
 
     ENGINE_ERROR = "engine error"
     PROMPT_TOO_LONG = "prompt too long"
+    NO_PREFILL = "no prefill"
     EMPTY_ANSWER = "empty answer"
     UNFINISHED_ANSWER = "unfinished answer"
     UNCLOSED_REASONING = "unclosed reasoning"

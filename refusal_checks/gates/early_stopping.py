@@ -10,7 +10,7 @@ error.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
@@ -60,12 +60,18 @@ class EarlyStopping:
         gates: the selected gates.
         prompts: all prompts of each benchmark, in any order.
         level: confidence with which a gate is decided, however often it is looked at.
+        in_full: benchmarks that are not stopped, because other gates need all of their answers.
     """
 
     def __init__(
-        self, gates: Sequence[Gate], prompts: Mapping[str, Sequence[Prompt]], level: float
+        self,
+        gates: Sequence[Gate],
+        prompts: Mapping[str, Sequence[Prompt]],
+        level: float,
+        in_full: Collection[str] = (),
     ) -> None:
         self._level = level
+        self._in_full = in_full
         self._plans = {gate.id: _plan(gate, prompts[gate.benchmark], level) for gate in gates}
         self._gates = gates
         self._benchmarks = tuple(prompts)
@@ -82,6 +88,8 @@ class EarlyStopping:
         """Add the next prompt's answers; True once all gates of the benchmark are decided."""
         for watch in self._watches[benchmark]:
             watch.see(answers)
+        if benchmark in self._in_full:
+            return False
         return all(watch.is_decided for watch in self._watches[benchmark])
 
     def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:

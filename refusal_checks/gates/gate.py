@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates.bounds import (
     CORRECTED,
     Bounds,
@@ -100,6 +101,10 @@ class Gate:
     def has_margins(self) -> bool:
         """True if the change against the baseline is bounded."""
         return bool(self.change_limits.ends)
+
+    def looks_at(self, prompt: Prompt) -> bool:
+        """True if the gate looks at a prompt of its benchmark."""
+        return self.concerns(prompt.groups)
 
     def concerns(self, groups: Mapping[str, str]) -> bool:
         """True if the gate looks at prompts of these groups."""

@@ -12,8 +12,9 @@ A file holds one table per benchmark. A key is a metric, its value the bounds; a
 Three tables are not benchmarks: ``[sampling]`` (how answers are drawn; the command line wins),
 ``[settings]``, and ``[judge]`` (floors of the judge on the canary). Of several files the later
 wins, gate by gate; ``metric = false`` removes a gate. A benchmark's table may also say where its
-data is and how it is judged (``BenchmarkTable``). ``extensions`` names Python files whose
-benchmarks, judges and metrics it uses (``core.extensions``); reading the file runs their code.
+data is and how it is judged (``BenchmarkTable``), and name attacks (``attack_tables``).
+``extensions`` names Python files whose benchmarks, attacks, judges and metrics it uses
+(``core.extensions``); reading the file runs their code.
 
 Unless its table says otherwise, a benchmark has a gate on ``invalid_rate`` (at most 2%), and one of
 the user's own with ``expect`` also a gate on ``rejection_rate``. A group with a gate of its own has
@@ -27,21 +28,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import judges
-from refusal_checks.benchmarks import Benchmark, Kind, discover
-from refusal_checks.benchmarks.custom import KINDS
+from refusal_checks.benchmarks import Benchmark, discover
+from refusal_checks.benchmarks.attacked import Attacked
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.mistakes import share
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
-from refusal_checks.core.verdicts import Chosen, Valid
-from refusal_checks.gates import default_gates, table_names, toml_file
+from refusal_checks.gates import (
+    attack_tables,
+    benchmark_tables,
+    default_gates,
+    table_names,
+    toml_file,
+)
 from refusal_checks.gates.bounds import CORRECTED, Bounds, GateSettings
 from refusal_checks.gates.default_gates import FileBounds
 from refusal_checks.gates.gate import Gate, GateKey, as_gate
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.metrics import METRICS, Metric
+from refusal_checks.metrics.judging import invalid_rate
 
 _SHARED: Mapping[str, type[Frozen]] = {
     "sampling": Sampling,
@@ -50,13 +56,8 @@ _SHARED: Mapping[str, type[Frozen]] = {
 }
 """The tables that are not benchmarks."""
 
-_FOR_ANY = {"sha256", "limit", "max_answer_chars", "judge"}
-"""Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
-
 EXTENSIONS = "extensions"
 """The key of a file, above its tables, that names Python files to import."""
-
-_OLD_JUDGES = {"options": "multiple_choice"}
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Thresholds:
         tables: what the benchmarks' tables say besides gates, by benchmark.
         judge: floors of the judge; None if no file has such a table.
         notes: what the user should know of the files, for the run's notes.
+        attacked: names of the attacks on each benchmark.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -76,6 +78,7 @@ class Thresholds:
     tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
     judge: JudgeFloors | None = None
     notes: tuple[str, ...] = ()
+    attacked: Attacked = field(default_factory=dict)
 
 
 def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Thresholds:
@@ -92,21 +95,19 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
         benchmarks = {**benchmarks, **discover()}
     notes: list[str] = []
     shared = _shared(parsed, notes)
-    tables = _tables(parsed, benchmarks, notes)
+    under = attack_tables.read(parsed)
+    tables = under.shared(benchmark_tables.read(under.files, benchmarks, notes))
     bounds: dict[GateKey, FileBounds | None] = {}
-    for path, content in parsed.items():
+    for path, content in under.files.items():
         for name, table in content.items():
-            if not tables[name].is_own:
-                table_names.require_benchmark(
-                    f"{path}: [{name}]", name, table, (benchmarks, _SHARED)
-                )
-            verdicts = _verdicts(f"{path}: [{name}]", tables[name], benchmarks.get(name))
-            kind = (
-                benchmarks[name].kind
-                if name in benchmarks
-                else KINDS.get(tables[name].expect or "")
-            )
-            known = _metrics(verdicts, kind)
+            where, plain = f"{path}: [{name}]", under.plain.get(name, name)
+            if not tables[plain].is_own:
+                table_names.require_benchmark(where, plain, table, (benchmarks, _SHARED))
+            about = tables[plain].model_copy(update={"judge": tables[name].judge})
+            known, verdicts = benchmark_tables.metrics(where, about, benchmarks.get(plain))
+            known = under.metrics(name, known, verdicts)
+            if under.stands_for_all(name):  # its answers have such a gate by attack
+                bounds[name, invalid_rate.name, None, None] = None
             bounds |= _benchmark_gates(path, name, table, known)
     settings = GateSettings(**shared.get("settings", {}))
     merged = default_gates.of_benchmarks(bounds, tables)
@@ -115,7 +116,13 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
     gates = list(default_gates.of_groups(gates, merged.keys(), notes))
     floors = JudgeFloors(**shared["judge"]) if "judge" in shared else None
     return Thresholds(
-        tuple(gates), shared.get("sampling", {}), settings, tables, floors, tuple(notes)
+        tuple(gates),
+        shared.get("sampling", {}),
+        settings,
+        tables,
+        floors,
+        tuple(notes),
+        under.attacked,
     )
 
 
@@ -148,18 +155,12 @@ def _shared(parsed: Mapping[Path, dict[str, Any]], notes: list[str]) -> dict[str
     for path, content in parsed.items():
         for name in (name for name in _SHARED if name in content):
             where = f"{path}: [{name}]"
-            table = _require_table(content.pop(name), where)
+            table = benchmark_tables.require_table(content.pop(name), where)
             if name == "settings":
                 table = _with_new_names(table, where, notes)
             merged[name] = merged.get(name, {}) | table
             _SHARED[name].read(merged[name], where, ThresholdError)
     return merged
-
-
-def _require_table(table: Any, where: str) -> dict[str, Any]:
-    if not isinstance(table, dict):
-        raise ThresholdError(f"{where}: must be a table")
-    return table
 
 
 def _with_new_names(table: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
@@ -173,83 +174,17 @@ def _with_new_names(table: Mapping[str, Any], where: str, notes: list[str]) -> d
     return {"multiple_testing" if key == "correction" else key: table[key] for key in table}
 
 
-def _tables(
-    parsed: Mapping[Path, Mapping[str, Any]],
-    benchmarks: Mapping[str, Benchmark],
-    notes: list[str],
-) -> dict[str, BenchmarkTable]:
-    """What all files say about benchmarks besides gates; later files win key by key."""
-    merged: dict[str, dict[str, Any]] = {}
-    for path, content in parsed.items():
-        for name, table in content.items():
-            where = f"{path}: [{name}]"
-            values = {k: v for k, v in _require_table(table, where).items() if _is_data(k, v)}
-            BenchmarkTable.read(values, where, ThresholdError)
-            if name in benchmarks and (own := sorted(values.keys() - _FOR_ANY)):
-                raise ThresholdError(
-                    f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
-                )
-            for key in ("file", "rubric"):
-                if key in values:
-                    values[key] = str(path.parent / values[key])
-            if new := _OLD_JUDGES.get(values.get("judge", "")):
-                old, values["judge"] = values["judge"], new
-                notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
-            merged.setdefault(name, {}).update(values)
-    return {name: BenchmarkTable(**values) for name, values in merged.items()}
-
-
-def _is_data(key: str, value: Any) -> bool:
-    """True if a key of a benchmark's table is not about gates.
-
-    ``category`` and ``cluster`` can be either: a column, or a kind of group.
-    """
-    return key in BenchmarkTable.model_fields and not (
-        key in ("category", "cluster") and isinstance(value, dict)
-    )
-
-
-def _verdicts(where: str, table: BenchmarkTable, benchmark: Benchmark | None) -> type[Valid]:
-    """The verdicts of a benchmark's way of judging, which decide its metrics."""
-    kinds = judges.discover()
-    plain = "multiple_choice" if table.options else Benchmark.judge
-    own = benchmark.judge if benchmark else plain
-    name = table.judge or own
-    require_known(name, kinds, f"{where} judge", "way of judging")
-    verdicts = kinds[name].verdicts
-    if verdicts is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
-        raise ThresholdError(
-            f'{where} judge = "{name}": choose another way of judging; this one is for '
-            "multiple-choice questions, and the prompts have no options"
-        )
-    return verdicts
-
-
-def _metrics(verdicts: type[Valid], kind: Kind | None) -> list[str]:
-    """The metrics of a benchmark; of any kind if the file does not say of which it is."""
-    return [
-        metric.name
-        for metric in METRICS.values()
-        if verdicts in metric.reads and (kind is None or kind in metric.kinds)
-    ]
-
-
 def _benchmark_gates(
     path: Path, benchmark: str, table: Mapping[str, Any], known: Sequence[str]
 ) -> dict[GateKey, FileBounds | None]:
-    written = ((key, value) for key, value in table.items() if not _is_data(key, value))
+    written = (item for item in table.items() if not benchmark_tables.is_data(*item))
     keys = (item for key, value in written for item in _gate_keys(benchmark, key, value))
     return {key: _bounds(path, key, value, known) for key, value in keys}
 
 
 def _gate_keys(benchmark: str, key: str, value: Any) -> Iterator[tuple[GateKey, Any]]:
     """The gates that a key defines: one by a metric's name, several by a kind of group."""
-    holds_groups = (
-        isinstance(value, dict)
-        and value
-        and all(isinstance(group, dict) for group in value.values())
-    )
-    if key in METRICS or not holds_groups:
+    if not benchmark_tables.holds_groups(key, value):
         yield (benchmark, key, None, None), value
         return
     for group, metrics in value.items():

@@ -19,7 +19,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.client.answers import Choice
-from refusal_checks.models.client.capabilities import Support
+from refusal_checks.models.client.capabilities import CONSEQUENCES, Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
@@ -113,9 +113,16 @@ class ServedCandidate(_Stored):
         return await self._answer(prompt, first, count)
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        seed = answer_seed(self._sampling.seed, prompt, first)
+        support = self._client.capabilities.prefill
+        if prompt.is_continued and support is not Support.YES:
+            why = f"{self._client.url}: {CONSEQUENCES['prefill']}: {support}"
+            return [Invalid(Reason.NO_PREFILL, why)] * count
         options = RequestParams.of(
-            self._sampling, n=count, seed=seed, logprobs=self._reads_logprobs
+            self._sampling,
+            n=count,
+            seed=answer_seed(self._sampling.seed, prompt, first),
+            logprobs=self._reads_logprobs,
+            is_continued=prompt.is_continued,
         )
         try:
             choices = await self._client.chat(self.messages(prompt), options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
@@ -76,11 +77,14 @@ class Gates:
                 gate,
                 candidate,
                 id=session.test_id(candidate, gate.id),
-                marks=self._marks(known[gate.benchmark].kind),
+                marks=self._gate_marks(known[gate.benchmark]),
             )
             for candidate in session.candidates
             for gate in session.thresholds.gates
         ]
+
+    def _gate_marks(self, benchmark: Benchmark) -> list[pytest.MarkDecorator]:
+        return self._marks(benchmark.kind) + (self._marks("attack") if benchmark.attack else [])
 
     def _judge_params(self) -> list[Any]:
         figures: tuple[str | None, ...] = self._session.judge_figures or (None,)

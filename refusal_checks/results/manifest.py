@@ -57,6 +57,8 @@ class Data(_Facts):
         limit: the most prompts to evaluate; None for all.
         max_answer_chars: the most characters of an answer that its judges are shown.
         pinned: whether other rows would have been refused; None in runs of older versions.
+        attack: that rewrote the prompts, by this seed; empty for plain ones.
+        left_out: prompts that the attack could not rewrite.
     """
 
     revision: str | None = None
@@ -65,6 +67,9 @@ class Data(_Facts):
     limit: int | None = None
     max_answer_chars: int | None = None
     pinned: bool | None = None
+    attack: str = ""
+    attack_seed: int = 0
+    left_out: int = 0
 
 
 class Hardware(_Facts):

@@ -68,6 +68,7 @@ def prompt(original: Prompt) -> Prompt:
     return replace(
         original if original.reference in original.options else _hide(original, "reference"),
         messages=tuple(_hide(turn, "content") for turn in original.messages),
+        plain=tuple(_hide(turn, "content") for turn in original.plain),
         options={letter: text(option) for letter, option in original.options.items()},
     )
 

@@ -54,6 +54,8 @@ class BenchmarkSummary:
         judge_scores: the same for each of several judges, by judge.
         distributions: of the scores, by category.
         parts: benchmarks whose prompts are all among this one's.
+        attack: the attack on its prompts, or ``attacks`` for each prompt's worst; empty for none.
+        plain: the benchmark that is attacked.
     """
 
     prompts: int
@@ -69,6 +71,8 @@ class BenchmarkSummary:
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    attack: str = ""
+    plain: str = ""
 
     @property
     def saved(self) -> float:
@@ -211,9 +215,14 @@ class Balance:
 
 
 def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
-    """Benchmarks by name without those that are part of another one, whose prompts count once."""
+    """Benchmarks by name without those that are part of another one, and those under attack.
+
+    So each prompt counts once, as it is asked plainly.
+    """
     parts = {part for each in benchmarks.values() for part in each.parts}
-    return {name: each for name, each in benchmarks.items() if name not in parts}
+    return {
+        name: each for name, each in benchmarks.items() if name not in parts and not each.attack
+    }
 
 
 def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Balance | None:

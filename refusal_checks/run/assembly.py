@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, answer_key, mirror
-from refusal_checks.benchmarks.subset import stratified
-from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.errors import DataError, ModelError, UserError
 from refusal_checks.core.text import clean
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
@@ -25,9 +23,11 @@ from refusal_checks.models.candidates import (
     ServedCandidate,
 )
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.spec import Attached, Replay, Rule
 from refusal_checks.models.tokenizer_files import special_tokens
+from refusal_checks.run import loading
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.plan import Judges, Plan
@@ -50,6 +50,7 @@ class Parts(NamedTuple):
 
     Attributes:
         repeats: the same judges with other seeds, one set per repetition (``--judge-repeats``).
+        left_out: how many prompts each attack could not rewrite, by benchmark.
     """
 
     plan: Plan
@@ -57,6 +58,7 @@ class Parts(NamedTuple):
     judges: Judges
     engines: Servers
     repeats: tuple[Judges, ...] = ()
+    left_out: Mapping[str, int] = MappingProxyType({})
 
 
 def assemble(
@@ -77,22 +79,26 @@ def assemble(
     Raises:
         UserError: data, recorded answers, models or endpoints are not what was asked for.
     """
-    whole = _load(options, gates)
-    _require_groups(gates, whole)
     recording = _recording(options)
+    if recording:
+        loading.require_plain(options, gates)
+    whole = loading.load(options, gates)
     if recording and options.replay.partial:
         whole = _recorded(recording, gates, whole, note)
-    plan = _limited(options, gates, whole)
+    limited = loading.limited(options, gates, whole)
+    plan, left_out = loading.rewritten(options, gates, limited, whole, note)
     candidate = (
-        _replayed(options, recording, plan, say) if recording else _served(options, engines, note)
+        _replayed(options, recording, plan, say)
+        if recording
+        else _served(options, engines, plan, note)
     )
-    judges = _judges(options, plan, engines, note)
+    judges = _judges(options, gates, plan, engines, note)
     _require_several(gates, judges)
     repeats = tuple(
-        _judges(_reseeded(options, number), plan, engines, note)
+        _judges(_reseeded(options, number), gates, plan, engines, note)
         for number in range(1, options.trust.repeats)
     )
-    return Parts(plan, candidate, judges, engines, repeats)
+    return Parts(plan, candidate, judges, engines, repeats, left_out)
 
 
 _STRIDE = 1000
@@ -104,42 +110,6 @@ def _reseeded(options: Options, number: int) -> Options:
     sampling = options.judge_sampling
     seed = (sampling.seed + number * _STRIDE) % 2**31
     return replace(options, judge_sampling=sampling.model_copy(update={"seed": seed}))
-
-
-def _load(options: Options, gates: Sequence[Gate]) -> Plan:
-    names = dict.fromkeys(gate.benchmark for gate in gates)
-    return {name: _prompts(options, options.benchmarks[name]) for name in names}
-
-
-def _prompts(options: Options, benchmark: Benchmark) -> tuple[Prompt, ...]:
-    prompts = mirror.load(benchmark, options.mirror)
-    return answer_key.mark(prompts, benchmark, options.multiple_choice)
-
-
-def _require_groups(gates: Sequence[Gate], plan: Plan) -> None:
-    for gate in gates:
-        if gate.group_kind is None:
-            continue
-        prompts = plan[gate.benchmark]
-        where = f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]"
-        kinds = {kind for prompt in prompts for kind in prompt.groups}
-        require_known(gate.group_kind, kinds, where, "kind of group")
-        groups = {prompt.groups.get(gate.group_kind, "") for prompt in prompts} - {""}
-        require_known(str(gate.group), groups, where, gate.group_kind)
-
-
-def _limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
-    limits = {name: options.benchmarks[name].limit for name in whole}
-    plan = {name: stratified(prompts, limits[name]) for name, prompts in whole.items()}
-    for gate in gates:
-        kind, group = gate.group_kind, gate.group
-        if kind and all(prompt.groups.get(kind) != group for prompt in plan[gate.benchmark]):
-            raise UserError(
-                f"{gate.source}: [{gate.benchmark}.{kind}.{group}]: raise the limit of "
-                f"{limits[gate.benchmark]} prompts, which leaves none of this group, or deselect "
-                "the gate"
-            )
-    return plan
 
 
 def _recording(options: Options) -> replay.Recording | None:
@@ -169,25 +139,27 @@ def _recorded(
                 f"that {recording.path.name} has answers to"
             )
     for gate in gates:
-        if not any(_concerns(gate, prompt) for prompt in plan[gate.benchmark]):
+        if not any(map(gate.looks_at, plan[gate.benchmark])):
             raise DataError(
                 f"{recording.path}: deselect {gate.id}: its group has no recorded answer"
             )
     return plan
 
 
-def _concerns(gate: Gate, prompt: Prompt) -> bool:
-    return gate.group_kind is None or prompt.groups.get(gate.group_kind) == gate.group
-
-
-def _served(options: Options, engines: Servers, note: Callable[[str], None]) -> Candidate:
+def _served(
+    options: Options, engines: Servers, plan: Plan, note: Callable[[str], None]
+) -> Candidate:
     model = options.candidate
     assert not isinstance(model, Replay), "recorded answers are read, not served"
     client = engines.connect(model, "--candidate", options.number)
     _note_unlisted(client, f"candidate {model.name}", note)
+    continues = loading.continues_answers(plan)
+    if continues and engines.are_live and isinstance(model, Attached):
+        try_prefill(client)
     identity = model_identity(model, client.model)
     served = ServedCandidate(model.name, client, options.sampling, identity)
-    for line in served.remarks:
+    lacking = client.capabilities.missing(*(["prefill"] if continues else []))
+    for line in (*served.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")
     by_text = options.multiple_choice.scoring == "text"
     return served if by_text else OptionScorer(served, client, identity)
@@ -221,8 +193,15 @@ def _require_text_scoring(options: Options, plan: Plan) -> None:
         )
 
 
-def _judges(options: Options, plan: Plan, engines: Servers, note: Callable[[str], None]) -> Judges:
-    chosen = {name: options.benchmarks[name] for name in plan}
+def _judges(
+    options: Options,
+    gates: Sequence[Gate],
+    plan: Plan,
+    engines: Servers,
+    note: Callable[[str], None],
+) -> Judges:
+    names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
+    chosen = {name: options.benchmarks[name] for name in names}
     ways = panel.ways(chosen, with_canary=bool(options.trust.floors))
     return judge_panels(options, ways, engines, note)
 

@@ -100,8 +100,9 @@ def find(
         return {}
     known = baseline.load(options.baseline)
     found = {name: known[name] for name in manifest.data if name in known}
+    asked = {name: plan.get(name, ()) for name in found}
     differences = {
-        name: tuple(baseline.differences(scores, _wanted(scores, manifest, name, plan[name])))
+        name: tuple(baseline.differences(scores, _wanted(scores, manifest, name, asked[name])))
         for name, scores in found.items()
     }
     named = [f"{name}: {each}" for name, several in differences.items() for each in several]

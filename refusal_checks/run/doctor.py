@@ -166,7 +166,7 @@ def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | N
     try:
         extensions.require_sound()
         read = threshold_files.load(list(files), discover())
-        known = catalogue(read.tables)
+        known = catalogue(read.tables, read.attacked)
     except UserError as fault:
         return Finding(Level.FAIL, "thresholds", str(fault)), None
     wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from refusal_checks.benchmarks.attacked import as_judged
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
@@ -108,9 +109,10 @@ class Evaluation:
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
         judges = self._task.judges[name]
-        texts = {answer.text for answer in answers if isinstance(answer, Completion)}
+        shown = prompt.original
+        texts = {as_judged(prompt, one)[1].text for one in answers if isinstance(one, Completion)}
         stored = self._task.store.judgements(
-            verdict_key(judge, prompt, text)
+            verdict_key(judge, shown, text)
             for judge in judges
             if judge.identity is not None
             for text in texts
@@ -123,7 +125,7 @@ class Evaluation:
             if fault is not None:
                 return Record(prompt, sample, answer, fault)
             verdicts = await asyncio.gather(
-                *(self._verdict(judge, prompt, answer, stored) for judge in judges)
+                *(self._verdict(judge, *as_judged(prompt, answer), stored) for judge in judges)
             )
             votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
             return Record(prompt, sample, answer, combine(votes), votes if len(votes) > 1 else ())

@@ -15,8 +15,8 @@ import psutil
 
 from refusal_checks import __version__
 from refusal_checks.benchmarks import Benchmark, digest
+from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.engines import kinds
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.identity import Model, describe
@@ -30,14 +30,19 @@ from refusal_checks.results.manifest import (
     ModelFacts,
     Models,
 )
+from refusal_checks.run.assembly import Parts
+from refusal_checks.run.loading import prompts_of
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.plan import Judges, Pending, Plan
+from refusal_checks.run.plan import Pending, Plan
 
 _PACKAGES = ("numpy", "pytest", "pytest-xdist")
 
 
-def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
+def manifest(options: Options, parts: Parts) -> Manifest:
     """The manifest of a run that is about to start."""
+    plan, judges = parts.plan, parts.judges
+    # One that stands for all attacks on another has judges, and no prompts of its own.
+    names = [*plan, *(name for name in judges if name in options.benchmarks and name not in plan)]
     return Manifest(
         started=_now(),
         candidate=options.candidate.name,
@@ -54,7 +59,7 @@ def manifest(options: Options, plan: Plan, judges: Judges) -> Manifest:
             name: {judge.name: judge.prompt_hash for judge in panel}
             for name, panel in judges.items()
         },
-        data={name: _data(options.benchmarks[name], prompts) for name, prompts in plan.items()},
+        data={name: _data(options.benchmarks[name], parts) for name in names},
         thresholds={
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in options.threshold_files
@@ -80,15 +85,21 @@ def _packages() -> Iterable[str]:
     return dict.fromkeys((*engines, *_PACKAGES))
 
 
-def _data(benchmark: Benchmark, prompts: Sequence[Prompt]) -> Data:
-    return Data(
+def _data(benchmark: Benchmark, parts: Parts) -> Data:
+    prompts = prompts_of(benchmark, parts.plan)
+    found = Data(
         revision=benchmark.revision,
         sha256=digest(prompts),
-        prompts=len(prompts),
+        prompts=len({prompt.id for prompt in prompts}),
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,
     )
+    if not benchmark.attack:
+        return found
+    lost = parts.left_out.get(benchmark.name, 0)
+    attack = {"attack": benchmark.attack, "attack_seed": SEED, "left_out": lost}
+    return found.model_validate(found.model_dump() | attack)
 
 
 def effort(

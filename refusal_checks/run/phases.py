@@ -15,6 +15,7 @@ from refusal_checks.run import publish
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation, Finished
 from refusal_checks.run.plan import Judges, Plan, Task
+from refusal_checks.run.pools import Pools
 from refusal_checks.run.prepare import Prepared
 
 _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
@@ -37,6 +38,7 @@ class Phases:
         self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
         self._distrust: str | None = None
         self._decided: set[str] = set()
+        self._pools = Pools(run)
 
     def turns(self, count: int) -> Sequence[Work]:
         """The work of each turn of the engines: all in one, or first answers, then verdicts."""
@@ -64,6 +66,7 @@ class Phases:
             if self._distrust and kind_of(run.options.benchmarks[name]).judges_refusal:
                 publish.undecided(run, name, self._distrust)
                 self._decided.add(name)
+                self._pools.undecided(name, self._distrust)
         for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
             await self._evaluate(judges, seen.keys(), seen.__setitem__)
         if run.early:
@@ -105,7 +108,7 @@ class Phases:
         finished(benchmark, records)
 
     def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
-        publish.benchmark(
-            self._run, benchmark, records, [seen[benchmark] for seen in self._repeats]
-        )
+        repeats = [seen[benchmark] for seen in self._repeats]
+        publish.benchmark(self._run, benchmark, records, repeats)
         self._decided.add(benchmark)
+        self._pools.add(benchmark, records, repeats)

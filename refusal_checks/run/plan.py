@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from refusal_checks.benchmarks.attacked import as_judged
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import unusable
@@ -61,16 +62,16 @@ def pending(task: Task) -> Pending:
             absent = [key for key in keys if key not in known]
             missing.update(absent)
             usable = [
-                answer
+                as_judged(prompt, answer)
                 for key in keys
                 if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
             ]
             for judge in asked:
                 wanted |= {(judge.identity, key): judge.name for key in absent}
                 wanted |= {
-                    verdict_key(judge, prompt, answer.text): judge.name
-                    for answer in usable
-                    if without_asking(judge, prompt, answer) is None
+                    verdict_key(judge, shown, answer.text): judge.name
+                    for shown, answer in usable
+                    if without_asking(judge, shown, answer) is None
                 }
     keys = [key for key in wanted if isinstance(key, str)]
     store.use(keys)
@@ -82,8 +83,9 @@ def pending(task: Task) -> Pending:
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     """Content key of a verdict: equal answers to equal prompts are judged once.
 
-    Where the judge breaks special tokens up, what it is shown belongs to the key. The verdict on a
-    choice says whether it is right, so it depends on the answer key too.
+    Both are as the judge sees them, without an attack. Where it breaks special tokens up, what it
+    is shown belongs to the key. The verdict on a choice says whether it is right, so it depends on
+    the answer key too.
     """
     special = special_tokens(judge)
     changes = special.changes(prompt.transcript, answer) if special else ()

@@ -98,7 +98,7 @@ def prepare(
         summary.note("demo models are toys: these figures say nothing about any real model")
     engines = servers or Engines(pool_settings(options), board.folder)
     parts = assemble(options, gates, engines, say, summary.note)
-    known = manifest(options, parts.plan, parts.judges)
+    known = manifest(options, parts)
     human = human_rates(options, gates, parts.judges)
     path = redaction.store(options.store, board.folder, options.fresh)
     summary.manifest = known.extended(**provenance(options.trust), store=str(path))
@@ -114,7 +114,9 @@ def prepare(
         seed = options.sampling.seed
         order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
         parts = parts._replace(plan=order)
-        early = EarlyStopping(gates, order, options.confidence)
+        in_full = [name for gate in gates for name in options.benchmarks[gate.benchmark].under]
+        watched = [gate for gate in gates if gate.benchmark in order]
+        early = EarlyStopping(watched, order, options.confidence, in_full)
     return Prepared(
         options=options,
         gates=gates,

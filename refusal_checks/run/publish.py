@@ -20,6 +20,7 @@ from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, balance, distinct, summarise
 from refusal_checks.run import comparability
+from refusal_checks.run.loading import prompts_of
 from refusal_checks.run.prepare import Prepared
 
 Decided = Mapping[str, Verdict | EvaluationError]
@@ -48,10 +49,10 @@ def benchmark(
         repeats: the same answers with the judges' repeated verdicts.
     """
     records = run.redaction.judged(records)
-    scores, planned = score_all(records), len(run.parts.plan[name])
     about = run.options.benchmarks[name]
+    scores, planned = score_all(records), len({p.id for p in prompts_of(about, run.parts.plan)})
     figures = summarise(records, run.rules.level, scores, planned, about.kind.value)
-    figures = replace(figures, parts=about.parts)
+    figures = replace(figures, parts=about.parts, attack=about.attack, plain=about.plain)
     run.summary.benchmarks[name] = figures
     _write(run, name, records, figures, scores)
     run.summary.balance = balance(
@@ -123,12 +124,12 @@ def _write(
     scores: Mapping[str, Mapping[str, float]],
 ) -> None:
     """Write what the run's folder keeps of a benchmark."""
-    folder, prompts = run.board.folder, run.parts.plan[name]
+    folder = run.board.folder
     shown = run.redaction.records(records)
     RunFolder(folder).write_records(name, shown)
     if len(run.parts.judges[name]) > 1:
         disagreements.append(folder, name, shown)
-    keys = {prompt.id: run.parts.candidate.keys(prompt) for prompt in prompts}
+    keys = {r.prompt.id: run.parts.candidate.keys(r.prompt) for r in records if not r.sample}
     scored = comparability.scores(
         run.summary.manifest,
         run.options.benchmarks[name],

@@ -99,7 +99,7 @@ class GateSession:
             pytest.UsageError: a table does not define a benchmark.
         """
         with _usage_errors():
-            return catalogue(self.thresholds.tables)
+            return catalogue(self.thresholds.tables, self.thresholds.attacked)
 
     def check_thresholds(self) -> None:
         """Read the threshold files, if any are named, before anything is collected.

@@ -32,7 +32,10 @@ class Transformers(Engine):
     at_once = 1  # it generates one answer at a time, and a seed belongs to the whole server
     loads_alone = False
     capabilities = Capabilities(
-        n=Support.IGNORED, logprobs=Support.IGNORED, structured_outputs=Support.IGNORED
+        n=Support.IGNORED,
+        logprobs=Support.IGNORED,
+        structured_outputs=Support.IGNORED,
+        prefill=Support.IGNORED,
     )
 
     def runs_on_cpu(self) -> bool:

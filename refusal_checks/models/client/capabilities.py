@@ -13,6 +13,7 @@ class Support(StrEnum):
     YES = "yes"
     IGNORED = "ignored"
     REFUSED = "refused"
+    UNTRIED = "untried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Capabilities:
         structured_outputs: answers that follow a JSON schema.
         seed: a seed that reproduces an answer.
         top_k: sampling from the most probable tokens; that a server ignores it cannot be seen.
+        prefill: going on with an answer that has begun; tried only where an attack needs it.
     """
 
     n: Support = Support.YES
@@ -32,6 +34,7 @@ class Capabilities:
     structured_outputs: Support = Support.YES
     seed: Support = Support.YES
     top_k: Support = Support.YES
+    prefill: Support = Support.YES
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -54,8 +57,9 @@ class Capabilities:
         return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
 
     def as_words(self) -> dict[str, str]:
-        """The capabilities as words, for manifests."""
-        return {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        """The capabilities that are known as words, for manifests."""
+        words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        return {name: word for name, word in words.items() if word != Support.UNTRIED}
 
 
 ALL = Capabilities()
@@ -67,5 +71,7 @@ CONSEQUENCES: Mapping[str, str] = {
     "structured_outputs": "no structured outputs, so the strict parser reads verdicts from plain "
     "answers",
     "seed": "seeds do not reproduce answers, so another run may draw different ones",
+    "prefill": "it does not go on with an answer that has begun (continue_final_message), so the "
+    "attack prefill is not tried",
     "top_k": "top_k is refused and not sent, so the server's own setting applies",
 }

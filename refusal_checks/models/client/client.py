@@ -31,6 +31,9 @@ CHAT = "/chat/completions"
 TOKENIZE = "/../tokenize"
 """On vLLM, beside ``/v1`` and not below it."""
 
+CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+"""Fields with which vLLM goes on with the last message, an answer that has begun."""
+
 Read = TypeVar("Read")
 
 
@@ -45,6 +48,7 @@ class RequestParams:
         logprobs: True to get each token's log-probability.
         schema: JSON schema that the answer must follow, if any.
         stop: texts that end an answer.
+        is_continued: True to go on with the last message.
     """
 
     n: int = 1
@@ -56,6 +60,7 @@ class RequestParams:
     logprobs: bool = False
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
+    is_continued: bool = False
 
     @classmethod
     def of(cls, sampling: Sampling | JudgeSampling, **others: Any) -> Self:
@@ -68,6 +73,8 @@ class RequestParams:
         sent = {n: v for n, v in vars(self).items() if v not in (None, ()) and v is not False}
         if self.stop:
             sent["stop"] = list(self.stop)
+        if sent.pop("is_continued", False):
+            sent |= CONTINUED
         if self.schema is not None:
             form = {"name": "verdict", "strict": True, "schema": sent.pop("schema")}
             sent["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -139,10 +146,10 @@ class Client:
             PromptTooLongError: it does not fit the context.
             EndpointError: the server refused, or failed in every attempt.
         """
+        # What begins an answer is in place of its reasoning.
+        end = "" if options.is_continued else self._reasoning_end
         return await self.ask(
-            messages,
-            options.body(),
-            lambda response: read_choices(response, options.n, self._reasoning_end),
+            messages, options.body(), lambda response: read_choices(response, options.n, end)
         )
 
     async def label_probabilities(

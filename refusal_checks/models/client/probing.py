@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
+from refusal_checks.models.client import usage
 from refusal_checks.models.client.answers import written
 from refusal_checks.models.client.capabilities import Capabilities, Support
-from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
 from refusal_checks.models.client.http_errors import TransientError
 from refusal_checks.models.client.usage import MALFORMED
 
@@ -23,6 +25,9 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["colour"],
     "additionalProperties": False,
 }
+
+BEGUN = "A colour, an animal and"
+"""The beginning of an answer to it."""
 
 TOKENS = 12
 """Most tokens of an answer that must differ from others; elsewhere one is enough."""
@@ -58,7 +63,40 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     )
     if fault:
         raise fault
-    return Capabilities(*supports)
+    return replace(Capabilities(*supports), prefill=Support.UNTRIED)
+
+
+def try_prefill(client: Client) -> None:
+    """Find out if the client's server goes on with an answer that has begun.
+
+    It is asked with and without ``continue_final_message``: a server that continues reads fewer
+    tokens, because nothing marks the end of the message and the beginning of the next. The client's
+    capabilities are updated. A server that says nothing of tokens counts as one that cannot.
+    """
+
+    async def ask() -> Support:
+        async with client:
+            return await _prefill(client)
+
+    client.capabilities = replace(client.capabilities, prefill=asyncio.run(ask()))
+
+
+async def _prefill(client: Client) -> Support:
+    turns = (Message("user", QUESTION), Message("assistant", BEGUN))
+    plain = {"max_tokens": 1, "temperature": 0.0}
+    try:
+        continued = await client.ask(turns, {**plain, **CONTINUED}, _prompt_tokens)
+    except EndpointError:
+        return Support.REFUSED
+    try:
+        whole = await client.ask(turns, plain, _prompt_tokens)
+    except EndpointError:  # it takes such a message only to go on with it
+        return Support.YES
+    return Support.YES if continued != whole else Support.IGNORED
+
+
+def _prompt_tokens(response: Any) -> int:
+    return usage.tokens(response)[0]
 
 
 async def _fault(client: Client, fields: Mapping[str, Any]) -> EndpointError | None:

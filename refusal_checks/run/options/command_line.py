@@ -228,7 +228,8 @@ def _benchmarks(
 ) -> dict[str, Benchmark]:
     """All benchmarks as this run evaluates them; the command line wins over threshold files."""
     tuned = {}
-    for name, benchmark in benchmarks.catalogue(thresholds.tables).items():
+    known = benchmarks.catalogue(thresholds.tables, thresholds.attacked)
+    for name, benchmark in known.items():
         table = thresholds.tables.get(name) or BenchmarkTable()
         most = limit or table.limit
         tuned[name] = replace(

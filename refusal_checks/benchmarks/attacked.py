@@ -1,0 +1,140 @@
+"""Benchmarks under attack: the same prompts, each rewritten by one attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from refusal_checks.benchmarks import attacks
+from refusal_checks.benchmarks.attacks.base import SEED, Attack, Given
+from refusal_checks.benchmarks.base import Benchmark
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
+
+Attacked = Mapping[str, Sequence[str]]
+"""Names of the attacks on each benchmark."""
+
+
+def name_of(benchmark: str, attack: str) -> str:
+    """The name of a benchmark under an attack, ``jailbreakbench+prefill``."""
+    return f"{benchmark}+{attack}"
+
+
+def under(benchmark: Benchmark, attack: str) -> Benchmark:
+    """A benchmark under an attack; its data is the plain benchmark's.
+
+    Raises:
+        UserError: there is no such attack.
+    """
+    name = name_of(benchmark.name, attack)
+    found = attacks.find(attack, name)
+    return replace(
+        benchmark,
+        name=name,
+        description=f"{benchmark.description}; {found.description}",
+        attack=found.name,
+        plain=benchmark.name,
+        original=benchmark.original and under(benchmark.original, attack),
+        parts=(),
+    )
+
+
+def together(benchmark: Benchmark, names: Sequence[str]) -> Benchmark:
+    """A benchmark by the attack that undoes each of its prompts' refusals, see ``worst_attack``."""
+    return replace(
+        benchmark,
+        name=name_of(benchmark.name, attacks.ALL),
+        description=f"{benchmark.description}; each by its worst attack of {', '.join(names)}",
+        attack=attacks.ALL,
+        plain=benchmark.name,
+        under=tuple(name_of(benchmark.name, attack) for attack in names),
+        original=None,
+        parts=(),
+    )
+
+
+def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benchmark]:
+    """The benchmarks under attack, and for each one that stands for all attacks on it.
+
+    Args:
+        known: the plain benchmarks by name.
+    """
+    for name, names in attacked.items():
+        for attack in names:
+            yield under(known[name], attack)
+        yield together(known[name], names)
+
+
+class Rewritten(NamedTuple):
+    """The prompts of a benchmark after an attack, and those that it cannot rewrite."""
+
+    prompts: tuple[Prompt, ...]
+    left_out: tuple[Prompt, ...] = ()
+
+
+def rewrite(attack: Attack, prompts: Iterable[Prompt], given: Given = Given()) -> Rewritten:  # noqa: B008 (it is frozen)
+    """Rewrite prompts by an attack.
+
+    Raises:
+        DataError: the attack's code fails, or gives no messages.
+    """
+    done: list[Prompt] = []
+    left_out: list[Prompt] = []
+    for prompt in prompts:
+        messages = _messages(attack, prompt, given)
+        if messages is None or messages == prompt.messages:
+            left_out.append(prompt)
+        else:
+            done.append(
+                replace(prompt, messages=messages, attack=attack.name, plain=prompt.messages)
+            )
+    return Rewritten(tuple(done), tuple(left_out))
+
+
+def _messages(attack: Attack, prompt: Prompt, given: Given) -> tuple[Message, ...] | None:
+    try:
+        found = attack.rewrite(prompt, given)
+        messages = None if found is None else tuple(found)
+    except UserError:
+        raise
+    except Exception as fault:
+        raise DataError(
+            f"attack {attack.name}: it failed on prompt {prompt.id}: {type(fault).__name__}: "
+            f"{fault}; repair the extension that brings it, or leave the attack out"
+        ) from fault
+    if messages is not None and not (messages and messages[-1].content.strip()):
+        raise DataError(
+            f"attack {attack.name}: its messages for prompt {prompt.id} are empty; repair the "
+            "extension that brings it, or leave the attack out"
+        )
+    return messages
+
+
+def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
+    """What a judge is shown: the plain request, and the answer without the attack's encoding."""
+    if not prompt.attack:
+        return prompt, completion
+    return prompt.original, replace(completion, text=_decoded(prompt.attack, completion.text))
+
+
+def _decoded(attack: str, text: str) -> str:
+    try:
+        plain = attacks.find(attack, "").decode(text)
+    except (UserError, ValueError):  # of an extension that is not loaded; what no code decodes
+        return text
+    return plain if plain.strip() else text
+
+
+__all__ = [
+    "SEED",
+    "Attacked",
+    "Rewritten",
+    "as_judged",
+    "derived",
+    "name_of",
+    "rewrite",
+    "together",
+    "under",
+]
