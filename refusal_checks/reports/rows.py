@@ -89,11 +89,11 @@ def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
             gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
     for run in runs:
         for gate_id in run.errors:
-            gates.setdefault(_benchmark(gate_id), {}).setdefault(gate_id, None)
+            gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
     return {name: _main_first(by_id) for name, by_id in gates.items()}
 
 
-def _benchmark(gate_id: str) -> str:
+def benchmark_of(gate_id: str) -> str:
     """The benchmark of a gate's id; the name may have hyphens, as metrics have not."""
     ends = (gate_id.find(f"-{metric}") for metric in METRICS)
     return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]

@@ -35,11 +35,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def watched(chromium: Browser, file: Path) -> Iterator[Watched]:
-    """The report, open; whatever a test does, nothing is fetched and nothing goes wrong."""
+    """The report with all records; whatever a test does, nothing is fetched or goes wrong."""
     page = chromium.new_page(viewport={"width": 1200, "height": 900})
     watched = Watched(page)
     page.goto(file.as_uri())
     page.wait_for_selector(ROWS)
+    page.click("text=Clear")
     yield watched
     assert watched.faults == []
     assert set(watched.requests) == {file.as_uri()}

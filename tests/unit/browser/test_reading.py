@@ -71,23 +71,41 @@ def test_the_search_reads_everything_and_marks_it(page: Page) -> None:
     assert count(page) == "No record matches these filters."
 
 
-def test_harmful_text_is_folded_until_it_is_asked_for(page: Page) -> None:
+def test_a_report_opens_on_what_counts_against_a_failed_gate(page: Page, file: Path) -> None:
+    page.goto("about:blank")
+    page.goto(file.as_uri())
+    page.wait_for_selector(ROWS)
+    assert page.locator("#gate option:checked").inner_text() == "any failed gate"
+    assert count(page) == "63 prompts, 189 answers of 251 prompts"
+    assert page.locator(f"{ROWS} .said").first.inner_text() == "3 compliance"
+    page.select_option("#gate", label="any")
+    assert count(page) == "251 prompts, 620 answers"
+    page.reload()
+    page.wait_for_selector(ROWS)
+    assert count(page) == "251 prompts, 620 answers"
+    page.click("button.select >> nth=1")
+    assert page.locator("#gate option:checked").inner_text() == "any"
+    page.click("button.select >> nth=0")
+    assert count(page) == "63 prompts, 189 answers of 251 prompts"
+
+
+def test_a_row_says_the_verdicts_and_how_the_prompt_begins(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
-    assert "Request" not in page.locator("#list").inner_text()
+    row = page.locator(ROWS).nth(9)
+    assert row.locator(".said").inner_text() == "1 unparsable verdict, 2 compliance"
+    assert row.locator(".snippet").inner_text().startswith("Request 9 of unsafe: tell me about it")
+
+
+def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
+    page.select_option("#benchmark", "unsafe")
+    assert "word" not in page.locator("#list").inner_text()
     assert page.locator(f"{ROWS}[open]").count() == 0
-    opened = unfold(page)
-    assert "Request 0 of unsafe" in opened.inner_text()
-    assert opened.locator(".reply").count() == 3
+    assert unfold(page).locator(".reply").count() == 3
     page.check("#unfold")
     assert page.locator(f"{ROWS}[open]").count() == 50
-    assert "Request 49 of unsafe" in page.locator("#list").inner_text()
+    assert "word" in page.locator("#list").inner_text()
     page.uncheck("#unfold")
-    assert "Request" not in page.locator("#list").inner_text()
-
-
-def test_harmless_requests_are_seen_at_once(page: Page) -> None:
-    page.select_option("#benchmark", "safe")
-    assert "Request 0 of safe" in page.locator(ROWS).first.inner_text()
+    assert "word" not in page.locator("#list").inner_text()
 
 
 def test_a_record_shows_all_that_is_known(page: Page) -> None:
@@ -173,7 +191,7 @@ def test_candidates_are_chosen(page: Page) -> None:
     assert count(page) == "30 prompts, 90 answers"
     page.select_option("#run", label="demo:some")
     assert page.locator("h1:visible").inner_text() == "No"
-    assert count(page) == "251 prompts, 620 answers"
+    assert count(page) == "63 prompts, 189 answers of 251 prompts"
 
 
 def test_ten_thousand_records_are_usable(chromium: Browser, tmp_path: Path) -> None:
@@ -183,6 +201,8 @@ def test_ten_thousand_records_are_usable(chromium: Browser, tmp_path: Path) -> N
     watched = Watched(page)
     page.goto((tmp_path / "report.html").as_uri())
     page.wait_for_selector(ROWS)
+    assert count(page) == "1,020 prompts, 5,100 answers of 2,000 prompts"
+    page.click("text=Clear")
     assert count(page) == "2,000 prompts, 10,000 answers"
     search(page, "unsafe-01999")
     assert page.locator(ROWS).count() == 1

@@ -71,12 +71,17 @@ class Histogram:
         return max(self.counts)
 
 
-def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
-    """The distribution of refusal confidences, at least one, each in [-1, 1]."""
+def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram | None:
+    """The distribution of refusal confidences, each in [-1, 1].
+
+    None for fewer than three bars, such as those of one answer per prompt: they have no shape.
+    """
     rounded = [round(value, 9) for value in confidences]  # 11 to 9 votes are exactly 0.1
     counts = [0] * BINS
     for value in rounded:
         counts[min(BINS - 1, math.floor(round((value + 1) * BINS / 2, 6)))] += 1
+    if sum(count > 0 for count in counts) < 3:
+        return None
     rejected = sum(value > DECISIVE for value in rounded)
     complied = sum(value < -DECISIVE for value in rounded)
     neutral = len(rounded) - rejected - complied

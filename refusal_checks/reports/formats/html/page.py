@@ -26,8 +26,8 @@ from refusal_checks.reports import words
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.charts import Bars, Histogram, Radar
-from refusal_checks.reports.formats.html.facts import facts
-from refusal_checks.reports.formats.html.gate_rows import Row, rows
+from refusal_checks.reports.formats.html.facts import facts, pathless
+from refusal_checks.reports.formats.html.gate_rows import Section, sections
 from refusal_checks.reports.formats.html.payload import Payload, embed
 from refusal_checks.reports.formats.html.scatter import Scatter, scatter
 from refusal_checks.reports.formats.html.visible import visible
@@ -52,7 +52,7 @@ class View:
     summary: RunSummary
     candidate: str
     shipping: Shipping
-    rows: Sequence[Row]
+    sections: Sequence[Section]
     histograms: Sequence[Histogram]
     bars: Mapping[str, Sequence[Bars]]
     radars: Sequence[Radar]
@@ -67,14 +67,20 @@ class View:
         return sum(sum(each.invalid.values()) for each in self.summary.benchmarks.values())
 
     @property
+    def has_changes(self) -> bool:
+        """True if a gate was compared with a baseline."""
+        return any(verdict.comparison for verdict in self.summary.verdicts.values())
+
+    @property
     def notes(self) -> list[str]:
         """What a reader must know beside the gates."""
         return [*self.summary.notes, *worst_answers(self.summary)]
 
     @property
     def gates(self) -> str:
-        """The ids of the run's gates for the script, by number of their verdicts."""
-        return Markup(embed(list(self.summary.verdicts)))  # noqa: S704  # embed() makes it safe
+        """Id and failure of each of the run's gates for the script, by number of their verdicts."""
+        gates = [(name, not found.passed) for name, found in self.summary.verdicts.items()]
+        return Markup(embed(gates))  # noqa: S704  # embed() makes it safe
 
 
 def page(runs: Sequence[RunFolder]) -> Iterator[str]:
@@ -108,20 +114,20 @@ def _view(number: int, run: RunFolder) -> View:
         payload = Payload(name, kind, verdicts)
         payloads.append(Markup(payload.read(run.records(name))))  # noqa: S704  # made by embed()
         against.update(payload.against)
-        if payload.confidences:
-            histograms.append(charts.histogram(name, payload.kind, payload.confidences))
+        if shape := charts.histogram(name, payload.kind, payload.confidences):
+            histograms.append(shape)
     candidate = summary.manifest.shown or run.path.name
     return View(
         number=number,
         summary=summary,
         candidate=candidate,
         shipping=shipping(summary),
-        rows=rows(summary),
+        sections=sections(summary),
         histograms=histograms,
         bars={name: drawn for name in names if (drawn := _bars(name, summary))},
         radars=[chart for name in names if (chart := charts.radar(name, summary.benchmarks[name]))],
         scatter=scatter([(candidate, summary)]),
-        facts=facts(summary.manifest.model_dump()),
+        facts=facts(summary),
         payloads=payloads,
         against=against,
     )
@@ -154,6 +160,7 @@ def _environment() -> Environment:
         "visible": visible,
         "clean": clean,
         "name": partial(clean, limit=120),
+        "pathless": pathless,
         "percent": lambda value: f"{100 * value:.3g}%",
     }
     environment.globals |= {

@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import clean
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.rows import ending
+from refusal_checks.reports.formats.html.labels import Place, places
 from refusal_checks.results.summary import METRIC, RunSummary, distinct
 
 _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible ends of an axis."""
-
-LABEL = 28
-"""Most characters of a name beside a point."""
-
 
 @dataclass(frozen=True)
 class Point:
@@ -33,11 +28,6 @@ class Point:
     over: Estimate
     under: Estimate
     is_baseline: bool = False
-
-    @property
-    def label(self) -> str:
-        """A short name to stand beside it."""
-        return "baseline" if self.is_baseline else ending(clean(self.name), LABEL)
 
 
 @dataclass(frozen=True)
@@ -60,6 +50,11 @@ class Scatter:
     def moves(self) -> Sequence[tuple[Point, Point]]:
         """Each baseline with the run after it."""
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
+
+    @property
+    def labels(self) -> Sequence[Place]:
+        """Where each point's number stands: beside it, over no point and no other number."""
+        return places([(self.x(p.over.value), self.y(p.under.value)) for p in self.points])
 
     def x(self, share: float) -> float:
         """The position of a share on the horizontal axis, from 0 to 250."""

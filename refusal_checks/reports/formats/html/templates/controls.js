@@ -43,9 +43,14 @@ function offer() {
   }
   choices($("group"), "all", [...groups].map(([kind, values]) => [kind, named(kind, values)]));
   choices($("verdict"), "all", [[null, named("word", words)], ["kind of refusal", named("way", ways)]]);
-  choices($("gate"), "any", [[null, [...against].sort(([a], [b]) => a - b)
-    .map(([gate, count]) => [String(gate), `${data.gates[gate]} (${number(count)})`])]]);
+  const failed = [...against.keys()].some((gate) => data.gates[gate][1]);
+  choices($("gate"), "any", [[null, failed ? [[FAILED, "any failed gate"]] : []],
+    [null, [...against].sort(([a], [b]) => a - b)
+      .map(([gate, count]) => [String(gate), `${data.gates[gate][0]} (${number(count)})`])]]);
 }
+
+// A page opens on what counts against a failed gate; without one, on everything.
+const usual = () => [...$("gate").options].some(({ value }) => value === FAILED) ? FAILED : NONE;
 
 // The view is in the address, so that a link to it can be shared.
 const FIELDS = ["benchmark", "group", "verdict", "gate", "query"];
@@ -53,6 +58,8 @@ function remember() {
   const state = new URLSearchParams();
   if (run) state.set("run", run);
   for (const name of FIELDS) if ($(name).value) state.set(name, $(name).value);
+  if ($("gate").value === usual()) state.delete("gate");
+  else if ($("gate").value === NONE) state.set("gate", "any");
   if ($("invalid").checked) state.set("invalid", "1");
   const hash = state.toString();
   if (hash || location.hash.includes("=")) history.replaceState(null, "", `#${hash || "records"}`);
@@ -68,6 +75,7 @@ function recall() {
     if ($(name).selectedIndex < 0) $(name).value = NONE;
     if (name === "benchmark") offer();
   }
+  if (!state.has("gate")) $("gate").value = usual();
   $("invalid").checked = state.has("invalid");
   update();
   if (location.hash.includes("=")) $("records").scrollIntoView();
@@ -90,8 +98,8 @@ function choose(to) {
 
 function clear() {
   for (const name of FIELDS) $(name).value = NONE;
-  $("invalid").checked = $("unfold").checked = false;
   offer();
+  $("invalid").checked = $("unfold").checked = false;
 }
 
 function against(node) {
@@ -135,8 +143,13 @@ $("benchmark").addEventListener("change", () => { offer(); update(); });
 $("unfold").addEventListener("change", () => show(page));
 $("filters").addEventListener("submit", (event) => event.preventDefault());
 $("filters").addEventListener("reset", (event) => { event.preventDefault(); clear(); update(); });
-$("run")?.addEventListener("change", () => { choose(Number($("run").value)); update(); });
-for (const node of all(".select")) node.addEventListener("click", () => { choose(Number(node.dataset.run)); update(); });
+function change(to) {
+  choose(to);
+  $("gate").value = usual();
+  update();
+}
+$("run")?.addEventListener("change", () => change(Number($("run").value)));
+for (const node of all(".select")) node.addEventListener("click", () => change(Number(node.dataset.run)));
 for (const node of all("button.against")) {
   node.hidden = false;
   node.addEventListener("click", () => against(node));

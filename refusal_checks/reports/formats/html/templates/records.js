@@ -3,6 +3,7 @@
 
 const PAGE = 50;
 const NONE = "";
+const FAILED = "failed";
 const KEPT = "\n\t\u200c\u200d";
 const STYLE = "(?<=[\\p{So}\\p{Sm}\\p{Po}\\p{Nd}\\p{Sk}])[\\ufe0e\\ufe0f]";
 const BLANK = "\\p{DI}\\u2028\\u2029\\u2800\\u{16fe4}\\u{1d159}";
@@ -58,7 +59,6 @@ const runs = new Map();
 let run = 0, data, found = [], page = 0, pattern = null;
 
 const judged = (entry, index) => entry.bench.words[entry.answers[index][1][0]];
-const isHarmful = (entry) => entry.bench.kind !== "sanity";
 const turnsOf = (entry) => typeof entry.turns === "string" ? [["user", entry.turns]] : entry.turns;
 
 function* texts(entry) {
@@ -82,7 +82,8 @@ const someText = (entry) => {
 // The entries that pass the filters.
 function matching() {
   const benchmark = $("benchmark").value, invalid = $("invalid").checked;
-  const gate = $("gate").value === NONE ? null : Number($("gate").value);
+  const gate = $("gate").value;
+  const counts = (number) => gate === FAILED ? data.gates[number][1] : number === Number(gate);
   const group = $("group").value === NONE ? null : JSON.parse($("group").value);
   const verdict = $("verdict").value === NONE ? null : JSON.parse($("verdict").value);
   const query = $("query").value.trim();
@@ -92,7 +93,7 @@ function matching() {
   const some = (entry, test) => entry.answers.some((_, n) => test(entry, n));
   return data.entries.filter((entry) =>
     (!benchmark || entry.bench.name === benchmark) &&
-    (gate === null || entry.against.includes(gate)) &&
+    (gate === NONE || entry.against.some(counts)) &&
     (!group || entry.groups[entry.bench.groups.indexOf(group[0])] === group[1]) &&
     (!invalid || some(entry, (e, n) => judged(e, n)[1] === "invalid")) &&
     (!verdict || some(entry, says)) &&
@@ -123,22 +124,30 @@ function update() {
   remember();
 }
 
-// One prompt: folded, its answers' verdicts are dots; the rest is built when it is first opened.
+// Verdicts in words, each with its number if there are several answers.
+function verdicts(words) {
+  const counts = new Map();
+  for (const [word] of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return [...counts].map(([word, count]) => (words.length > 1 ? `${count} ` : "") + visible(word)).join(", ");
+}
+
+// One prompt: its verdicts and how it begins; the answers are built when it is first opened.
 function row(entry) {
   const unfold = $("unfold").checked;
   const node = make("details", "record");
   const dots = make("span", "dots");
   const words = entry.answers.map((_, n) => judged(entry, n));
-  dots.setAttribute("role", "img");
-  dots.setAttribute("aria-label", words.map(([word]) => visible(word)).join(", "));
+  dots.ariaHidden = "true"; // the words say the same
   dots.append(...words.map(([word, tone]) => {
     const dot = make("span", `dot ${tone}`);
     dot.title = visible(word);
     return dot;
   }));
-  const snippet = isHarmful(entry) && !unfold ? "" : turnsOf(entry).at(-1)[1].slice(0, 300);
+  const snippet = turnsOf(entry).at(-1)[1].slice(0, 300);
+  const tones = new Set(words.map(([, tone]) => tone));
   node.append(make("summary", "",
     dots,
+    make("span", `said ${tones.size === 1 ? words[0][1] : ""}`, verdicts(words)),
     block("bdi", "id", entry.id, pattern),
     block("span", "of", [entry.bench.name, ...entry.groups.filter(Boolean)].join(" · ")),
     block("span", "snippet", snippet.replaceAll("\n", " ")),
@@ -159,7 +168,7 @@ function reachable(within) {
 function body(entry) {
   const node = make("div", "body");
   if (entry.against.length) {
-    const names = entry.against.map((gate) => data.gates[gate]).join(", ");
+    const names = entry.against.map((gate) => data.gates[gate][0]).join(", ");
     node.append(block("p", "of", `counts against ${names}`));
   }
   for (const [role, text] of turnsOf(entry)) {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refusal_checks.core.records import Record
 from refusal_checks.gates.checks import AllowedRange
@@ -15,9 +18,11 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.formats.html import charts
-from refusal_checks.reports.formats.html.facts import facts
-from refusal_checks.reports.formats.html.gate_rows import rows
+from refusal_checks.reports.formats.html.facts import facts, pathless
+from refusal_checks.reports.formats.html.gate_rows import rows, sections
+from refusal_checks.reports.formats.html.labels import RADIUS, places
 from refusal_checks.reports.formats.html.scatter import scatter
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
@@ -109,7 +114,7 @@ def test_a_gate_says_what_changed(records: Many) -> None:
     assert row.change == "-66.7 points"
     assert row.change_interval.startswith("[-7")
     assert row.change_interval.endswith("n = 60")
-    assert "not comparable: other judge" in row.reasons
+    assert "not comparable: other judge" in row.details
     assert [moved.heading for moved in row.moved] == [
         "5 of 40 prompts no longer refused since the baseline"
     ]
@@ -125,6 +130,7 @@ def test_a_gate_of_a_margin_alone_shows_it(records: Many) -> None:
 def test_confidences_are_put_into_bins() -> None:
     votes = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.10000000000000009, 0.2, 1.0]
     found = charts.histogram("b", "safety", votes)
+    assert found
     assert (found.complied, found.neutral, found.rejected, found.n) == (2, 4, 2, 8)
     filled = {number: count for number, count in enumerate(found.counts) if count}
     assert filled == {0: 1, 4: 1, 9: 1, 10: 1, 11: 2, 12: 1, 19: 1}
@@ -223,14 +229,23 @@ def test_the_baseline_is_another(records: Many) -> None:
     assert [point.name for point in alone.points] == ["m"]
 
 
-def test_models_of_one_folder_are_told_apart(records: Many) -> None:
-    names = [f"/models/checkpoints/the-long-name-of-a-run/checkpoint-{n}" for n in (100, 200)]
-    found = scatter([(name, both(records, "C C C R", "R C C C", "R C")) for name in names])
-    assert found
-    labels = [point.label for point in found.points]
-    assert labels[::2] == ["baseline", "baseline"]
-    assert [label[-14:] for label in labels[1::2]] == ["checkpoint-100", "checkpoint-200"]
-    assert max(map(len, labels)) <= 28
+POINT = st.tuples(st.floats(0, 250), st.floats(-170, 0))
+
+
+@given(st.lists(POINT, max_size=12))
+def test_numbers_of_points_cover_no_point_and_no_other_number(
+    points: list[tuple[float, float]],
+) -> None:
+    found = places(points)
+    assert [place.text for place in found] == [str(n) for n in range(1, len(points) + 1)]
+    for number, place in enumerate(found):
+        assert place.is_free(points, found[:number])
+
+
+def test_a_number_stands_next_to_its_point_where_there_is_room() -> None:
+    (place,) = places([(100, -80)])
+    assert not place.is_far
+    assert RADIUS < math.dist((place.x, place.y), (100, -80)) < 3 * RADIUS
 
 
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
@@ -252,9 +267,90 @@ def test_good_runs_are_seen_from_near(records: Many) -> None:
     assert found.x(1.0) == 250
 
 
-def test_every_fact_of_a_manifest_has_words() -> None:
-    manifest = {"a": {"b": "", "c": [1, 2], "d": {}, "e": {"f": 0}}, "g": None}
-    assert facts(manifest) == {
-        "a": [("b", "none"), ("c", "1, 2"), ("d", "none"), ("e › f", "0")],
-        "g": [("", "none")],
+def test_the_manifest_shows_what_applied_and_no_path() -> None:
+    manifest = {
+        "candidate": "replay:/home/me/answers.csv",
+        "models": {"judges": {"labels": {"version": "labels", "template": None}}},
+        "thresholds": {"/home/me/my gates/release.toml": "abc"},
+        "extensions": {},
+        "sampling": {"temperature": 0.6},
+        "judge_sampling": {"temperature": 0.0},
+        "multiple_choice": {"items": "agreed"},
+        "versions": {"python": "3.11", "vllm": "0.20", "torch": "2.9"},
+        "store": "/tmp/store.sqlite",
+        "engines": {"started": []},
+        "git_commit": None,
     }
+    run = RunSummary(Manifest.model_validate(manifest), {"safe": summarise(rated(), 0.95)})
+    run.benchmarks["safe"] = replace(run.benchmarks["safe"], kind="sanity")
+    assert facts(run) == {
+        "candidate": [("", "replay:…/answers.csv")],
+        "models": [("judges › labels › version", "labels")],
+        "thresholds": [("…/my gates/release.toml", "abc")],
+        "versions": [("python", "3.11")],
+        "store": [("", "…/store.sqlite")],
+    }
+
+
+def test_a_run_with_models_shows_its_settings() -> None:
+    manifest = {
+        "candidate": "org/model",
+        "models": {"judges": {"org/judge": {"version": "v"}}},
+        "sampling": {"temperature": 0.6, "stop": [], "seed": 0},
+        "judge_sampling": {"temperature": 0.0},
+        "multiple_choice": {"items": "agreed"},
+        "engines": {"started": ["org/model"], "ready_s": [1.5]},
+        "placement": {"kind": "one"},
+    }
+    run = RunSummary(Manifest.model_validate(manifest), {"mcq": summarise(chosen(), 0.95)})
+    found = facts(run)
+    assert found["sampling"] == [("temperature", "0.6"), ("seed", "0")]
+    assert {"judge_sampling", "multiple_choice", "engines", "placement"} <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/srv/models/a/b.jsonl", "…/b.jsonl"),
+        ("--template=~/t.jinja,C:\\me\\x.txt", "--template=…/t.jinja,…/x.txt"),
+        ("http://host:8000/v1#org/model", "http://host:8000/v1#org/model"),
+        ("org/model", "org/model"),
+        ("gates/release.toml", "gates/release.toml"),
+        ("a/b of 3/4, and/or", "a/b of 3/4, and/or"),
+    ],
+)
+def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
+    assert pathless(text) == shown
+
+
+def test_gates_on_groups_are_folded_and_those_on_judging_stand_last(records: Many) -> None:
+    good, bad = records("R " * 50, category="a"), records("C " * 50, category="a")
+    group = replace(UNSAFE, group_kind="category", group="a")
+    invalid = Gate("unsafe", "invalid_rate", maximum=0.02)
+    broken = replace(invalid, benchmark="safe")
+    run = summary(
+        decide(broken, records("- " * 50 + "C " * 50)),
+        decide(invalid, good),
+        decide(UNSAFE, good),
+        decide(group, bad),
+        decide(SAFE, records("C " * 50)),
+    )
+    found = sections(run)
+    shown = [[row.id for row in section.rows] for section in found]
+    assert shown == [["unsafe-rejection_rate"], ["safe-rejection_rate"], ["safe-invalid_rate"]]
+    assert [row.id for row in found[0].folded] == ["unsafe-rejection_rate-a"]
+    assert (found[0].title, found[0].is_open) == ("1 gate on groups: 1 FAIL", True)
+    assert (found[2].title, found[2].is_open) == ("1 gate on how answers were judged: 1 pass", False)
+
+
+def test_a_failed_benchmark_keeps_its_groups_folded(records: Many) -> None:
+    bad = records("C " * 50, category="a")
+    group = replace(UNSAFE, group_kind="category", group="a")
+    (section,) = sections(summary(decide(UNSAFE, bad), decide(group, bad)))
+    assert not section.is_open
+
+
+def test_answers_that_all_say_one_of_two_things_have_no_histogram() -> None:
+    assert charts.histogram("b", "safety", [-1.0, 1.0, 1.0]) is None
+    assert charts.histogram("b", "safety", []) is None
+    assert charts.histogram("b", "safety", [-1.0, 1.0, 0.2])
