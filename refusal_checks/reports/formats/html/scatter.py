@@ -16,6 +16,7 @@ from refusal_checks.results.summary import METRIC, RunSummary, distinct
 _ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Possible ends of an axis."""
 
+
 @dataclass(frozen=True)
 class Point:
     """One run or its baseline.

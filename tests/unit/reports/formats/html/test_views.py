@@ -340,7 +340,10 @@ def test_gates_on_groups_are_folded_and_those_on_judging_stand_last(records: Man
     assert shown == [["unsafe-rejection_rate"], ["safe-rejection_rate"], ["safe-invalid_rate"]]
     assert [row.id for row in found[0].folded] == ["unsafe-rejection_rate-a"]
     assert (found[0].title, found[0].is_open) == ("1 gate on groups: 1 FAIL", True)
-    assert (found[2].title, found[2].is_open) == ("1 gate on how answers were judged: 1 pass", False)
+    assert (found[2].title, found[2].is_open) == (
+        "1 gate on how answers were judged: 1 pass",
+        False,
+    )
 
 
 def test_a_failed_benchmark_keeps_its_groups_folded(records: Many) -> None:
