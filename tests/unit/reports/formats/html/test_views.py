@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -268,7 +269,7 @@ def test_good_runs_are_seen_from_near(records: Many) -> None:
 
 
 def test_the_manifest_shows_what_applied_and_no_path() -> None:
-    manifest = {
+    manifest: dict[str, Any] = {
         "candidate": "replay:/home/me/answers.csv",
         "models": {"judges": {"labels": {"version": "labels", "template": None}}},
         "thresholds": {"/home/me/my gates/release.toml": "abc"},
