@@ -46,20 +46,21 @@ class Option(NamedTuple):
         return self.settings.get("action") != "store_true"
 
 
-class _Recorder:
+class Recorder:
     """Stands for an option group, and keeps what is declared."""
 
     def __init__(self) -> None:
         self.options: list[Option] = []
 
     def addoption(self, name: str, **settings: Any) -> None:
+        """Keep one option's declaration."""
         self.options.append(Option(name, settings))
 
 
 @cache
 def known() -> tuple[Option, ...]:
     """All options of gates and of reports."""
-    recorder = _Recorder()
+    recorder = Recorder()
     group = cast(pytest.OptionGroup, recorder)
     command_line.add(group)
     try:

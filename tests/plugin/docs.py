@@ -1,5 +1,7 @@
 """What the README and the pages under ``docs`` hold, and how their commands are tried.
 
+Links are checked here as GitHub shows the pages, and by ``mkdocs build --strict`` as the site does.
+
 A gate run is carried out up to where it would start an engine or ask a server; one of
 ``refusal-checks`` is run where it needs no more than a finished run, else its arguments are parsed.
 """
@@ -28,17 +30,20 @@ from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 
 NOT_TRIED = {
+    "mkdocs": "`make lint` builds the site",
     "pip install": "needs a package index, and changes this environment",
     "pre-commit": "needs a network",
     "vllm": "needs a real engine",
     "git": "would act on this repository",
     "python -m": "takes minutes, or real engines",
+    "mike": "publishes the site; needs a remote",
 }
 """Commands of which only the shell syntax is checked: the words that they begin with, and why."""
 
 RUN = ("runs", "store", "report", "baseline", "thresholds")
 """Commands of ``refusal-checks`` that a finished run is enough for."""
 
+_REPOSITORY = re.compile(r"https://github\.com/refusal-checks/refusal-checks/(blob|tree)/main/")
 _OPERATORS = re.compile(r"[|&;()<>]+")
 
 
@@ -95,9 +100,11 @@ class Page:
         for token in self._tokens:
             for child in token.children or ():
                 target = str(child.attrs.get("href") or child.attrs.get("src") or "")
-                if target and not re.match(r"\w+:", target):
-                    path, _, anchor = target.partition("#")
-                    yield (self.path.parent / path).resolve() if path else self.path, anchor
+                within = _REPOSITORY.match(target)
+                if target and (within or not re.match(r"\w+:", target)):
+                    path, _, anchor = target[within.end() if within else 0 :].partition("#")
+                    folder = ROOT if within else self.path.parent
+                    yield (folder / path).resolve() if path else self.path, anchor
 
     @property
     def anchors(self) -> set[str]:
@@ -114,7 +121,7 @@ def pages() -> list[Page]:
     """All of them, the README first."""
     return [
         Page(ROOT / "README.md"),
-        Page(ROOT / "CONTRIBUTING.md"),
+        *(Page(ROOT / name) for name in ("CONTRIBUTING.md", "SECURITY.md")),
         *map(Page, sorted((ROOT / "docs").rglob("*.md"))),
     ]
 

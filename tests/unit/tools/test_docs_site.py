@@ -1,0 +1,79 @@
+"""What the documentation site takes from the code, and the hooks of its build."""
+
+from __future__ import annotations
+
+import pytest
+
+from refusal_checks.core.settings import BenchmarkTable
+from refusal_checks.gates.bounds import Bounds
+from refusal_checks.plugin.options import known
+from tools.docs_site import generated, hooks, options, threshold_keys
+from tools.docs_site.markdown import table
+
+
+def test_every_option_is_in_one_section() -> None:
+    placed = [option.name for section in options.sections().values() for option in section]
+    assert sorted(placed) == sorted(option.name for option in known())
+
+
+def test_a_choice_is_shown_with_its_values() -> None:
+    text = generated.fill("<!-- generated: options/placement -->")
+    assert "`--placement auto\\|together\\|turns\\|split`" in text
+
+
+@pytest.mark.parametrize("settings", threshold_keys.TABLES.values())
+def test_every_key_of_a_threshold_file_is_described(settings: type) -> None:
+    described = threshold_keys.described(settings)
+    assert {key for key, meaning in described.items() if not meaning} == set()
+
+
+def test_a_key_shows_type_range_and_default() -> None:
+    text = threshold_keys.as_table(BenchmarkTable)
+    assert "| `limit` | whole number, at least 1 |  |" in text
+    assert '| `split` | text | `"train"` |' in text
+    assert '`"pass"` or `"warn"` or `"fail"`' in threshold_keys.as_table(Bounds)
+
+
+def test_a_cell_stays_a_cell() -> None:
+    assert table(["a"], [["x|y\nz"]]).splitlines()[-1] == "| x\\|y z |"
+
+
+def test_a_page_is_filled_where_it_says_so() -> None:
+    page = "# A\n\n<!-- generated: configuration -->\n\nend"
+    assert "`refusal_checks_thresholds`" in generated.fill(page)
+    assert generated.fill("`<!-- generated: x -->`") == "`<!-- generated: x -->`"
+    with pytest.raises(KeyError):
+        generated.fill("<!-- generated: nothing -->")
+
+
+@pytest.mark.parametrize(
+    ("markdown", "sentence"),
+    [
+        ("# Title\n\nOne [link](a.md): two. Three.\n", "One link: two."),
+        ("# Title\n\n```console\n$ a\n```\n\n| a |\n|---|\n\nText?", "Text?"),
+        ("# Title\n", ""),
+    ],
+)
+def test_a_page_is_described_by_its_first_sentence(markdown: str, sentence: str) -> None:
+    assert hooks.first_sentence(markdown) == sentence
+
+
+def test_llms_txt_lists_pages_by_section() -> None:
+    pages = [("A", "One", "https://h/one.md", "Says one."), ("A", "Two", "https://h/two.md", "")]
+    assert hooks.llms_txt("name", "What it is.", pages) == (
+        "# name\n\n> What it is.\n\n## A\n\n- [One](https://h/one.md): Says one.\n"
+        "- [Two](https://h/two.md)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("html", "found"),
+    [
+        ('<script src="https://cdn/x.js"></script>', ["https://cdn/x.js"]),
+        ("<link rel=stylesheet href=//fonts/x.css>", ["//fonts/x.css"]),
+        ('<link rel="canonical" href="https://host/"><a href="https://host/">', []),
+        ('<img src="../images/a.png"><script src="assets/a.js">', []),
+    ],
+)
+def test_what_a_page_would_fetch_is_found(html: str, found: list[str]) -> None:
+    assert hooks.fetched(html) == found

@@ -1,0 +1,113 @@
+"""Hooks of ``mkdocs build``: generated tables, ``llms.txt``, and nothing fetched from elsewhere.
+
+``llms.txt`` (https://llmstxt.org) lists all pages for language models; each page is also written
+as Markdown, beside its HTML. What is wrong is a warning, which ``--strict`` makes an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.nav import Navigation
+    from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # `mkdocs` is no module of this repository
+
+log = logging.getLogger("mkdocs.hooks.docs_site")
+
+_FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?((?:https?:)?//[^"'\s>]+)"""
+    r"""|<link\b[^>]*\brel=["']?(?:stylesheet|preconnect|preload|icon)[^>]*"""
+    r"""\bhref=["']?((?:https?:)?//[^"'\s>]+)"""
+)
+
+_pages: list[Page] = []
+_generated: set[str] = set()
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    """Forget an earlier build."""
+    _pages.clear()
+    _generated.clear()
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Fill in the generated tables."""
+    from tools.docs_site import generated
+
+    _generated.update(generated.names(markdown))
+    unknown = generated.names(markdown) - set(generated.makers())
+    for name in sorted(unknown):
+        log.warning("%s: nothing is generated as %s", page.file.src_uri, name)
+    return markdown if unknown else generated.fill(markdown)
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    """Remember the pages in the order of the navigation."""
+    _pages.extend(nav.pages)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> None:
+    """Look for what a browser would fetch from elsewhere."""
+    for address in fetched(output):
+        log.warning("%s fetches %s", page.file.src_uri, address)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write ``llms.txt`` and the Markdown of all pages."""
+    from tools.docs_site import generated
+
+    site = Path(config.site_dir)
+    for name in sorted(set(generated.makers()) - _generated):
+        log.warning("no page shows what is generated as %s", name)
+    for page in _pages:
+        path = site / page.file.src_uri
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page.markdown or "", encoding="utf-8")
+    text = llms_txt(config.site_name, config.site_description or "", _listed(config.site_url or ""))
+    (site / "llms.txt").write_text(text, encoding="utf-8")
+
+
+def llms_txt(name: str, description: str, pages: Iterable[tuple[str, str, str, str]]) -> str:
+    """The file, from section, title, address and first sentence of every page."""
+    lines, last = [f"# {name}", "", f"> {description}"], ""
+    for section, title, address, about in pages:
+        if section != last:
+            lines += ["", f"## {section}", ""]
+            last = section
+        lines.append(f"- [{title}]({address})" + f": {about}" * bool(about))
+    return "\n".join(lines) + "\n"
+
+
+def first_sentence(markdown: str) -> str:
+    """The first sentence of the first paragraph, without links."""
+    for block in re.split(r"\n\s*\n", markdown):
+        text = " ".join(block.split())
+        if text and not re.match(r"[#!<|-]|```|\d\.", text):
+            plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
+            return re.split(r"(?<=[.?]) ", plain)[0]
+    return ""
+
+
+def fetched(html: str) -> list[str]:
+    """What a browser would fetch from other servers to show the page."""
+    return [script or link for script, link in _FETCHED.findall(html)]
+
+
+def _listed(site: str) -> Iterator[tuple[str, str, str, str]]:
+    for page in _pages:
+        section = page.ancestors[-1].title if page.ancestors else "Start"
+        yield (
+            section,
+            str(page.title),
+            site + page.file.src_uri,
+            first_sentence(page.markdown or ""),
+        )
