@@ -52,7 +52,7 @@ def as_table(settings: type[Frozen]) -> str:
 
 def described(settings: type[Frozen]) -> dict[str, str]:
     """What each field means: its description, else its line in the class's docstring."""
-    found = {}
+    found: dict[str, str] = {}
     for names, text in _attributes(settings).items():
         found |= dict.fromkeys(names.split(", "), _as_markdown(text))
     own = {name: field.description for name, field in settings.model_fields.items()}
