@@ -104,7 +104,7 @@ def fetched(html: str) -> list[str]:
 
 def _listed(site: str) -> Iterator[tuple[str, str, str, str]]:
     for page in _pages:
-        section = [*page.ancestors][-1].title if page.ancestors else "Start"
+        section = str([*page.ancestors][-1].title) if page.ancestors else "Start"
         yield (
             section,
             str(page.title),
