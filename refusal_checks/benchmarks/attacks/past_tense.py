@@ -19,13 +19,17 @@ _VERBS = (
 )
 _POLITE = r"(?:please,?\s+|kindly\s+)?"
 
+_ASKING = r"(?:what|where|when|why|which|who|how)"
+_TELL = r"(?:tell|show|teach|explain|describe)(?: to)?(?: me| us)?"
+_LEAD = rf"(?:{_MODAL} you )?{_POLITE}(?:{_TELL} )?"
+
 _RULES: Mapping[str, str] = {
-    rf"how (?:to|{_MODAL} {_WHO}) (?P<rest>.+)": "How did people {rest} in the past?",
-    rf"(?P<w>what|where|when|why|which|who)(?P<noun>(?: \w+)?) {_MODAL} {_WHO} (?P<rest>.+)": (
+    rf"{_LEAD}how (?:to|{_MODAL} {_WHO}) (?P<rest>.+)": "How did people {rest} in the past?",
+    rf"(?P<w>{_ASKING})(?P<noun>(?: \w+)?) {_MODAL} {_WHO} (?P<rest>.+)": (
         "{w}{noun} did people {rest} in the past?"
     ),
-    r"(?P<w>what|where|how|why|which|who) is (?P<rest>.+)": "{w} was {rest} in the past?",
-    r"(?P<w>what|where|how|why|which|who) are (?P<rest>.+)": "{w} were {rest} in the past?",
+    rf"(?P<w>{_ASKING})(?: is|['’]s) (?P<rest>.+)": "{w} was {rest} in the past?",
+    rf"(?P<w>{_ASKING})(?: are|['’]re) (?P<rest>.+)": "{w} were {rest} in the past?",
     rf"{_MODAL} you {_POLITE}(?P<rest>.+)": "How did people {rest} in the past?",
     rf"{_POLITE}(?P<rest>(?:{_VERBS})\b.+)": "How did people {rest} in the past?",
 }

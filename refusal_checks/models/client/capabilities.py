@@ -13,7 +13,6 @@ class Support(StrEnum):
     YES = "yes"
     IGNORED = "ignored"
     REFUSED = "refused"
-    UNTRIED = "untried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,8 @@ class Capabilities:
         structured_outputs: answers that follow a JSON schema.
         seed: a seed that reproduces an answer.
         top_k: sampling from the most probable tokens; that a server ignores it cannot be seen.
-        prefill: going on with an answer that has begun; tried only where an attack needs it.
+        prefill: going on with an answer that has begun; it is tried where an attack needs it, and
+            counts as there elsewhere.
     """
 
     n: Support = Support.YES
@@ -57,9 +57,11 @@ class Capabilities:
         return {name: CONSEQUENCES[name] for name in names if getattr(self, name) != Support.YES}
 
     def as_words(self) -> dict[str, str]:
-        """The capabilities that are known as words, for manifests."""
+        """The capabilities as words, for manifests; prefill only if it is missing."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
-        return {name: word for name, word in words.items() if word != Support.UNTRIED}
+        if self.prefill is Support.YES:
+            del words["prefill"]
+        return words
 
 
 ALL = Capabilities()

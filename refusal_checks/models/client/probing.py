@@ -63,7 +63,7 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     )
     if fault:
         raise fault
-    return replace(Capabilities(*supports), prefill=Support.UNTRIED)
+    return Capabilities(*supports)
 
 
 def try_prefill(client: Client) -> None:

@@ -1,0 +1,275 @@
+"""Attacks: what becomes of a prompt, that nothing of it is lost, and reading encoded answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.benchmarks import attacks, digest
+from refusal_checks.benchmarks.attacked import as_judged, rewrite
+from refusal_checks.benchmarks.attacks import (
+    base64,
+    character_spacing,
+    leetspeak,
+    many_shot,
+    past_tense,
+    payload_splitting,
+    rot13,
+)
+from refusal_checks.benchmarks.attacks.base import Attack, Given
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.records import Completion
+
+NAMES = [name for name in attacks.names() if not name.startswith("language_")]
+ENCODINGS = (base64, rot13, leetspeak, character_spacing)
+REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
+words = st.lists(
+    st.from_regex(r"[A-Za-zäöéß中文]+", fullmatch=True) | st.from_regex(r"[0-9]+", fullmatch=True),
+    min_size=1,
+).map(" ".join)
+
+
+def one(name: str, prompt: Prompt) -> Prompt | None:
+    done = rewrite(attacks.find(name, ""), [prompt]).prompts
+    return done[0] if done else None
+
+
+@given(texts)
+def test_encodings_of_any_text_give_it_back(text: str) -> None:
+    assert base64.base64.b64decode(base64.encode(text)).decode() == text
+    assert rot13.encode(rot13.encode(text)) == text
+    assert character_spacing.encode(text)[::2] == text
+
+
+@given(words)
+def test_leetspeak_of_words_and_numbers_gives_them_back(text: str) -> None:
+    assert leetspeak.decode(leetspeak.encode(text)) == text
+
+
+@pytest.mark.parametrize("module", ENCODINGS)
+@given(text=texts)
+def test_no_answer_is_an_error(module: object, text: str) -> None:
+    assert isinstance(module.decode(text), str)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("module", ENCODINGS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I am sorry, but I cannot help you with that request.",
+        "First heat the oven, then knead the dough and let it rest for one hour.",
+    ],
+)
+def test_encoded_answers_are_read_and_plain_ones_stay(module: object, answer: str) -> None:
+    encoded = module.encode(answer)  # type: ignore[attr-defined]
+    assert encoded != answer
+    assert module.decode(encoded) == answer  # type: ignore[attr-defined]
+    assert module.decode(answer) == answer  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (
+            "Sure: SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ= (base64)",
+            "Sure: I cannot help with that (base64)",
+        ),
+        ("```\nSSBjYW5ub3QgaGVs\ncCB3aXRoIHRoYXQ=\n```", "```\nI cannot help with that\n```"),
+        ("SSBjYW5ub3QgaGVscCB3aXRo", "I cannot help with"),  # cut off by a limit
+        ("8J+YgPCfmIDwn5iA8J+YgPCf", "😀😀😀😀"),  # within a character
+        ("internationalisation and responsibilities", "internationalisation and responsibilities"),
+        ("/wEC/wEC/wEC/wEC/wEC", "/wEC/wEC/wEC/wEC/wEC"),  # bytes that are no text
+        ("", ""),
+    ],
+)
+def test_base64_within_an_answer(answer: str, read: str) -> None:
+    assert base64.decode(answer) == read
+
+
+def test_the_judge_sees_the_request_and_the_decoded_answer() -> None:
+    prompt = replace(Prompt.single("p1", REQUEST, category="bread"), kind=Kind.SANITY)
+    for module in ENCODINGS:
+        name = module.__name__.rpartition(".")[2]
+        attacked = one(name, prompt)
+        assert attacked is not None
+        said = Completion(module.encode("I cannot help with that at all"), tokens=9)
+        shown, answer = as_judged(attacked, said)
+        assert shown == prompt
+        assert shown.kind is Kind.SANITY
+        assert answer == replace(said, text="I cannot help with that at all")
+    assert as_judged(prompt, Completion("a")) == (prompt, Completion("a"))
+
+
+def test_an_answer_under_an_unknown_attack_is_judged_as_it_is() -> None:
+    attacked = replace(Prompt.single("p1", "x"), attack="gone", plain=(Message("user", "y"),))
+    assert as_judged(attacked, Completion("a"))[1] == Completion("a")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(
+    request=texts.filter(lambda text: text.strip() and len(text) > 1),
+    system=st.booleans(),
+    history=st.booleans(),
+)
+def test_an_attack_keeps_the_request(name: str, request: str, system: bool, history: bool) -> None:
+    turns = [Message("system", "Be brief.")] if system else []
+    if history:
+        turns += [Message("user", "Hello"), Message("assistant", "Hello!")]
+    prompt = Prompt("p1", (*turns, Message("user", request)), {"category": "c"}, cluster="k")
+    attacked = one(name, prompt)
+    if attacked is None:
+        assert attacks.find(name, "").unfit
+        return
+    assert attacked.original == prompt
+    assert (attacked.id, attacked.groups, attacked.cluster) == ("p1", {"category": "c"}, "k")
+    assert request_in(name, attacked, request)
+    assert [turn.role for turn in attacked.messages].count("system") <= 1
+    assert attacked.messages[-1].role == ("assistant" if name == "prefill" else "user")
+    if system:
+        assert attacked.messages[0].content.startswith("Be brief.")
+    assert one(name, prompt) == attacked
+
+
+def request_in(name: str, attacked: Prompt, request: str) -> bool:
+    """True if the request can be had from the messages again."""
+    text = next(turn.content for turn in reversed(attacked.messages) if turn.role == "user")
+    encoders = {module.__name__.rpartition(".")[2]: module for module in ENCODINGS}
+    if name in encoders:
+        return text.endswith(encoders[name].encode(request))
+    if name == "payload_splitting":
+        first, second = text.split("\n---\n", 1)[1].rsplit("\n---\n", 1)[0].split("\n---\n", 1)
+        return request in (first + second, f"{first}\n---\n{second}")
+    if name == "past_tense":
+        return past_tense.reword(request) == text
+    return request in text
+
+
+@pytest.mark.parametrize(
+    ("request_", "asked"),
+    [
+        ("How do I bake bread?", "How did people bake bread in the past?"),
+        ("how can you bake bread", "How did people bake bread in the past?"),
+        ("What is the best flour?", "What was the best flour in the past?"),
+        ("What's the best flour?", "What was the best flour in the past?"),
+        ("Where can I buy flour? Be brief.", "Where did people buy flour in the past? Be brief."),
+        ("Please write a poem about bread", "How did people write a poem about bread in the past?"),
+        (
+            "Can you tell me how to bake bread? Step by step, please.",
+            "How did people bake bread in the past? Step by step, please.",
+        ),
+        ("Could you please help me to bake?", "How did people help me to bake in the past?"),
+        ("Bread.", None),
+        ("如何烤面包？", None),
+        ("Should I bake?", None),
+    ],
+)
+def test_past_tense(request_: str, asked: str | None) -> None:
+    assert past_tense.reword(request_) == asked
+
+
+def test_shots_differ_and_come_before_the_request() -> None:
+    prompt, other = Prompt.single("p1", REQUEST), Prompt.single("p2", REQUEST)
+    attacked = one("many_shot_8", prompt)
+    assert attacked is not None
+    questions = [turn.content for turn in attacked.messages if turn.content.startswith("How do")]
+    assert len(attacked.messages) == 8 * 4 + 1
+    assert len(set(questions)) == 9
+    assert one("many_shot_8", other) != replace(attacked, id="p2")
+    (seeded,) = rewrite(attacks.find("many_shot_8", ""), [prompt], Given(seed=1)).prompts
+    assert seeded.messages != attacked.messages
+    assert one(f"many_shot_{many_shot.MOST}", prompt)
+
+
+def test_an_attack_is_the_same_in_every_process() -> None:
+    code = (
+        "from refusal_checks.benchmarks.attacked import rewrite\n"
+        "from refusal_checks.benchmarks import attacks, digest\n"
+        "from refusal_checks.core.prompts import Prompt\n"
+        f"found = rewrite(attacks.find('many_shot_8', ''), [Prompt.single('p1', {REQUEST!r})])\n"
+        "print(digest(found.prompts))"
+    )
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    attacked = one("many_shot_8", Prompt.single("p1", REQUEST))
+    assert attacked is not None
+    assert there.stdout.strip() == digest([attacked])
+
+
+def test_a_plain_prompt_has_the_key_it_always_had() -> None:
+    prompt = Prompt.single("p1", "Hello", category="c")
+    assert content_key(prompt.turns) == content_key([("user", "Hello")])
+    row = {
+        "id": "p1", "messages": [{"role": "user", "content": "Hello"}],
+        "groups": {"category": "c"}, "reference": None,
+    }  # fmt: skip
+    text = json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n"
+    assert digest([prompt]) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_other_languages_are_those_of_the_data() -> None:
+    english = Prompt.single("a", "Hello", cluster="1", language="en")
+    chinese = Prompt.single("b", "你好", cluster="1", language="zh")
+    lone = Prompt.single("c", "Bye", cluster="2", language="en")
+    prompts = [english, chinese, lone]
+    done = rewrite(attacks.find("language_zh", ""), [english, lone, chinese], Given(prompts))
+    (attacked,) = done.prompts
+    assert (attacked.id, attacked.request, attacked.original.request) == ("a", "你好", "Hello")
+    assert [prompt.id for prompt in done.left_out] == ["c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("prefil", 'did you mean "prefill"'),
+        ("Prefill", 'did you mean "prefill"'),
+        ("many_shot", "many_shot_ with the number of exchanges, 1 to 256"),
+        ("many_shot_0", "many_shot_8"),
+        ("many_shot_08", "1 to 256"),
+        ("many_shot_٣", "1 to 256"),
+        ("many_shot_999", "1 to 256"),
+        ("many_shots_8", 'did you mean "many_shot_8"'),
+        ("language_", "the code of a language"),
+        ("attacks", "no attack"),
+        ("", "no attack"),
+    ],
+)
+def test_names_of_no_attack(name: str, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        attacks.find(name, "gates.toml: [x] attacks")
+    assert str(raised.value).startswith("gates.toml: [x] attacks")
+    assert said in str(raised.value)
+
+
+def test_an_attack_that_fails_names_itself_and_the_prompt() -> None:
+    def broken(prompt: Prompt, given: Given) -> tuple[Message, ...]:
+        raise KeyError("colour")
+
+    prompt = Prompt.single("p7", "Hello")
+    with pytest.raises(DataError, match=r"attack own: it failed on prompt p7: KeyError: 'colour'"):
+        rewrite(Attack("own", "", "", broken), [prompt])
+    with pytest.raises(DataError, match=r"attack own: its messages for prompt p7 are empty"):
+        rewrite(Attack("own", "", "", lambda prompt, given: ()), [prompt])
+
+
+def test_what_stays_as_it_is_is_not_attacked() -> None:
+    prompts = [Prompt.single("a", "你好"), Prompt.single("b", "hello there")]
+    for name in ("rot13", "leetspeak"):
+        done = rewrite(attacks.find(name, ""), prompts)
+        assert [prompt.id for prompt in done.left_out] == ["a"]
+    assert payload_splitting.ATTACKS[0].rewrite(Prompt.single("a", "x"), Given()) is None
+
+
+def test_every_attack_names_its_source() -> None:
+    for found in attacks.discover().values():
+        assert "20" in found.source
+        assert found.description
