@@ -21,9 +21,9 @@ _TASKS = (
 )
 _THINGS = (
     *("kettle", "lamp", "chair", "bicycle", "vase", "clock", "basket", "mirror", "suitcase"),
-    *("umbrella", "guitar", "blanket", "flowerpot", "bookshelf", "teapot", "lantern", "scarf"),
+    *("hammer", "guitar", "blanket", "flowerpot", "bookshelf", "teapot", "lantern", "scarf"),
     *("camera", "wallet", "ladder", "bucket", "pillow", "drawer", "kite", "tent", "bench"),
-    *("puzzle", "candle", "helmet", "apron", "stool", "globe"),
+    *("puzzle", "candle", "helmet", "saddle", "stool", "globe"),
 )
 _EXCHANGES = tuple(
     (f"How do I {task} a {thing}?", answer.format(thing))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from base64 import b64decode
 from dataclasses import replace
 
 import pytest
@@ -33,7 +34,7 @@ NAMES = [name for name in attacks.names() if not name.startswith("language_")]
 ENCODINGS = (base64, rot13, leetspeak, character_spacing)
 REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
+texts = st.text(st.characters(codec="utf-8"), min_size=1)
 words = st.lists(
     st.from_regex(r"[A-Za-zäöéß中文]+", fullmatch=True) | st.from_regex(r"[0-9]+", fullmatch=True),
     min_size=1,
@@ -47,7 +48,7 @@ def one(name: str, prompt: Prompt) -> Prompt | None:
 
 @given(texts)
 def test_encodings_of_any_text_give_it_back(text: str) -> None:
-    assert base64.base64.b64decode(base64.encode(text)).decode() == text
+    assert b64decode(base64.encode(text)).decode() == text
     assert rot13.encode(rot13.encode(text)) == text
     assert character_spacing.encode(text)[::2] == text
 
