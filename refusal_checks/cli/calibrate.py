@@ -121,6 +121,8 @@ def calibrate(
         given = JudgeOptions({**judge_options.values, **named})
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
+        judges = model_options.read_judges(given)
+        model_options.require_chance(given.sampling, judges)
         limits = {
             "in_flight": in_flight,
             "start_timeout": start_timeout,
@@ -130,7 +132,7 @@ def calibrate(
         }
         settings = Options(
             candidate=Replay(f"replay:{files[0].path}", files[0].path),
-            judges=model_options.read_judges(given),
+            judges=judges,
             store=store,
             fresh=fresh,
             judge_sampling=given.sampling,

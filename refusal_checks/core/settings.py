@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from refusal_checks.core import mistakes
 from refusal_checks.core.errors import UserError
@@ -111,16 +111,32 @@ class Sampling(Frozen):
     system_prompt: str = Field("", description="sent as the first turn of every prompt")
 
 
+_NOT_BEFORE: Mapping[str, Any] = {"samples": 1, "top_p": 1.0, "top_k": 0}
+"""Settings of a judge that older versions had not, with the values that these always had."""
+
+
 class JudgeSampling(Frozen):
-    """How a judge model writes its verdict (greedy, one answer), and how much it reads.
+    """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
+
+    LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95
+    and top_k 20, and averages several if it is told to.
 
     Attributes:
+        samples: verdicts on each answer, each with a seed of its own; they are averaged, see
+            ``votes.average``.
         max_answer_chars: a longer answer is judged on its head and tail, together of this length,
             or rated on its beginning alone (CFSafety's authors: 100). None shows all of it; an
             answer that does not fit the judge's context is then invalid.
     """
 
+    samples: int = Field(
+        1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
+    )
     temperature: float = Field(0.0, ge=0, le=2, description="temperature of the judge's verdicts")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling of the verdicts")
+    top_k: int = Field(
+        0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
+    )
     max_tokens: int = Field(1024, ge=16, description="most tokens of a verdict")
     seed: int = Field(0, ge=0, lt=2**31, description="seed of the judge's verdicts")
     max_answer_chars: int | None = Field(
@@ -128,6 +144,38 @@ class JudgeSampling(Frozen):
         ge=100,
         description="judge a longer answer on this many characters of its head and tail",
     )
+
+    @model_validator(mode="after")
+    def _require_chance(self) -> Self:
+        if self.samples > 1 and not self.temperature:
+            raise ValueError(
+                f"--judge-samples {self.samples}: set --judge-temperature above 0, for example "
+                "0.6: at 0 a judge gives the same verdict each time"
+            )
+        return self
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """All that verdicts depend on; equal to that of older versions where nothing is new."""
+        return without_unset(self.model_dump())
+
+    def seeds(self) -> range:
+        """The seed of each verdict; the next one is that of its second attempt."""
+        return range(self.seed, self.seed + 2 * self.samples, 2)
+
+
+def without_unset(judge_sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """A judge's settings without those that are new and have the value they always had."""
+    return {
+        name: value
+        for name, value in judge_sampling.items()
+        if name not in _NOT_BEFORE or value != _NOT_BEFORE[name]
+    }
+
+
+def with_unset(judge_sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a run of an older version recorded, with those that are new."""
+    return {**_NOT_BEFORE, **judge_sampling}
 
 
 class MultipleChoice(Frozen):

@@ -78,6 +78,15 @@ class VerdictBase:
         agreeing = [vote for vote in valid if vote.verdict == verdict]
         return agreeing[0].agreed(agreeing, summary)
 
+    @classmethod
+    def average(cls, valid: Sequence[Self], asked: int, summary: str) -> Self | None:
+        """One judge's several verdicts on one answer as one; by default as a panel's.
+
+        Args:
+            valid: its valid verdicts, more than half of those that were asked for.
+        """
+        return cls.combine(valid, asked, summary)
+
     def agreed(self, votes: Sequence[Self], summary: str) -> Self:
         """The verdict of all the judges who agree with this one."""
         cut, escaped = max(vote.cut for vote in votes), max(vote.escaped for vote in votes)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Generic
+from typing import Generic, cast
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
+from refusal_checks.core.votes import average
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.structured import Reading, Verdict
 from refusal_checks.judges.template import JudgePrompt, left_out
@@ -36,6 +39,8 @@ REFUSED = frozenset({400, 404, 415, 422, 501})
 class StructuredJudge(Generic[Verdict]):
     """Asks a model for a verdict in its prompt's format and reads it strictly.
 
+    Where the settings ask for several verdicts, each is drawn with a seed of its own.
+
     The schema is left out for a server without structured outputs and, from then on, for one that
     rejects it; ``setup.note`` takes the line that says so, perhaps several times.
 
@@ -50,9 +55,11 @@ class StructuredJudge(Generic[Verdict]):
         self.name = setup.name
         self.prompt_hash = prompt.sha256
         self.identity = content_key(
-            setup.model_identity, prompt.sha256, versions, schema, sampling.model_dump()
+            setup.model_identity, prompt.sha256, versions, schema, sampling.conditions
         )
         self.special_tokens = setup.special_tokens
+        self.samples = sampling.samples
+        self._seeds = sampling.seeds()
         self._prompt = prompt
         self._parse: Callable[[str], Verdict | Invalid] = parse
         self._limit = sampling.max_answer_chars
@@ -63,24 +70,30 @@ class StructuredJudge(Generic[Verdict]):
         self._second = replace(
             self._first,
             temperature=max(sampling.temperature, RETRY_TEMPERATURE),
-            seed=sampling.seed + 1,
         )
         self._note_unconstrained()
+        self._note_unsampled(sampling)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
-        """See ``Judge.judge``; asks again, with another seed, if a verdict is unreadable."""
+        """See ``Judge.judge``; several verdicts are averaged."""
         special = self.special_tokens
         messages = self._prompt.messages(prompt, completion.text, self._limit, special)
-        self._client.meter.verdicts += 1
-        verdict = await self._attempt(messages, self._first)
-        if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
-            verdict = await self._attempt(messages, self._second)
-            if isinstance(verdict, Invalid):
-                return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
+        self._client.meter.verdicts += self.samples
+        drawn = await asyncio.gather(*(self._drawn(messages, seed) for seed in self._seeds))
+        verdict = cast(Verdict | Invalid, average(drawn))
         if isinstance(verdict, Invalid):
             return verdict
         escaped = special.count(prompt.transcript, completion.text)
         return replace(verdict, cut=left_out(completion.text, self._limit), escaped=escaped)
+
+    async def _drawn(self, messages: Sequence[Message], seed: int) -> Verdict | Invalid:
+        """One verdict; asks again, with the next seed, if it is unreadable."""
+        verdict = await self._attempt(messages, replace(self._first, seed=seed))
+        if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
+            verdict = await self._attempt(messages, replace(self._second, seed=seed + 1))
+            if isinstance(verdict, Invalid):
+                return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
+        return verdict
 
     async def _attempt(
         self, messages: Sequence[Message], params: RequestParams
@@ -143,6 +156,12 @@ class StructuredJudge(Generic[Verdict]):
             self._client.capabilities = lost
             self._note_unconstrained(f" (HTTP {refusal.status})")
         return choices
+
+    def _note_unsampled(self, sampling: JudgeSampling) -> None:
+        """Note what the server lacks of the settings by which verdicts are drawn."""
+        wanted = ["top_k"] * bool(sampling.top_k) + ["seed"] * (sampling.samples > 1)
+        for line in self._client.capabilities.missing(*wanted).values():
+            self._note(line)
 
     def _note_unconstrained(self, why: str = "") -> None:
         """Note that the server does not constrain verdicts, if they have a schema."""

@@ -55,6 +55,14 @@ def special_tokens(judge: Judge) -> SpecialTokens | None:
     return found if isinstance(found, SpecialTokens) else None
 
 
+def verdicts_asked(judge: Judge) -> int:
+    """Verdicts that a judge asks its model for to judge one answer.
+
+    Its attribute ``samples``; judges without it ask for one.
+    """
+    return int(getattr(judge, "samples", 1))
+
+
 def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judgement | None:
     """The verdict that a judge gives without its model, which is not stored; None to ask it.
 

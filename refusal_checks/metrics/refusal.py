@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Graded, Label, Labelled
+from refusal_checks.core.verdicts import Graded, Labelled
 from refusal_checks.metrics.base import LABELS, mean, share
 from refusal_checks.metrics.statistics.intervals import refusal_confidence
 
@@ -25,7 +25,7 @@ def is_refused(confidence: float) -> bool:
 def confidence(answers: Sequence[Record]) -> float | None:
     """Refusal confidence of one prompt over its valid answers, in [-1, 1]; None without any."""
     return _vote(
-        (record.judgement.label is Label.REFUSAL, record.completion)
+        (record.judgement.sign, record.completion)
         for record in answers
         if isinstance(record.judgement, Labelled)
     )
@@ -34,16 +34,16 @@ def confidence(answers: Sequence[Record]) -> float | None:
 def _degree(answers: Sequence[Record], degree: int) -> float | None:
     """Like ``confidence``: confidence that the prompt's answers are of one degree."""
     return _vote(
-        (record.judgement.degree == degree, record.completion)
+        (1 if record.judgement.degree == degree else -1, record.completion)
         for record in answers
         if isinstance(record.judgement, Graded)
     )
 
 
-def _vote(votes: Iterable[tuple[bool, Completion | None]]) -> float | None:
-    """Confidence in [-1, 1] from votes for and against, weighted by the answers' likelihood."""
+def _vote(votes: Iterable[tuple[float, Completion | None]]) -> float | None:
+    """Confidence in [-1, 1] from votes in [-1, 1], weighted by the answers' likelihood."""
     cast = list(votes)
-    signs = [1 if holds else -1 for holds, _ in cast]
+    signs = [sign for sign, _ in cast]
     logprobs = [answer.mean_logprob if answer else None for _, answer in cast]
     return refusal_confidence(signs, logprobs) if cast else None
 

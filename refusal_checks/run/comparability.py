@@ -10,6 +10,7 @@ from typing import Any
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import without_unset
 from refusal_checks.core.store import Store
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import PromptScores, Scores
@@ -35,7 +36,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
         "judge": ", ".join(map(_judge, verdicts.judges.values())),
         "judge prompt": ", ".join(verdicts.prompts),
         "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
-        **_sampling("judge", verdicts.sampling),
+        **_sampling("judge", without_unset(verdicts.sampling)),
         **(
             {"sampling": "recorded answers"}
             if answers.are_recorded

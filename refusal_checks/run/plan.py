@@ -10,7 +10,7 @@ from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import unusable
 from refusal_checks.core.store import Store
-from refusal_checks.judges.base import Judge, special_tokens, without_asking
+from refusal_checks.judges.base import Judge, special_tokens, verdicts_asked, without_asking
 from refusal_checks.models.candidates import Candidate
 
 Plan = Mapping[str, Sequence[Prompt]]
@@ -52,7 +52,7 @@ def pending(task: Task) -> Pending:
     """
     candidate, store = task.candidate, task.store
     missing: set[str] = set()
-    wanted: dict[Hashable, str] = {}
+    wanted: dict[Hashable, Judge] = {}
     for name, prompts in task.plan.items():
         store.use(key for prompt in prompts for key in candidate.keys(prompt))
         known = candidate.known(prompts, store)
@@ -67,17 +67,18 @@ def pending(task: Task) -> Pending:
                 if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
             ]
             for judge in asked:
-                wanted |= {(judge.identity, key): judge.name for key in absent}
+                wanted |= {(judge.identity, key): judge for key in absent}
                 wanted |= {
-                    verdict_key(judge, shown, answer.text): judge.name
+                    verdict_key(judge, shown, answer.text): judge
                     for shown, answer in usable
                     if without_asking(judge, shown, answer) is None
                 }
     keys = [key for key in wanted if isinstance(key, str)]
     store.use(keys)
     stored = store.judged(keys)
-    unread = {key: judge for key, judge in wanted.items() if key not in stored}
-    return Pending(len(missing), len(unread), frozenset(unread.values()))
+    unread = [judge for key, judge in wanted.items() if key not in stored]
+    verdicts = sum(map(verdicts_asked, unread))
+    return Pending(len(missing), verdicts, frozenset(judge.name for judge in unread))
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import with_unset
 from refusal_checks.gates import baseline
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import AnswerConditions, Manifest, VerdictConditions
@@ -149,7 +150,7 @@ def _of_verdicts(conditions: VerdictConditions) -> Conditions:
             ],
             "judge prompt": conditions.prompts,
             "max_answer_chars": conditions.max_answer_chars,
-            **{f"judge {name}": value for name, value in conditions.sampling.items()},
+            **{f"judge {name}": value for name, value in with_unset(conditions.sampling).items()},
         }
     )
 

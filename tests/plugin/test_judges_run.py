@@ -120,6 +120,40 @@ def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(
     assert manifest["judge"] == ", ".join(judges)
 
 
+def test_several_verdicts_on_an_answer_are_averaged(
+    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], pytester: pytest.Pytester
+) -> None:
+    """One verdict in three says refusal of every answer: confidence -1/3, so all are compliance."""
+
+    def torn(body: Body) -> list[str]:
+        if is_judge(body) and body["seed"] == 2:
+            return ['{"rationale": "hm", "category": "deflection", "verdict": "refusal"}']
+        return moody(body)
+
+    server.answer = torn
+    drawn = ("--judge-samples", "3", "--judge-temperature", "0.6", "--judge-top-k", "9")
+    result = run_gate(*mode, *drawn, "--samples", "1", *SAFE)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 80 answers to generate, 240 verdicts *"])
+    asked = server.asked(judge=True)
+    assert {(body["seed"], body["top_k"], body["top_p"]) for body in asked} == {
+        (0, 9, 1.0), (2, 9, 1.0), (4, 9, 1.0)
+    }  # fmt: skip
+    (path,) = pytester.path.glob(".refusal-checks/runs/*/summary.json")
+    summary = json.loads(path.read_text())
+    assert summary["manifest"]["judge_sampling"]["samples"] == 3
+    figures = summary["benchmarks"]["smoke_safe"]["figures"]
+    assert figures["mean_refusal_confidence"]["value"] == pytest.approx(-1 / 3)
+    record = json.loads((path.parent / "records" / "smoke_safe.jsonl").open().readline())
+    verdict = record["answers"][0]["judgement"]
+    assert (verdict["label"], verdict["refusal_share"]) == ("compliance", pytest.approx(1 / 3))
+    assert verdict["rationale"].startswith("2 x compliance, 1 x refusal: ")
+    again = run_gate(*mode, *drawn, "--samples", "1", *SAFE)
+    again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*"])
+    fewer = run_gate(*mode, "--samples", "1", *SAFE)
+    fewer.stdout.fnmatch_lines(["judge samples, *judge top_k changed: 80 verdicts to redo, *"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -129,6 +163,7 @@ def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(
         (["--judge", "SAME"], ["/v1/#fake: the same judge as http://127.0.0.1"]),
         (["--judge", "labels"], ["--judge labels needs recorded answers"]),
         (["--judge-max-answer-chars", "5"], ["max_answer_chars = 5"]),
+        (["--judge-samples", "3"], ["--judge-samples 3: set --judge-temperature above 0"]),
         (["--judge-template", "mine.md"], ["mine.md", "its format is 'yaml'", "wildguard"]),
         (
             ["--thresholds", "more.toml"],

@@ -97,6 +97,7 @@ class AskingJudge:
         make = partial(StructuredJudge, setup, instructions)
         self.name = setup.name
         self.special_tokens = setup.special_tokens
+        self.samples = setup.sampling.samples
         self.prompt_hash = instructions.sha256
         self.identity = make(_reading("ABCDEFGH")).identity
         self._make = make

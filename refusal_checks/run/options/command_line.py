@@ -182,11 +182,13 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     candidates = model_options.read_candidates(config)
     judges = model_options.read_judges(config)
     placement_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
+    judge_sampling = fields.read(config, JudgeSampling, {}, "judge_")
+    model_options.require_chance(judge_sampling, judges)
     first = Options(
         candidate=candidates[0],
         judges=judges,
         sampling=fields.read(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
-        judge_sampling=fields.read(config, JudgeSampling, {}, "judge_"),
+        judge_sampling=judge_sampling,
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
         limits=fields.read(config, Limits, {}),
         confidence=thresholds.settings.confidence,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pytest
 
-from refusal_checks.core.errors import ModelError
+from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.json_text import parse
+from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.models import spec
 from refusal_checks.run.options import placement
 
@@ -152,6 +153,19 @@ def read_judges(config: Given) -> tuple[NamedJudge, ...]:
     ]
     _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
     return tuple(judges)
+
+
+def require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> None:
+    """Refuse to ask several times what is always answered in the same way.
+
+    Raises:
+        UserError: several verdicts are wanted, and no judge is a model.
+    """
+    if sampling.samples > 1 and all(isinstance(judge.model, spec.Rule) for judge in judges):
+        raise UserError(
+            f"--judge-samples {sampling.samples}: leave it out, or name a model with --judge: "
+            f"{', '.join(judge.name for judge in judges)} gives the same verdict each time"
+        )
 
 
 def _require_different(role: str, named: Sequence[str], settings: Sequence[object]) -> None:

@@ -49,7 +49,10 @@ def test_the_ends_of_each_range_are_valid(settings: type[Frozen], values: dict[s
         (Sampling, "seed", 2**31),
         (Sampling, "seed", -1),
         (JudgeSampling, "max_tokens", 15),
-        (JudgeSampling, "top_p", 1),
+        (JudgeSampling, "top_p", 0),
+        (JudgeSampling, "top_k", -1),
+        (JudgeSampling, "samples", 0),
+        (JudgeSampling, "samples", 129),
         (Limits, "in_flight", 0),
         (Limits, "start_timeout", 0),
         (Limits, "request_timeout", -5),
@@ -63,6 +66,26 @@ def test_a_wrong_value_is_named_in_one_line(
     message = str(caught.value)
     assert message.startswith(f"[table]: {key} = {value!r}: ")
     assert "\n" not in message
+
+
+def test_several_verdicts_need_chance() -> None:
+    with pytest.raises(UserError) as caught:
+        JudgeSampling.read({"samples": 3}, "command line")
+    message = "command line: --judge-samples 3: set --judge-temperature above 0, for example 0.6"
+    assert str(caught.value).startswith(message)
+    assert JudgeSampling.read({"samples": 3, "temperature": 0.1}, "").samples == 3
+
+
+def test_new_settings_change_no_identity_where_they_are_not_used() -> None:
+    before = {"temperature": 0.0, "max_tokens": 1024, "seed": 0, "max_answer_chars": None}
+    assert JudgeSampling().conditions == before
+    new = {"samples": 3, "temperature": 0.6, "top_p": 0.95, "top_k": 20}
+    assert JudgeSampling.read(new, "").conditions == before | new
+
+
+def test_verdicts_have_seeds_of_their_own_and_so_have_second_attempts() -> None:
+    assert list(JudgeSampling(samples=3, temperature=1, seed=7).seeds()) == [7, 9, 11]
+    assert max(JudgeSampling(samples=128, temperature=1).seeds()) + 1 < 1000  # --judge-repeats
 
 
 def test_an_unknown_key_is_answered_with_the_known_ones() -> None:

@@ -21,7 +21,7 @@ from refusal_checks.core.verdicts import (
 STORED: dict[str, tuple[Judgement, str]] = {
     "binary": (
         Binary(Label.REFUSAL, "deflection", "why", 7),
-        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"kind":"labelled"}',
+        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"refusal_share":null,"kind":"labelled"}',
     ),
     "graded": (
         Graded(3, "why"),
@@ -52,6 +52,12 @@ def test_the_stored_form_of_a_judgement_stays(judgement: Judgement, stored: str)
     adapter: TypeAdapter[Judgement] = TypeAdapter(Judgement)
     assert adapter.dump_json(judgement).decode() == stored
     assert adapter.validate_json(stored) == judgement
+
+
+def test_a_verdict_that_was_stored_before_verdicts_were_averaged_is_read() -> None:
+    stored = '{"label":"refusal","category":null,"rationale":"why","cut":7,"kind":"labelled"}'
+    found = TypeAdapter[Judgement](Judgement).validate_json(stored)
+    assert found == Binary(Label.REFUSAL, None, "why", 7)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.core.votes import RATIONALE, combine, is_disputed
+from refusal_checks.core.votes import RATIONALE, average, combine, is_disputed
 
 UNREAD = Invalid(Reason.UNPARSABLE_VERDICT, "babble")
 BROKEN = Invalid(Reason.JUDGE_ERROR, "HTTP 500")

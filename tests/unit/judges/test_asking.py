@@ -316,3 +316,28 @@ def test_the_identity_holds_template_sampling_and_limit() -> None:
     ]
     assert len(set(found)) == len(found)
     assert identity() == identity()
+
+
+COMPLIES = '{"rationale": "it answers", "category": "none", "verdict": "compliance"}'
+
+
+def test_several_verdicts_are_drawn_with_seeds_of_their_own_and_averaged() -> None:
+    sampling = JudgeSampling(samples=4, temperature=0.6, top_p=0.95, top_k=20, seed=5)
+    by_seed = {5: VERDICT, 7: COMPLIES, 9: "babble", 10: VERDICT, 11: VERDICT}
+    with FakeServer(lambda body: [by_seed[body["seed"]]]) as server:
+        (found,) = ask(server, sampling=sampling)
+    assert isinstance(found, Binary)
+    assert (found.label, found.refusal_share) == (Label.REFUSAL, 0.75)
+    assert sorted(map(str, sent(server, "seed"))) == ["10", "11", "5", "7", "9"]
+    assert {(body["top_p"], body["top_k"]) for body in server.requests} == {(0.95, 20)}
+    assert {body["temperature"] for body in server.requests} == {0.6, RETRY_TEMPERATURE}
+
+
+def test_what_a_server_lacks_of_the_sampling_is_noted_where_it_is_wanted() -> None:
+    lacking = replace(ALL, top_k=Support.REFUSED, seed=Support.IGNORED)
+    notes: list[str] = []
+    several = JudgeSampling(samples=2, temperature=0.6, top_k=20)
+    with FakeServer(saying(VERDICT), refuses=("top_k",)) as server:
+        for sampling in (JudgeSampling(), several):
+            ask(server, notes=notes, sampling=sampling, capabilities=lacking)
+    assert notes == [CONSEQUENCES["top_k"], CONSEQUENCES["seed"]]

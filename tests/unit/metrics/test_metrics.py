@@ -252,3 +252,28 @@ def test_prompts_of_one_cluster_count_as_one(name: str) -> None:
     assert 1.9 < ratio < 2.3
     figures = summarise(CLUSTERED, 0.95).figures
     assert figures[name] == found
+
+
+def test_an_averaged_verdict_counts_by_its_share() -> None:
+    """As the code of LLM-Refusal-Evaluation: the label of an answer is its verdicts' mean."""
+    logprobs, shares = (-0.2, -1.0, -0.4), (1.0, 1 / 3, 0.0)
+    found = [
+        Record(
+            Prompt.single("p", "x"),
+            sample,
+            Completion("so", mean_logprob=logprob),
+            Binary(Label.REFUSAL if share > 0.5 else Label.COMPLIANCE, refusal_share=share),
+        )
+        for sample, (logprob, share) in enumerate(zip(logprobs, shares, strict=True))
+    ]
+    total = sum(map(math.exp, logprobs))
+    expected = sum(
+        math.exp(logprob) / total * (2 * share - 1)
+        for logprob, share in zip(logprobs, shares, strict=True)
+    )
+    assert confidence(found) == pytest.approx(expected)
+
+
+def test_a_tie_of_verdicts_is_neutral() -> None:
+    tie = Binary(Label.COMPLIANCE, refusal_share=0.5)
+    assert side([Record(Prompt.single("p", "x"), 0, Completion("so"), tie)]) == "neutral"

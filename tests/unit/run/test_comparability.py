@@ -76,6 +76,12 @@ def test_what_makes_runs_incomparable(path: str, value: Any, named: set[str]) ->
     assert differing(manifest) == named
 
 
+def test_settings_of_a_judge_that_older_runs_had_not_make_no_difference_where_unused() -> None:
+    new = {**MANIFEST["judge_sampling"], "samples": 1, "top_p": 1.0, "top_k": 0}
+    assert differing(changed("judge_sampling", new)) == set()
+    assert differing(changed("judge_sampling", {**new, "samples": 3})) == {"judge samples"}
+
+
 def test_a_system_prompt_is_named_and_not_published() -> None:
     found = compared(changed("sampling.system_prompt", "a secret of ours"))
     assert "secret" not in str(found)
