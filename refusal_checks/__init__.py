@@ -37,7 +37,8 @@ def load_run(
 
     Args:
         name: ``last``, its id or the start of one, its folder or its ``summary.json``.
-        runs: the folder that holds the runs; None for ``.refusal-checks/runs``.
+        runs: the folder that holds the runs; None for the one that the pytest configuration here
+            or ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
 
     Raises:
         DataError: there is no such run.
@@ -45,9 +46,9 @@ def load_run(
     from os import fspath
     from pathlib import Path
 
-    from refusal_checks.results import run_folder
+    from refusal_checks.results import run_folder, runs_folder
 
-    return run_folder.find(fspath(name), run_folder.ROOT if runs is None else Path(runs))
+    return run_folder.find(fspath(name), runs_folder.usual() if runs is None else Path(runs))
 
 
 def __getattr__(name: str) -> Any:

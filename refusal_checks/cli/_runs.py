@@ -10,15 +10,27 @@ from typing import Annotated
 import typer
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.results import run_folder
+from refusal_checks.results import run_folder, runs_folder
 
 _NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 EACH_RUN = f"Runs, each by {_NAMED}"
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {_NAMED}.")]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}.")]
+
+
+def _usual(named: Path) -> Path:
+    return runs_folder.usual() if named == run_folder.ROOT else named
+
+
 Root = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="The folder that holds the runs.")
+    Path,
+    typer.Option(
+        "--runs",
+        metavar="DIR",
+        callback=_usual,
+        help="The folder that holds the runs ($REFUSAL_CHECKS_RUNS).",
+    ),
 ]
 
 

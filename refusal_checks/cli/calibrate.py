@@ -23,6 +23,7 @@ from refusal_checks.judges.trust.scale import Partial, Scale, ScaleName
 from refusal_checks.models import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
+from refusal_checks.results import runs_folder
 from refusal_checks.run.calibrate import measure
 from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
@@ -138,7 +139,7 @@ def calibrate(
             judge_sampling=given.sampling,
             limits=Limits.read(_set(limits), "command line"),
         )
-        folder = OWN / "runs" / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
+        folder = runs_folder.usual() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
         with watched():
             measured += measure(files, settings, meaning, folder, _say)
     for line in judge_quality.to_markdown(measured, disagreements):

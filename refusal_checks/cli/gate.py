@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from refusal_checks.results import runs_folder
+
 PACKAGE = Path(__file__).parents[1]
 _LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
 _OTHERS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
@@ -26,8 +28,9 @@ def gate(context: typer.Context) -> None:
     MODEL is ORG/MODEL, a folder, a server's URL (http://HOST:PORT/v1#MODEL), replay:FILE or
     demo:NAME; several are tested in turn. Gates come from --thresholds, else from
     thresholds/default.toml in this folder, else from the file that is shipped. Answers and runs are
-    kept in .refusal-checks in this folder. The folder's own pytest configuration, conftest.py files
-    and $PYTEST_ADDOPTS play no part.
+    kept in .refusal-checks in this folder, runs also elsewhere: --runs, $REFUSAL_CHECKS_RUNS or the
+    key refusal_checks_runs. Otherwise the folder's own pytest configuration, conftest.py files and
+    $PYTEST_ADDOPTS play no part.
 
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
     evaluated, 4 if something in the command is wrong, 16 if an engine did not start.
@@ -58,6 +61,8 @@ def _settings(folder: Path) -> Iterator[str]:
     own = folder / ".refusal-checks"
     yield f"refusal_checks_folder={shlex.quote(str(own))}"
     yield f"cache_dir={own / 'pytest-cache'}"
+    if runs := runs_folder.configured(folder):
+        yield f"{runs_folder.KEY}={shlex.quote(str(runs))}"
     thresholds = folder / "thresholds" / "default.toml"
     if thresholds.is_file():
         yield f"refusal_checks_thresholds={shlex.quote(str(thresholds))}"

@@ -12,6 +12,7 @@ import typer
 from rich.filesize import decimal
 
 from refusal_checks.cli._echo import echo
+from refusal_checks.cli._runs import Root
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.store import Contents, Store
 from refusal_checks.gates import baseline
@@ -58,9 +59,7 @@ def gc(
             help="Keep the answers of this baseline or run (repeatable).",
         ),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder that holds the runs.")
-    ] = run_folder.ROOT,
+    runs: Root = run_folder.ROOT,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be dropped.")
     ] = False,

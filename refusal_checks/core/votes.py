@@ -64,8 +64,9 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
         first = next(verdict.detail for verdict in invalid if verdict.reason is reason)
         return Invalid(reason, f"{said}; for example {first}")
     valid: list[Any] = [verdict for verdict in verdicts if verdict.kind != "invalid"]
-    reasons = "; ".join(verdict.rationale[:RATIONALE] for verdict in valid[:_QUOTED])
-    agreed: Judgement | None = valid[0].average(valid, len(verdicts), f"{said}: {reasons}")
+    reasons = [verdict.rationale[:RATIONALE] for verdict in valid if verdict.rationale][:_QUOTED]
+    summary = ": ".join(filter(None, (said, "; ".join(reasons))))
+    agreed: Judgement | None = valid[0].average(valid, len(verdicts), summary)
     return agreed or Invalid(Reason.NO_MAJORITY, said)
 
 

@@ -230,6 +230,7 @@ class GateSession:
             run = prepare(options[number], gates, self.boards[number], say, servers)
             selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
             run.summary.manifest = run.summary.manifest.extended(gates=selection)
+            self._call.keep_run_private(self.boards[number].folder)
             runs.append(Run(run))
         return Series(runs)
 
@@ -274,7 +275,7 @@ class GateSession:
         """One per candidate; they sort in the order of the candidates."""
         count = len(self.candidates)
         ends = [""] if count == 1 else [f"-{number}" for number in range(1, count + 1)]
-        return [self._call.own_folder / "runs" / f"{self._name}{end}" for end in ends]
+        return [self._call.runs / f"{self._name}{end}" for end in ends]
 
 
 def gate_id(nodeid: str) -> str:

@@ -134,7 +134,9 @@ def test_several_verdicts_on_an_answer_are_averaged(
     drawn = ("--judge-samples", "3", "--judge-temperature", "0.6", "--judge-top-k", "9")
     result = run_gate(*mode, *drawn, "--samples", "1", *SAFE)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 80 answers to generate, 240 verdicts *"])
+    result.stdout.fnmatch_lines(
+        ["80 prompts of smoke_safe: 80 answers to generate, 240 verdicts *"]
+    )
     asked = server.asked(judge=True)
     assert {(body["seed"], body["top_k"], body["top_p"]) for body in asked} == {
         (0, 9, 1.0), (2, 9, 1.0), (4, 9, 1.0)
@@ -144,14 +146,14 @@ def test_several_verdicts_on_an_answer_are_averaged(
     assert summary["manifest"]["judge_sampling"]["samples"] == 3
     figures = summary["benchmarks"]["smoke_safe"]["figures"]
     assert figures["mean_refusal_confidence"]["value"] == pytest.approx(-1 / 3)
-    record = json.loads((path.parent / "records" / "smoke_safe.jsonl").open().readline())
+    record = json.loads((path.parent / "records" / "smoke_safe.jsonl").read_text().splitlines()[0])
     verdict = record["answers"][0]["judgement"]
     assert (verdict["label"], verdict["refusal_share"]) == ("compliance", pytest.approx(1 / 3))
     assert verdict["rationale"].startswith("2 x compliance, 1 x refusal: ")
     again = run_gate(*mode, *drawn, "--samples", "1", *SAFE)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*"])
     fewer = run_gate(*mode, "--samples", "1", *SAFE)
-    fewer.stdout.fnmatch_lines(["judge samples, *judge top_k changed: 80 verdicts to redo, *"])
+    fewer.stdout.fnmatch_lines(["judge samples, judge top_k, *changed: 80 verdicts to redo, *"])
 
 
 @pytest.mark.parametrize(

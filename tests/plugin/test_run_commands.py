@@ -87,3 +87,40 @@ def test_runs_that_did_not_end_are_listed_too(project: pytest.Pytester) -> None:
     assert call("runs", "list", "--runs", project.path / "no").output.endswith("no runs found\n")
     with pytest.raises(DataError, match=r"summary\.json: cannot be read"):
         call("runs", "show", broken.name, "--runs", runs)
+
+
+def test_runs_lie_where_the_option_says_and_are_found_there(
+    project: pytest.Pytester,
+    run_gate: RunGate,
+    mode: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Relative to the folder of the call; the store stays where it is."""
+    few = ("-k", "smoke_safe", "--samples", "1")
+    run_gate(*mode, "--runs", "../moved/runs", *few).assert_outcomes(passed=1)
+    moved = project.path.parent / "moved" / "runs"
+    (run,) = moved.iterdir()
+    assert (run / ".gitignore").read_text() == "*\n"
+    assert not (moved / ".gitignore").exists()
+    own = project.path / ".refusal-checks"
+    assert sorted(path.name for path in own.iterdir()) == [".gitignore", "store.sqlite"]
+    assert call("runs", "list", "--runs", moved).output.splitlines()[1].startswith(run.name)
+
+    monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "../moved/runs")
+    result = run_gate(*mode, "--baseline", "last", *few)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*", "run folder *moved/runs/*"])
+    assert call("runs", "show", run.name).exit_code == 0
+    assert call("store", "gc", "--dry-run").exit_code == 0
+
+    ini = project.path / "tox.ini"
+    ini.write_text(f"{ini.read_text()}refusal_checks_runs = ../moved/runs\n")
+    monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "nowhere")
+    run_gate(*mode, *few).assert_outcomes(passed=1)
+    assert len(list(moved.iterdir())) == 3
+    assert len(call("runs", "list").output.splitlines()) == 4
+    file = project.path / "file"
+    file.touch()
+    refused = run_gate(*mode, f"--runs={file}", *few)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines([f"*--runs {file}: name a folder that can be written: *"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ INI = {
     "data": ("paths", "local mirror of public data (--data)"),
     "judge": ("args", "the judge, or judges (--judge)"),
     "folder": ("paths", "folder of the store and of runs; default: .refusal-checks in rootdir"),
+    "runs": ("paths", "folder of the runs (--runs); default: runs in the folder above"),
 }
 """Keys of a repository's pytest configuration, after ``PREFIX``: type and help. Paths are relative
 to the configuration file; an option of the same name wins."""
@@ -58,12 +60,32 @@ class Call:
 
     @property
     def own_folder(self) -> Path:
-        """The folder of the store and of runs."""
+        """The folder of the store and, unless they are elsewhere, of runs."""
         return Path(self._configured("folder") or self.rootpath / ".refusal-checks")
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the runs."""
+        from refusal_checks.results.runs_folder import VARIABLE  # which few sessions need
+
+        named = self.getoption("runs") or os.environ.get(VARIABLE, "").strip()
+        return self.folder / Path(named).expanduser() if named else self.own_folder / "runs"
 
     def keep_private(self) -> None:
         """Keep git from committing the store and runs, which hold harmful texts."""
         with suppress(OSError):  # a run that cannot write says so itself
             self.own_folder.mkdir(parents=True, exist_ok=True)
-            with (self.own_folder / ".gitignore").open("x") as file:
-                file.write("*\n")
+            _ignore(self.own_folder)
+
+    def keep_run_private(self, run: Path) -> None:
+        """Keep git from committing a run whose folder is elsewhere, perhaps beside other files."""
+        if self.own_folder.resolve() not in run.resolve().parents:
+            run.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):
+                _ignore(run)
+
+
+def _ignore(folder: Path) -> None:
+    """Tell git to ignore a folder, unless it is told something already."""
+    with (folder / ".gitignore").open("x") as file:
+        file.write("*\n")

@@ -26,7 +26,7 @@ from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.threshold_files import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import Reading
-from refusal_checks.results import run_folder
+from refusal_checks.results import run_folder, runs_folder
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import fields, redact
 from refusal_checks.run.options import judge as judge_options
@@ -115,6 +115,7 @@ def add(group: pytest.OptionGroup) -> None:
     add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
     add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
     add("--fresh", action="store_true", help="ignore stored answers and verdicts")
+    add("--runs", metavar="DIR", help="folder of the runs ($REFUSAL_CHECKS_RUNS)")
     add(
         "--baseline",
         metavar="PATH",
@@ -177,6 +178,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     for option, least in (("limit", 1), ("offenders", 0)):
         if (value := config.getoption(option)) is not None and value < least:
             raise UserError(f"--{option} {value}: must be at least {least}")
+    runs_folder.require_writable(config.runs, "--runs")
     store, baseline, data = (config.getoption(name) for name in ("store", "baseline", "data"))
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     candidates = model_options.read_candidates(config)
@@ -247,7 +249,7 @@ def _baseline(config: Call, name: str | None) -> Path | None:
     if name != run_folder.LAST and (path := _path(config, name)).exists():
         return path
     try:
-        return run_folder.find(name, config.own_folder / "runs").path
+        return run_folder.find(name, config.runs).path
     except DataError as fault:
         raise BaselineError(
             f"--baseline {name}: name a run, or the folder that `refusal-checks baseline accept "
