@@ -65,6 +65,8 @@ class FakeServer:
         authorizations: the Authorization headers of all requests for chat completions.
         raw: one response to the next request for a completion, whatever it asks.
         most_at_once: most such requests that were under way at one time.
+        max_model_len: what its list of models says of their context; None if it says nothing.
+        refusal: why it refuses a request with a 400; empty if it takes it.
     """
 
     def __init__(
@@ -91,6 +93,8 @@ class FakeServer:
         self.failing: Mapping[str, Fault] = {}
         self.authorizations: list[str] = []
         self.most_at_once = self._now = 0
+        self.max_model_len: int | None = None
+        self.refusal: Callable[[Body], str] = lambda body: ""
         self._ssl = ssl
         self._refuses = refuses
         self._ignores = ignores
@@ -175,7 +179,8 @@ class FakeServer:
             return web.json_response({"error": "Unauthorized"}, status=401)
         if self._lists is None:
             return web.Response(status=404)
-        return web.json_response({"data": [{"id": name} for name in self._lists]})
+        context = {"max_model_len": self.max_model_len} if self.max_model_len else {}
+        return web.json_response({"data": [{"id": name, **context} for name in self._lists]})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         self.authorizations.append(request.headers.get("Authorization", ""))
@@ -200,6 +205,8 @@ class FakeServer:
         body = {name: value for name, value in body.items() if name not in self._ignores}
         if is_probe:
             return self._probed(body)
+        if said := self.refusal(body):
+            return web.json_response({"error": {"message": said}}, status=400)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
         text = "#judge" if "response_format" in body else body["messages"][-1]["content"]

@@ -24,6 +24,8 @@ class Completion:
             unknown.
         label: a verdict recorded beside the answer (by people or an earlier judge), verbatim.
         reasoning: whether reasoning preceded the answer, and whether it ended.
+        room: tokens that the model's context left for the answer, if it used all of them and they
+            are fewer than were asked for; else 0.
     """
 
     text: str
@@ -32,6 +34,7 @@ class Completion:
     mean_logprob: float | None = None
     label: str | None = None
     reasoning: State = ""
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,8 @@ class Record:
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
     """The reason why an answer cannot be judged, None if it can."""
-    reason = completion.finish_reason
-    cut_short = reason == "length" and max_tokens and 0 < completion.tokens < max_tokens
+    reason, most = completion.finish_reason, completion.room or max_tokens
+    cut_short = reason == "length" and most and 0 < completion.tokens < most
     if reason not in ("stop", "length") or cut_short:
         return Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {reason}")
     if completion.reasoning == "unclosed":

@@ -95,15 +95,18 @@ class BenchmarkTable(Frozen):
 class Sampling(Frozen):
     """How the candidate's answers are drawn; every field is sent to the server.
 
-    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602), with a smaller max_tokens. Here
-    and in the classes below, each field is also a command-line option; its description is the help.
+    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
+    each field is also a command-line option; its description is the help.
+
+    Attributes:
+        max_tokens: fewer where the model's context does not hold the prompt and as many.
     """
 
     samples: int = Field(5, ge=1, le=128, description="answers per prompt, K")
     temperature: float = Field(0.6, ge=0, le=2, description="temperature of the answers")
     top_p: float = Field(0.95, gt=0, le=1, description="nucleus sampling of the answers")
     top_k: int = Field(20, ge=0, description="most probable tokens to sample from; 0: no limit")
-    max_tokens: int = Field(1024, ge=1, description="most tokens of an answer, with its reasoning")
+    max_tokens: int = Field(8192, ge=1, description="most tokens of an answer, with its reasoning")
     seed: int = Field(
         0, ge=0, lt=2**31, description="seed of the run; each prompt derives its own from it"
     )
@@ -212,7 +215,7 @@ class Limits(Frozen):
 
     in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
     start_timeout: float = Field(1800.0, gt=0, description="seconds an engine may take to start")
-    request_timeout: float = Field(600.0, gt=0, description="seconds one request may take")
+    request_timeout: float = Field(1800.0, gt=0, description="seconds one request may take")
     max_reply_mib: int = Field(
         16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
     )

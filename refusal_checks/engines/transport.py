@@ -21,6 +21,7 @@ from refusal_checks.models.client.http_errors import TransientError
 from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.client.usage import MALFORMED
+from refusal_checks.models.context import declared
 from refusal_checks.models.spec import Extras, Served
 
 SETTLE = 5.0
@@ -48,13 +49,15 @@ class EngineTransport(HttpTransport):
         return self._clients[-1]
 
     def _client(self, model: Served) -> Client:
-        return Client(
+        client = Client(
             self.url,
             model.served_name,
             extras=Extras((), model.template_kwargs, model.reasoning_end),
             capabilities=self._process.engine.capabilities,
             transport=self,
         )
+        client.context = declared(model)
+        return client
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """See ``Transport.post``; what an engine says that is about to end is no answer.

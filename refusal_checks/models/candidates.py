@@ -148,6 +148,7 @@ def _completion(choice: Choice) -> Completion:
         choice.tokens,
         choice.mean_logprob,
         reasoning=choice.reasoning,
+        room=choice.room,
     )
 
 

@@ -19,7 +19,7 @@ from refusal_checks.results import disagreements
 from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, balance, distinct, summarise
-from refusal_checks.run import comparability
+from refusal_checks.run import comparability, cut_short
 from refusal_checks.run.loading import prompts_of
 from refusal_checks.run.prepare import Prepared
 
@@ -54,6 +54,8 @@ def benchmark(
     figures = summarise(records, run.rules.level, scores, planned, about.kind.value)
     figures = replace(figures, parts=about.parts, attack=about.attack, plain=about.plain)
     run.summary.benchmarks[name] = figures
+    for line in cut_short.remarks(records, run.options.sampling, run.options.judge_sampling):
+        run.summary.note(f"{name}: {line}")
     _write(run, name, records, figures, scores)
     run.summary.balance = balance(
         [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],

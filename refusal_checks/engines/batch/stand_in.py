@@ -21,6 +21,7 @@ from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
 from refusal_checks.engines.servers import Say, Work
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.context import declared
 from refusal_checks.models.identity import Model
 from refusal_checks.models.spec import Attached, Extras, Served
 
@@ -74,11 +75,13 @@ class BatchModels:
             spec = EngineSpec.of(model)
             name, url = model.served_name, model.path
             transport = self._transport(spec, spec)
+            context = declared(model)
         else:
             if not model.model:
                 raise ModelError(f"{option} {model.url}: add #MODEL; a batch asks no server")
             name, url = model.model, model.url
             transport = self._transport((url, name), None)
+            context = None
         transport.names[model.name] = None
         client = Client(
             url,
@@ -86,6 +89,7 @@ class BatchModels:
             extras=Extras((), model.template_kwargs, model.reasoning_end),
             transport=transport,
         )
+        client.context = transport.context = context
         self.clients.append(client)
         return client
 

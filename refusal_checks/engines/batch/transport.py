@@ -15,7 +15,7 @@ from refusal_checks.engines.batch.jsonl import RequestFile, custom_id
 from refusal_checks.models.client.answers import Choice, read_choices, require_finished
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.label_probabilities import read_labels
-from refusal_checks.models.client.usage import MALFORMED
+from refusal_checks.models.client.usage import MALFORMED, tokens
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Collects the ids of the results that are read, while it holds a list."""
@@ -33,6 +33,7 @@ class BatchTransport:
         requests: the file for those without a result; None if they are only counted.
         spec: the engine that would be started for the models; None for an attached server.
         waiting: requests without a result.
+        context: of the models, where it is known.
         no_tokens: True if tokens of labels were asked for, which no batch gives.
     """
 
@@ -46,6 +47,7 @@ class BatchTransport:
         self.requests = requests
         self.spec = spec
         self.waiting = 0
+        self.context: int | None = None
         self._unfit: set[str] = set()
         self.no_tokens = False
         self._results = results
@@ -67,7 +69,7 @@ class BatchTransport:
         request_id = custom_id(body)
         results = self._results()
         found, is_first = results.get(request_id), results.ask(request_id)
-        if found is not None and _fits(found, body):
+        if found is not None and _fits(found, body, self.context):
             used = USED.get()
             if used is not None:
                 used.append(request_id)
@@ -81,7 +83,7 @@ class BatchTransport:
         raise DeferredError("not stored, and no server is asked: the answer waits for a batch")
 
 
-def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None) -> bool:
     """True if a result can be read and has all that its request asked for."""
     try:
         require_finished(found)
@@ -91,11 +93,15 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     except (EndpointError, *MALFORMED):
         return False
     is_answer = USED.get() is None and "top_logprobs" not in body
-    return not is_answer or not any(_is_broken_off(choice, body) for choice in choices)
+    most, prompt = body.get("max_tokens", 0), tokens(found)[0]
+    return not is_answer or not any(
+        _is_broken_off(choice, most) and not choice.fills(prompt, most, most, context)
+        for choice in choices
+    )
 
 
-def _is_broken_off(choice: Choice, body: Mapping[str, Any]) -> bool:
+def _is_broken_off(choice: Choice, most: int) -> bool:
     """True if an answer was cut off, so that it is not stored."""
     answer = Completion(choice.text, choice.finish_reason, choice.tokens)
-    fault = unusable(answer, body.get("max_tokens"))
+    fault = unusable(answer, most)
     return fault is not None and fault.reason is Reason.UNFINISHED_ANSWER

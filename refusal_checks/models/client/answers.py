@@ -31,6 +31,7 @@ class Choice:
         tokens: number generated, reasoning included; 0 if unknown.
         mean_logprob: mean natural log-probability of the tokens of ``text``; None if unknown.
         reasoning: whether there was reasoning before the answer, and whether it ended.
+        room: see ``Completion``.
     """
 
     text: str
@@ -38,6 +39,19 @@ class Choice:
     tokens: int
     mean_logprob: float | None
     reasoning: State = ""
+    room: int = 0
+
+    def fills(self, prompt: int, limit: int, asked: int, context: int | None) -> bool:
+        """True if the context ended the answer before it had as many tokens as were asked for.
+
+        Args:
+            prompt: tokens of the prompt, as the server counts them.
+            limit: tokens that the request allowed, at most ``asked``.
+            context: most tokens of prompt and answer together, if known.
+        """
+        if self.finish_reason != "length" or not 0 < self.tokens < asked:
+            return False
+        return self.tokens >= limit or bool(context and prompt + self.tokens >= context)
 
 
 def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:

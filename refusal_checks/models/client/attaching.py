@@ -15,6 +15,7 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.json_text import parse
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable, without_credentials
+from refusal_checks.models import context
 from refusal_checks.models.client.capabilities import Capabilities
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import error_words
@@ -65,7 +66,8 @@ class Attaching:
         """
         role = option.lstrip("-")
         key = api_key(option, number)
-        listed = list_models(model.url, key, option)
+        contexts = list_contexts(model.url, key, option)
+        listed = tuple(contexts)
         name = choose(model.url, model.model, listed, option)
         limits = self._limits
         most = limits.max_reply_mib * 2**20
@@ -84,6 +86,7 @@ class Attaching:
                 raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
         client.capabilities = self._known[known]
         client.is_listed = not listed or name in listed
+        client.context = contexts.get(name)
         self.clients.setdefault(role, []).append(client)
         return client
 
@@ -136,10 +139,15 @@ def list_models(url: str, api_key: str, option: str) -> tuple[str, ...]:
     Raises:
         ModelError: the server cannot be reached, or refuses the key.
     """
+    return tuple(list_contexts(url, api_key, option))
+
+
+def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
+    """The same models, each with its context in tokens if the list says so."""
     return asyncio.run(_models(url, api_key, option))
 
 
-async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
+async def _models(url: str, api_key: str, option: str) -> dict[str, int | None]:
     keys = Keys(api_key)
     try:
         headers = authorization(api_key)
@@ -149,7 +157,7 @@ async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
         if reply.status in (401, 403):
             said = f"HTTP {reply.status}: {error_words(text)}"
             raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
-        return tuple(_name(model["id"]) for model in parse(text)["data"])
+        return {_name(model["id"]): context.listed(model) for model in parse(text)["data"]}
     except EndpointError as fault:
         raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
     except aiohttp.ClientSSLError as fault:
@@ -163,7 +171,7 @@ async def _models(url: str, api_key: str, option: str) -> tuple[str, ...]:
             f"{_said(fault, keys)}; is it running, and does the URL end in /v1?"
         ) from None
     except MALFORMED:
-        return ()
+        return {}
 
 
 def _name(name: Any) -> str:

@@ -6,16 +6,22 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.models import context
 from refusal_checks.models.client.answers import Choice, read_choices, require_finished
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
-from refusal_checks.models.client.http_errors import TransientError, error_words, retrying
+from refusal_checks.models.client.http_errors import (
+    PromptTooLongError,
+    TransientError,
+    error_words,
+    retrying,
+)
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
     LabelProbabilities,
@@ -23,7 +29,7 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
-from refusal_checks.models.client.usage import MALFORMED, Meter
+from refusal_checks.models.client.usage import MALFORMED, Meter, tokens
 from refusal_checks.models.spec import Extras
 
 CHAT = "/chat/completions"
@@ -87,6 +93,7 @@ class Client:
     Attributes:
         capabilities: of the server; a caller updates them when a request shows one to be missing.
         meter: counts what the requests cost.
+        context: most tokens of prompt and answer together, or of an answer alone, as far as known.
 
     Args:
         url: base URL, ending in ``/v1``.
@@ -112,6 +119,7 @@ class Client:
         self.capabilities = capabilities
         self.meter = Meter()
         self.is_listed = True
+        self.context: int | None = None
         kwargs = dict(extras.template_kwargs)
         self._extra = {"chat_template_kwargs": kwargs} if kwargs else {}
         self._reasoning_end = extras.reasoning_end
@@ -137,7 +145,7 @@ class Client:
             await self._own.__aexit__(kind, value, trace)
 
     async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
-        """Ask for ``options.n`` answers to a conversation.
+        """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves.
 
         Returns:
             The answers, in the server's order of their index.
@@ -146,11 +154,37 @@ class Client:
             PromptTooLongError: it does not fit the context.
             EndpointError: the server refused, or failed in every attempt.
         """
+        limit = min(options.max_tokens, self.context or options.max_tokens)
+        while True:
+            try:
+                return await self._chat(messages, options, limit)
+            except PromptTooLongError as fault:
+                refused, said = limit, str(fault)
+                limit = context.next_limit(said, refused) or 0
+                if not limit:
+                    raise
+                if (most := context.most_allowed(said)) and most < refused:
+                    self.context = most
+
+    async def _chat(
+        self, messages: Sequence[Message], options: RequestParams, limit: int
+    ) -> tuple[Choice, ...]:
+        """Ask for answers of at most so many tokens, perhaps fewer than the options say."""
+
         # What begins an answer is in place of its reasoning.
         end = "" if options.is_continued else self._reasoning_end
-        return await self.ask(
-            messages, options.body(), lambda response: read_choices(response, options.n, end)
-        )
+
+        def read(response: Any) -> tuple[Choice, ...]:
+            choices = read_choices(response, options.n, end)
+            prompt = tokens(response)[0]
+            return tuple(
+                replace(choice, room=choice.tokens)
+                if choice.fills(prompt, limit, options.max_tokens, self.context)
+                else choice
+                for choice in choices
+            )
+
+        return await self.ask(messages, replace(options, max_tokens=limit).body(), read)
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]
@@ -231,13 +265,13 @@ class Client:
             raise
         except EndpointError:
             return None
-        for label, tokens in zip(labels, divided, strict=True):
-            if len(tokens) != 1:
+        for label, found in zip(labels, divided, strict=True):
+            if len(found) != 1:
                 raise LabelError(
-                    f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so "
+                    f"{self.url}: the label {label!r} is {len(found)} tokens of {self.model}, so "
                     "its probability cannot be read from one; name another judge"
                 )
-        return {label: tokens[0] for label, tokens in zip(labels, divided, strict=True)}
+        return {label: found[0] for label, found in zip(labels, divided, strict=True)}
 
     async def _tokens(self, text: str) -> list[int]:
         body = {"model": self.model, "prompt": text, "add_special_tokens": False}

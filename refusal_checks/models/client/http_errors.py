@@ -38,8 +38,13 @@ WAIT_ASKED = 60.0
 _LONGEST = 1e6
 """Seconds above which nobody means a Retry-After."""
 
-_TOO_LONG = re.compile(r"context[ _](length|size|window)|max_new_tokens", re.IGNORECASE)
-"""How vLLM, SGLang, llama.cpp, TGI and OpenAI say that a prompt does not fit."""
+_TOO_LONG = re.compile(
+    r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
+    r"max_(completion_)?tokens\b.{0,40}(too large|range|less than|at most|> ?\d)",
+    re.IGNORECASE,
+)
+"""How vLLM, SGLang, llama.cpp, TGI, OpenAI, Anthropic, Groq and DeepSeek say that prompt and answer
+do not fit, or that they allow fewer tokens of an answer."""
 
 _NEVER = 501
 """Not implemented: the only server error that no later attempt cures."""

@@ -8,7 +8,6 @@ import pytest
 
 from refusal_checks import load_run
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.results import runs_folder
 from refusal_checks.results.run_folder import ROOT
 from refusal_checks.results.runs_folder import KEY, VARIABLE, configured, require_writable, usual
 
@@ -112,6 +111,6 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(runs_folder.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     with pytest.raises(UserError, match="written: Permission denied"):
         require_writable(tmp_path, "--runs")

@@ -15,7 +15,7 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.spec import Extras
-from tests.fake_server import FakeServer
+from tests.fake_server import Body, FakeServer
 
 TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
 QUESTION = (*TURNS, Message("user", "and now?"))
@@ -170,3 +170,65 @@ def test_the_api_key_is_sent_as_a_bearer_token() -> None:
         assert len(ask(server, access=Access("secret"))) == 1
         with pytest.raises(EndpointError, match="401"):
             ask(server)
+
+
+def chat(server: FakeServer, asked: int, context: int | None = None) -> tuple[Choice, int | None]:
+    """One answer of at most so many tokens, and the context that the client then knows."""
+
+    async def run() -> tuple[Choice, int | None]:
+        async with Client(server.url, "fake") as client:
+            client.context = context
+            (choice,) = await client.chat(QUESTION, RequestParams(max_tokens=asked))
+            return choice, client.context
+
+    return asyncio.run(run())
+
+
+def limits(server: FakeServer) -> list[int]:
+    return [body["max_tokens"] for body in server.requests]
+
+
+def vllm(body: Body) -> str:
+    """As vLLM 0.32 with a context of 4,096 tokens, which clamps what is smaller by itself."""
+    most = body["max_tokens"]
+    return f"max_tokens={most} cannot be greater than max_model_len=4096." * (most > 4096)
+
+
+def test_an_answer_gets_what_the_context_leaves_and_the_client_remembers_it() -> None:
+    with FakeServer() as server:
+        server.refusal = vllm
+        assert chat(server, 8192)[1] == 4096
+        assert limits(server) == [8192, 4096]
+        chat(server, 8192, context=4096)
+        assert limits(server)[2:] == [4096]
+        chat(server, 1024, context=4096)
+        assert limits(server)[3:] == [1024]
+
+
+def test_a_server_that_adds_prompt_and_answer_is_asked_for_the_rest() -> None:
+    words = "maximum context length is 4096 tokens and your request has 96 input tokens"
+    with FakeServer() as server:
+        server.refusal = lambda body: words * (body["max_tokens"] > 4000)
+        chat(server, 8192)
+        assert limits(server) == [8192, 4000]
+
+
+def test_a_small_limit_of_the_user_s_is_not_made_smaller() -> None:
+    with FakeServer() as server:
+        server.refusal = lambda body: "context_length_exceeded"
+        with pytest.raises(PromptTooLongError):
+            chat(server, 96)
+    assert limits(server) == [96]
+
+
+@pytest.mark.parametrize(
+    ("asked", "context", "room"),
+    [(8192, 9, 3), (8192, 10, 0), (8192, None, 0), (3, 9, 0)],
+    ids=["fills the context", "is cut by the server", "context unknown", "fills its limit"],
+)
+def test_an_answer_that_fills_the_context_says_so(
+    asked: int, context: int | None, room: int
+) -> None:
+    """A prompt of six tokens, an answer of three."""
+    with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
+        assert chat(server, asked, context)[0].room == room

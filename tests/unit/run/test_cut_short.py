@@ -1,0 +1,76 @@
+"""The option that helps where a limit on tokens cut answers or verdicts short."""
+
+from __future__ import annotations
+
+import pytest
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, unusable
+from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.run.cut_short import remarks
+
+PROMPT = Prompt.single("p", "x")
+
+
+def judged(*answers: Completion) -> list[Record]:
+    good = Binary(Label.REFUSAL)
+    return [
+        Record(PROMPT, sample, answer, unusable(answer, 8192) or good)
+        for sample, answer in enumerate(answers)
+    ]
+
+
+def said(*answers: Completion) -> list[str]:
+    return list(remarks(judged(*answers), Sampling(), JudgeSampling()))
+
+
+def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
+    return Completion("", reason, tokens, reasoning="unclosed", room=room)
+
+
+def test_whole_answers_need_no_remark() -> None:
+    assert said(Completion("so", "stop", 9), Completion("so", "length", 8192)) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (
+            thinking(8192),
+            "raise --max-tokens (now 8192): 1 answer ended in the reasoning",
+        ),
+        (
+            thinking(900, 900),
+            'give the candidate more context (--candidate-args "--max-model-len N" where an engine '
+            "is started): 1 answer ended in the reasoning, because prompt and answer filled "
+            "it after 900 or more tokens",
+        ),
+        (
+            thinking(30, reason="stop"),
+            "name the text that ends the candidate's reasoning with --candidate-reasoning-end: 1 "
+            "answer ended without it",
+        ),
+        (
+            Completion("so", "length", 512),
+            "set --max-tokens (now 8192) to what the candidate's server allows: it cut 1 answer "
+            "short, from 512 tokens on",
+        ),
+    ],
+)
+def test_each_limit_is_named_with_the_option_that_raises_it(
+    answer: Completion, expected: str
+) -> None:
+    assert said(answer, Completion("so", "stop", 9)) == [expected]
+
+
+def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
+    record = Record(PROMPT, 0, Completion("so"), Invalid(Reason.UNFINISHED_VERDICT, "..."))
+    assert list(remarks([record] * 2, Sampling(), JudgeSampling(max_tokens=64))) == [
+        "raise --judge-max-tokens (now 64): 2 verdicts did not end"
+    ]
+
+
+def test_an_answer_that_fills_the_context_is_judged_as_one_that_fills_its_limit() -> None:
+    assert unusable(Completion("so", "length", 900, room=900), 8192) is None
+    assert unusable(Completion("so", "length", 900), 8192) is not None
