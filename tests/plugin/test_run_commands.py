@@ -97,8 +97,9 @@ def test_runs_lie_where_the_option_says_and_are_found_there(
 ) -> None:
     """Relative to the folder of the call; the store stays where it is."""
     few = ("-k", "smoke_safe", "--samples", "1")
-    run_gate(*mode, "--runs", "../moved/runs", *few).assert_outcomes(passed=1)
-    moved = project.path.parent / "moved" / "runs"
+    there = f"../{project.path.name}-moved/runs"
+    moved = (project.path / there).resolve()
+    run_gate(*mode, "--runs", there, *few).assert_outcomes(passed=1)
     (run,) = moved.iterdir()
     assert (run / ".gitignore").read_text() == "*\n"
     assert not (moved / ".gitignore").exists()
@@ -106,15 +107,15 @@ def test_runs_lie_where_the_option_says_and_are_found_there(
     assert sorted(path.name for path in own.iterdir()) == [".gitignore", "store.sqlite"]
     assert call("runs", "list", "--runs", moved).output.splitlines()[1].startswith(run.name)
 
-    monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "../moved/runs")
+    monkeypatch.setenv("REFUSAL_CHECKS_RUNS", there)
     result = run_gate(*mode, "--baseline", "last", *few)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*", "run folder *moved/runs/*"])
+    result.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*", f"run folder {moved}/*"])
     assert call("runs", "show", run.name).exit_code == 0
     assert call("store", "gc", "--dry-run").exit_code == 0
 
     ini = project.path / "tox.ini"
-    ini.write_text(f"{ini.read_text()}refusal_checks_runs = ../moved/runs\n")
+    ini.write_text(f"{ini.read_text()}\nrefusal_checks_runs = {there}\n")
     monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "nowhere")
     run_gate(*mode, *few).assert_outcomes(passed=1)
     assert len(list(moved.iterdir())) == 3

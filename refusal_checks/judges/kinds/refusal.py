@@ -12,7 +12,11 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges import structured
 from refusal_checks.judges.base import Judge, JudgeSetup
-from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
+from refusal_checks.judges.classifier_formats import (
+    parse_harmbench,
+    parse_refusal_evaluation,
+    parse_wildguard,
+)
 from refusal_checks.judges.structured import Reading, last_verdict
 from refusal_checks.judges.template import JSON
 
@@ -104,6 +108,7 @@ READING = Reading[Binary](
         JSON: (parse_verdict, SCHEMA),
         "wildguard": (parse_wildguard, None),
         "harmbench": (parse_harmbench, None),
+        "refusal_evaluation": (parse_refusal_evaluation, None),
     },
     version=PARSER_VERSION,
     stricter=CONSISTENT,

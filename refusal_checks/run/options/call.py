@@ -69,7 +69,9 @@ class Call:
         from refusal_checks.results.runs_folder import VARIABLE  # which few sessions need
 
         named = self.getoption("runs") or os.environ.get(VARIABLE, "").strip()
-        return self.folder / Path(named).expanduser() if named else self.own_folder / "runs"
+        if not named:
+            return self.own_folder / "runs"
+        return (self.folder / Path(named).expanduser()).resolve()
 
     def keep_private(self) -> None:
         """Keep git from committing the store and runs, which hold harmful texts."""
