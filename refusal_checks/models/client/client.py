@@ -170,7 +170,6 @@ class Client:
         self, messages: Sequence[Message], options: RequestParams, limit: int
     ) -> tuple[Choice, ...]:
         """Ask for answers of at most so many tokens, perhaps fewer than the options say."""
-
         # What begins an answer is in place of its reasoning.
         end = "" if options.is_continued else self._reasoning_end
 
