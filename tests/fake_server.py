@@ -205,8 +205,8 @@ class FakeServer:
         body = {name: value for name, value in body.items() if name not in self._ignores}
         if is_probe:
             return self._probed(body)
-        if said := self.refusal(body):
-            return web.json_response({"error": {"message": said}}, status=400)
+        if words := self.refusal(body):
+            return web.json_response({"error": {"message": words}}, status=400)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
         text = "#judge" if "response_format" in body else body["messages"][-1]["content"]

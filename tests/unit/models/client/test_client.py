@@ -190,7 +190,7 @@ def limits(server: FakeServer) -> list[int]:
 
 def vllm(body: Body) -> str:
     """As vLLM 0.32 with a context of 4,096 tokens, which clamps what is smaller by itself."""
-    most = body["max_tokens"]
+    most = int(body["max_tokens"])
     return f"max_tokens={most} cannot be greater than max_model_len=4096." * (most > 4096)
 
 
