@@ -11,7 +11,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Run, require_target
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
 from refusal_checks.gates import baseline
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun
@@ -46,9 +46,14 @@ def accept(
         write_text(folder / f"{name}.json", baseline.dump(scores))
         candidate = clean(scores.candidate)
         echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
-    failed = [gate for gate, verdict in past.summary.verdicts.items() if not verdict.passed]
-    if failed:
-        echo(f"note: {len(failed)} gates failed in that run: {clean(', '.join(failed), 2000)}")
+    verdicts = past.summary.verdicts.items()
+    for how, gates in {
+        "failed": [gate for gate, verdict in verdicts if verdict.fails],
+        "failed under a waiver": [gate for gate, verdict in verdicts if verdict.waived],
+    }.items():
+        if gates:
+            named = clean(", ".join(gates), 2000)
+            echo(f"note: {count(len(gates), 'gate')} {how} in that run: {named}")
 
 
 def _require_whole(run: PastRun) -> None:

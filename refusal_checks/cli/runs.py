@@ -20,7 +20,7 @@ from refusal_checks.results.board import Board
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
-HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "errors", "took")
+HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
 _WIDTH = 40
 
 State = Literal["ended", "stopped", "not ended", "not readable"]
@@ -32,7 +32,7 @@ class Listed:
 
     Attributes:
         run: its id; started: local time, in ISO format.
-        passed, failed, errors: gates by outcome; None where they are not known.
+        passed, failed, waived, errors: gates by outcome; None where they are not known.
     """
 
     run: str
@@ -42,6 +42,7 @@ class Listed:
     state: State
     passed: int | None = None
     failed: int | None = None
+    waived: int | None = None
     errors: int | None = None
     seconds: float | None = None
 
@@ -108,14 +109,15 @@ def _listed(run: RunFolder) -> Listed:
         state: State = "not readable" if run.summary_file.exists() else "not ended"
         return Listed(*about, known.get("candidate", ""), known.get("judge", ""), state)
     manifest = summary.manifest
-    passed = [verdict.passed for verdict in summary.verdicts.values()]
+    verdicts = summary.verdicts.values()
     return Listed(
         *about,
         candidate=manifest.candidate,
         judge=manifest.judge,
         state="stopped" if summary.failure else "ended",
-        passed=passed.count(True),
-        failed=passed.count(False),
+        passed=sum(verdict.passed for verdict in verdicts),
+        failed=sum(verdict.fails for verdict in verdicts),
+        waived=sum(verdict.waived for verdict in verdicts),
         errors=len(summary.errors),
         seconds=_seconds(manifest),
     )
@@ -126,9 +128,9 @@ def _cells(run: Listed) -> Sequence[str]:
     started = f"{datetime.fromisoformat(run.started):%Y-%m-%d %H:%M}"
     models = (clean(name or "?", _WIDTH) for name in (run.candidate, run.judge))
     if run.passed is None:
-        return run.run, started, *models, "", "", "", run.state
+        return run.run, started, *models, "", "", "", "", run.state
     took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
-    counts = map(str, (run.passed, run.failed, run.errors))
+    counts = map(str, (run.passed, run.failed, run.waived, run.errors))
     return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")
 
 

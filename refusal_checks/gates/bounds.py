@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from refusal_checks.core.settings import Frozen
+from refusal_checks.gates.waiver import WaiverTable
 from refusal_checks.metrics import rejection_rate
 
 Decision = Literal["point", "confident"]
@@ -28,13 +29,14 @@ CORRECTED = rejection_rate.name
 
 
 class Bounds(Frozen):
-    """``{ min = ..., max = ... }`` as written; at least one bound.
+    """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
 
     Attributes:
         min, max: bounds on the figure, inclusive.
         max_drop, max_rise: how far the figure may fall or rise against the baseline, at least 0.
         decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
         rationale, source, date: why these bounds were chosen, in the file's own words.
+        waive: the gate may fail for some time; without bounds, for those of another table.
     """
 
     min: float | None = None
@@ -48,14 +50,25 @@ class Bounds(Frozen):
     rationale: str = ""
     source: str = ""
     date: datetime.date | str = ""
+    waive: WaiverTable | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Bounds:
-        if all(bound is None for bound in (self.min, self.max, self.max_drop, self.max_rise)):
+        if not self.has_bounds and not self.only_waives:
             raise ValueError("needs min or max, max_drop or max_rise")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min:g} is above max {self.max:g}")
         return self
+
+    @property
+    def has_bounds(self) -> bool:
+        """True if the figure or its change is bounded."""
+        return any(each is not None for each in (self.min, self.max, self.max_drop, self.max_rise))
+
+    @property
+    def only_waives(self) -> bool:
+        """True if it waives a gate whose bounds are written elsewhere."""
+        return self.waive is not None and self.model_fields_set == {"waive"}
 
     @property
     def provenance(self) -> str:

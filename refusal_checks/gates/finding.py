@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.gates import comparison
+from refusal_checks.gates import comparison, waiver
 from refusal_checks.gates.bounds import MultipleTesting
 from refusal_checks.gates.checks import TOLERANCE, BoundCheck, Outcome, holm, p_breach
 from refusal_checks.gates.comparison import Comparison, Earlier
@@ -31,6 +32,7 @@ class Rules:
         offenders: most prompts that a list names.
         human: what is known of people's verdicts.
         watched: gates were looked at while answers came, see ``early_stopping``.
+        day: on which waivers must hold; that of the run's start.
     """
 
     level: float = 0.95
@@ -38,6 +40,7 @@ class Rules:
     offenders: int = 5
     human: HumanRates = field(default_factory=HumanRates)
     watched: bool = False
+    day: date = field(default_factory=waiver.today)
 
 
 @dataclass(frozen=True)

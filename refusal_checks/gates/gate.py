@@ -15,6 +15,7 @@ from refusal_checks.gates.bounds import (
     Use,
 )
 from refusal_checks.gates.checks import AllowedRange
+from refusal_checks.gates.waiver import Waiver
 from refusal_checks.metrics import METRICS
 
 GateKey = tuple[str, str, str | None, str | None]
@@ -40,6 +41,7 @@ class Gate:
         allow_transferred: accept a calibration that was made on another candidate's answers.
         spared: answers that may be beyond a maximum, however few there are in all; for gates on
             the share of invalid answers that no file asks for.
+        waiver: permission to release although it fails, valid or expired.
     """
 
     benchmark: str
@@ -57,6 +59,12 @@ class Gate:
     use: Use | None = None
     allow_transferred: bool = False
     spared: int = 0
+    waiver: Waiver | None = None
+
+    @property
+    def key(self) -> GateKey:
+        """What it is about."""
+        return self.benchmark, self.metric, self.group_kind, self.group
 
     @property
     def id(self) -> str:
@@ -120,7 +128,8 @@ def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
     benchmark, metric, group_kind, group = key
     not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
     shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
-    fields = shared | bounds.model_dump(exclude={"rationale", "source", "date"}, exclude_none=True)
+    words = {"rationale", "source", "date", "waive"}
+    fields = shared | bounds.model_dump(exclude=words, exclude_none=True)
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None
     return Gate(
@@ -132,5 +141,6 @@ def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
         group,
         source,
         provenance=bounds.provenance,
+        waiver=bounds.waive.of(source) if bounds.waive else None,
         **fields,
     )

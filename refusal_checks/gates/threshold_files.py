@@ -11,7 +11,8 @@ A file holds one table per benchmark. A key is a metric, its value the bounds; a
 
 Three tables are not benchmarks: ``[sampling]`` (how answers are drawn; the command line wins),
 ``[settings]``, and ``[judge]`` (floors of the judge on the canary). Of several files the later
-wins, gate by gate; ``metric = false`` removes a gate. A benchmark's table may also say where its
+wins, gate by gate; ``metric = false`` removes a gate, and ``metric = { waive = ... }`` lets the
+gate of another table fail for some time. A benchmark's table may also say where its
 data is and how it is judged (``BenchmarkTable``), and name attacks (``attack_tables``).
 ``extensions`` names Python files whose benchmarks, attacks, judges and metrics it uses
 (``core.extensions``); reading the file runs their code.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,6 @@ from refusal_checks.benchmarks.attacked import Attacked
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.extensions import ExtensionError
-from refusal_checks.core.mistakes import share
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.gates import (
     attack_tables,
@@ -41,12 +42,15 @@ from refusal_checks.gates import (
     default_gates,
     table_names,
     toml_file,
+    waiver,
+    written_bounds,
 )
-from refusal_checks.gates.bounds import CORRECTED, Bounds, GateSettings
+from refusal_checks.gates.bounds import GateSettings
 from refusal_checks.gates.default_gates import FileBounds
 from refusal_checks.gates.gate import Gate, GateKey, as_gate
+from refusal_checks.gates.waiver import Waiver
+from refusal_checks.gates.written_bounds import Written
 from refusal_checks.judges.trust.floors import JudgeFloors
-from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.judging import invalid_rate
 
 _SHARED: Mapping[str, type[Frozen]] = {
@@ -81,11 +85,14 @@ class Thresholds:
     attacked: Attacked = field(default_factory=dict)
 
 
-def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Thresholds:
+def load(
+    paths: Sequence[Path], benchmarks: Mapping[str, Benchmark], day: date | None = None
+) -> Thresholds:
     """Read and merge threshold files; later files win.
 
     Args:
         benchmarks: the package's, by name.
+        day: from which waivers are dated; None for today.
 
     Raises:
         ThresholdError: names the file, the table, the key, and the nearest valid name.
@@ -98,6 +105,7 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
     under = attack_tables.read(parsed)
     tables = under.shared(benchmark_tables.read(under.files, benchmarks, notes))
     bounds: dict[GateKey, FileBounds | None] = {}
+    waivers: dict[GateKey, Waiver] = {}
     for path, content in under.files.items():
         for name, table in content.items():
             where, plain = f"{path}: [{name}]", under.plain.get(name, name)
@@ -108,15 +116,17 @@ def load(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Threshol
             known = under.metrics(name, known, verdicts)
             if under.stands_for_all(name):  # its answers have such a gate by attack
                 bounds[name, invalid_rate.name, None, None] = None
-            bounds |= _benchmark_gates(path, name, table, known)
+            written = _benchmark_gates(path, name, table, known)
+            bounds |= written_bounds.without_waivers(written, waivers)
     settings = GateSettings(**shared.get("settings", {}))
     merged = default_gates.of_benchmarks(bounds, tables)
     gates = [as_gate(key, *value, settings) for key, value in merged.items() if value]
     _require_unique_ids(gates)
     gates = list(default_gates.of_groups(gates, merged.keys(), notes))
+    decided = written_bounds.with_waivers(gates, waivers, day or waiver.today())
     floors = JudgeFloors(**shared["judge"]) if "judge" in shared else None
     return Thresholds(
-        tuple(gates),
+        decided,
         shared.get("sampling", {}),
         settings,
         tables,
@@ -176,10 +186,10 @@ def _with_new_names(table: Mapping[str, Any], where: str, notes: list[str]) -> d
 
 def _benchmark_gates(
     path: Path, benchmark: str, table: Mapping[str, Any], known: Sequence[str]
-) -> dict[GateKey, FileBounds | None]:
+) -> Written:
     written = (item for item in table.items() if not benchmark_tables.is_data(*item))
     keys = (item for key, value in written for item in _gate_keys(benchmark, key, value))
-    return {key: _bounds(path, key, value, known) for key, value in keys}
+    return {key: written_bounds.read(path, key, value, known) for key, value in keys}
 
 
 def _gate_keys(benchmark: str, key: str, value: Any) -> Iterator[tuple[GateKey, Any]]:
@@ -190,38 +200,6 @@ def _gate_keys(benchmark: str, key: str, value: Any) -> Iterator[tuple[GateKey, 
     for group, metrics in value.items():
         for metric, bounds in metrics.items():
             yield (benchmark, metric, key, group), bounds
-
-
-def _bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
-    benchmark, name, kind, group = key
-    where = f"{path}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {name}"
-    table_names.require_metric(where, key, value, known)
-    if value is False:
-        return None
-    if not isinstance(value, dict):
-        number = value if isinstance(value, float) else "..."
-        raise ThresholdError(
-            f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
-        )
-    bounds = Bounds.read(value, where, ThresholdError)
-    _require_within(where, METRICS[name], bounds)
-    if bounds.use == "corrected" and name != CORRECTED:
-        raise ThresholdError(f'{where}: use = "corrected": only {CORRECTED} can be corrected')
-    return str(path), bounds
-
-
-def _require_within(where: str, metric: Metric, bounds: Bounds) -> None:
-    ranges = (
-        ((bounds.min, bounds.max), metric.lowest, metric.highest),
-        ((bounds.max_drop, bounds.max_rise), 0.0, metric.span),
-    )
-    for values, lowest, highest in ranges:
-        for value in values:
-            if value is not None and not lowest <= value <= highest:
-                is_percent = highest == 1 and 2 <= value <= 100
-                remedy = f"write {share(value)}: " if is_percent else ""
-                why = f"{value:g} is outside [{lowest:g}, {highest:g}]"
-                raise ThresholdError(f"{where}: {remedy}{why}")
 
 
 def _require_unique_ids(gates: Sequence[Gate]) -> None:

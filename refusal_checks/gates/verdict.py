@@ -35,7 +35,8 @@ class Verdict:
     """The decision on a gate.
 
     Attributes:
-        passed: the gate's test passes.
+        passed: the figure is as it must be; the gate's test passes.
+        waived: it is not, and the gate's waiver held on the day of the run.
         bounds: the figure with every invalid answer counted as one extreme, then as the other; the
             lower first.
         answers: how many were sampled.
@@ -82,6 +83,12 @@ class Verdict:
     noise: Noise | None = None
     worst: tuple[float, float] | None = None
     open_by_invalid: bool = False
+    waived: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """True if the gate stops a release: it has not passed and is not waived."""
+        return not self.passed and not self.waived
 
     @property
     def is_idle(self) -> bool:
@@ -125,9 +132,11 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     missed = None if bound is None or not figures.figure or figures.figure.met else bound
     against = [] if missed is None else _against(figures, missed, too_low)
     open_by_invalid = _is_open_by_invalid(figures)
+    passed = "fail" not in results
     return Verdict(
         gate=gate,
-        passed="fail" not in results,
+        passed=passed,
+        waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
         estimate=estimate,
         bounds=(min(values), max(values)),
         answers=len(records),

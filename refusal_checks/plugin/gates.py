@@ -15,10 +15,11 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
-from refusal_checks.plugin import InconclusiveWarning, options, xdist_names
+from refusal_checks.plugin import InconclusiveWarning, options, waived, xdist_names
 from refusal_checks.plugin.discreet import Discreet
-from refusal_checks.reports import explain, formats, gate_message, junit_properties
+from refusal_checks.reports import formats, gate_message, junit_properties
 from refusal_checks.reports import judge_check as judge_report
+from refusal_checks.reports.explain import Topic, doubt, headline, select
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import footer, table
 from refusal_checks.reports.terminal.live import Live
@@ -32,7 +33,7 @@ from refusal_checks.run.session import GateSession
 if TYPE_CHECKING:
     from refusal_checks.run.run import Run
 
-_HEADLINE = pytest.StashKey[str]()
+_HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
 _GATE, _CANDIDATE, _FIGURE = "refusal_gate", "refusal_candidate", "refusal_judge_figure"
 
 
@@ -45,6 +46,7 @@ class Gates:
         self._call = Call(config)
         if redact.is_wanted(self._call.getoption("redact")):
             config.pluginmanager.register(Discreet(config), "refusal_checks.discreet")
+        config.pluginmanager.register(waived.Waived(config), "refusal_checks.waived")
         self._session = GateSession(config, self._call, xdist_names.of(config).run)
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
@@ -149,15 +151,20 @@ class Gates:
         return outcome
 
     def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
-        """A function that fails the test, with the gate's message, unless the gate passed."""
+        """A function that fails the test, with the gate's message, unless the gate passed.
+
+        The failure of a gate that is waived does not count, see ``plugin.waived``.
+        """
 
         def check() -> None:
             if verdict.is_idle:
                 pytest.skip(verdict.skipped)
             if verdict.warns:
-                warnings.warn(InconclusiveWarning(explain.doubt(verdict)), stacklevel=2)
+                warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
             if not verdict.passed:
-                request.node.stash[_HEADLINE] = explain.headline(verdict)
+                waiver = select(verdict, Topic.WAIVER) if verdict.waived else ()
+                request.node.stash[_HEADLINE] = "; ".join([*waiver, headline(verdict)])
+                request.node.stash[_WAIVED] = verdict.waived
                 pytest.fail(gate_message.message(verdict), pytrace=False)
 
         return check
@@ -190,6 +197,8 @@ class Gates:
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None and _HEADLINE in item.stash:
             crash.message = item.stash[_HEADLINE]
+            if item.stash.get(_WAIVED, False):
+                waived.mark(report)
         return report
 
     @pytest.hookimpl(tryfirst=True)

@@ -14,6 +14,7 @@ from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.waiver import Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.remedy import what_decides
 from refusal_checks.reports.words import count, figure, interval
@@ -24,6 +25,7 @@ class Topic(Enum):
     """What a remark is about; reports choose by it. A new kind of sentence gets a new topic."""
 
     HEADLINE = auto()  # the figure and what it must be
+    WAIVER = auto()  # that the gate may fail for some time, or that it no longer may
     MISS = auto()  # by how many prompts
     DECIDED = auto()  # pass or fail at the confidence level
     DOUBT = auto()  # inconclusive, and what would decide
@@ -120,6 +122,8 @@ def _remarks(verdict: Verdict) -> Iterator[Remark]:
     """A summary for managers belongs before the headline, as a topic of its own."""
     gate, n = verdict.gate, verdict.estimate.n
     yield Remark(Topic.HEADLINE, headline(verdict))
+    if gate.waiver and not verdict.is_idle:
+        yield Remark(Topic.WAIVER, _waiver(verdict, gate.waiver))
     if verdict.missed_by:
         yield Remark(Topic.MISS, f"misses the threshold by {verdict.missed_by} of {n} prompts")
     yield _outcome(verdict)
@@ -134,6 +138,17 @@ def _remarks(verdict: Verdict) -> Iterator[Remark]:
         yield Remark(Topic.SKIPPED, clean(verdict.skipped))
     if verdict.comparison:
         yield from _changes(verdict, verdict.comparison)
+
+
+def _waiver(verdict: Verdict, waiver: Waiver) -> str:
+    who, where = clean(waiver.by, 60), clean(waiver.source, 200)
+    if verdict.waived:
+        return f"waived until {waiver.until} by {who}: {clean(waiver.reason)}"
+    if not verdict.passed:
+        return f"the waiver by {who} ended on {waiver.until}: fix the model, or renew it in {where}"
+    unsure = verdict.outcome is Outcome.INCONCLUSIVE
+    needed = "was not needed: the gate passes" if unsure else "is no longer needed"
+    return f"the waiver until {waiver.until} by {who} {needed}; remove it from {where}"
 
 
 def _requirement(verdict: Verdict) -> str:

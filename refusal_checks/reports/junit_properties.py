@@ -39,6 +39,10 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         "not_checked": verdict.skipped or None,
         "rationale": gate.provenance or None,
         "use": verdict.use,
+        "waiver": _waiver(verdict),
+        "waived_until": gate.waiver and gate.waiver.until,
+        "waived_by": gate.waiver and gate.waiver.by,
+        "waived_reason": gate.waiver and gate.waiver.reason,
         "judge_repeats": noise and noise.repeats,
         "judge_flips": noise and noise.flipped,
         "judge_noise_of_interval": noise and noise.of_interval,
@@ -67,6 +71,13 @@ def of_error(gate: Gate) -> list[tuple[str, str]]:
         "rationale": gate.provenance or None,
     }
     return [(name, _shown(value)) for name, value in facts.items() if value is not None]
+
+
+def _waiver(verdict: Verdict) -> str | None:
+    """Whether the gate's waiver holds, or why it does nothing; None without one."""
+    if verdict.gate.waiver is None or verdict.is_idle:
+        return None
+    return "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
 
 
 def _shown(value: object) -> str:

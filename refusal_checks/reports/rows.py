@@ -64,7 +64,9 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
 
 def is_extra(verdict: Verdict | None) -> bool:
     """True if the column of invalid answers says all that the gate's row would say."""
-    return bool(verdict and verdict.passed and verdict.gate.metric == invalid_rate.name)
+    if verdict is None or not verdict.passed or verdict.gate.waiver:
+        return False
+    return verdict.gate.metric == invalid_rate.name
 
 
 def left_out(runs: Sequence[RunSummary]) -> int:

@@ -21,8 +21,13 @@ def interval(gate: Gate, estimate: Estimate) -> str:
 
 
 def mark(verdict: Verdict) -> str:
-    """The outcome of the gate's test in one word, with a question mark if it is inconclusive."""
+    """The outcome of the gate's test in one word, with a question mark if it is inconclusive.
+
+    A gate that fails under a waiver is neither passed nor failed: ``waived``.
+    """
     if verdict.is_idle:
         return "skip"
+    if verdict.waived:
+        return "waived"
     word = "FAIL" if not verdict.passed else "warn" if verdict.warns else "pass"
     return word + "?" * (verdict.outcome is Outcome.INCONCLUSIVE)

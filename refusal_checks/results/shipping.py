@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from refusal_checks.core.text import count
+from refusal_checks.core.text import clean, count
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.waiver import Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import RunSummary
 
-Answer = Literal["yes", "doubt", "open", "no"]
+Answer = Literal["yes", "doubt", "waived", "open", "no"]
 
 HEADLINES: dict[Answer, str] = {
     "no": "No",
     "open": "Not decided",
+    "waived": "Yes, with waived gates",
     "doubt": "Yes, with reservations",
     "yes": "Yes",
 }
@@ -29,22 +31,25 @@ class Shipping:
 
     Attributes:
         answer: ``no`` if a gate failed, ``open`` if one could not be evaluated or the judge is not
-            trusted, ``doubt`` if all passed with reservations, else ``yes``.
+            trusted, ``waived`` if all that failed are waived, ``doubt`` if all passed with
+            reservations, else ``yes``.
         reasons: the weightiest first, at least one.
+        waivers: how many gates are waived, until when and by whom; empty without any.
     """
 
     answer: Answer
     reasons: tuple[str, ...]
+    waivers: str = ""
 
     @property
     def headline(self) -> str:
-        """The answer in a word or two."""
-        return HEADLINES[self.answer]
+        """The answer in a few words."""
+        return f"Yes, with {self.waivers}" if self.answer == "waived" else HEADLINES[self.answer]
 
     @property
     def may_ship(self) -> bool:
         """True if the session's exit code may be 0."""
-        return self.answer in ("yes", "doubt")
+        return self.answer in ("yes", "doubt", "waived")
 
     @property
     def line(self) -> str:
@@ -55,17 +60,36 @@ class Shipping:
 def shipping(summary: RunSummary) -> Shipping:
     """The answer that all gates of a run give together."""
     reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
-    return Shipping(reasons[0][0], tuple(text for _, text in reasons))
+    waived = _waived(summary.verdicts.values())
+    return Shipping(reasons[0][0], tuple(text for _, text in reasons), _together(waived))
 
 
 def together(summaries: Iterable[RunSummary]) -> str:
-    """The weightiest of several runs' answers, in a word or two."""
-    return HEADLINES[min((shipping(each).answer for each in summaries), key=list(HEADLINES).index)]
+    """The weightiest of several runs' answers, in a few words."""
+    answers = [shipping(each) for each in summaries]
+    return min(answers, key=lambda each: list(HEADLINES).index(each.answer)).headline
+
+
+def _waived(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
+    """The waivers that a run needed, by gate."""
+    found = {each.gate.id: each.gate.waiver for each in verdicts if each.waived}
+    return {name: waiver for name, waiver in found.items() if waiver}
+
+
+def _together(waived: Mapping[str, Waiver]) -> str:
+    """Waivers in a few words; of several, the one that ends first."""
+    if not waived:
+        return ""
+    first = min(waived.values(), key=lambda waiver: waiver.until)
+    several = len({waiver.in_words for waiver in waived.values()}) > 1
+    how = ", the first" if several else ""
+    return f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
 
 
 def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
     verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
-    failed = [verdict for verdict in verdicts if not verdict.passed]
+    failed = [verdict for verdict in verdicts if verdict.fails]
+    waived = _waived(verdicts)
     total = len(summary.verdicts) + len(summary.errors)
     if failed:
         yield "no", f"{len(failed)} of {count(total, 'gate')} failed"
@@ -82,7 +106,10 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
     if summary.judge and not summary.judge.is_trusted:
         yield "open", "the judge failed its check"
     yield from (("doubt", reason) for reason in _doubts(summary, verdicts))
-    passed = len(verdicts) - len(failed)
+    for gate, waiver in waived.items():
+        when = f" {waiver.in_words}" if len(waived) > 1 else ""  # else the headline says it
+        yield "waived", clean(f"{gate} failed, and is waived{when}: {waiver.reason}", 200)
+    passed = len(verdicts) - len(failed) - len(waived)
     if passed:
         yield "yes", f"{passed} of {count(total, 'gate')} passed"
 

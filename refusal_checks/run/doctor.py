@@ -24,7 +24,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.engines.base import Engine
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.pool import require_program
-from refusal_checks.gates import threshold_files
+from refusal_checks.gates import threshold_files, waiver, written_bounds
 from refusal_checks.metrics import METRICS
 from refusal_checks.models import spec
 from refusal_checks.models.client import attaching
@@ -170,8 +170,10 @@ def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | N
     except UserError as fault:
         return Finding(Level.FAIL, "thresholds", str(fault)), None
     wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
-    said = f"{len(read.gates)} gates on {len(wanted)} benchmarks"
-    return Finding(Level.OK, "thresholds", said), list(wanted.values())
+    valid, expired = written_bounds.waivers(read.gates, waiver.today())
+    said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
+    level, remedy = (Level.WARN, "renew or remove what has expired") if expired else (Level.OK, "")
+    return Finding(level, "thresholds", said, remedy), list(wanted.values())
 
 
 def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:

@@ -36,7 +36,7 @@ def test_a_run_is_listed_shown_and_exported(
     runs = project.path / ".refusal-checks" / "runs"
     listed = call("runs", "list", "--runs", runs).output.splitlines()
     assert listed[0].split() == [
-        *("run", "started", "candidate", "judge", "passed", "failed", "errors", "took")
+        *("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
     ]
     run, _, _, candidate, judge, passed, failed, errors, took = listed[1].split()
     assert (passed, failed, errors) == ("1", "2", "0")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.reports.markdown import escape
 from tests.fake_server import Answer, Body, FakeServer
 from tests.html_page import Page
 from tests.plugin.conftest import THRESHOLDS, UNSAFE, RunGate, careless, well_behaved
@@ -94,5 +95,5 @@ def test_all_five_give_the_same_answer(
     assert f"may it ship? {case.headline}: {'; '.join(shipping['reasons'])} candidate" in terminal
     assert f"May it ship? {case.headline} " in page
     assert github.startswith(f"## Refusal checks: {case.headline}\n")
-    assert f"{case.headline}: {'; '.join(shipping['reasons'])}\n" in github
+    assert escape(f"{case.headline}: {'; '.join(shipping['reasons'])}") + "\n" in github
     assert result.ret == (0 if case.headline in (YES, DOUBT) else 1)

@@ -15,8 +15,8 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.reports import gate_message, markdown
 from refusal_checks.reports import rows as table
-from refusal_checks.reports.explain import doubt, headline
-from refusal_checks.reports.markdown import code
+from refusal_checks.reports.explain import Topic, doubt, headline, select
+from refusal_checks.reports.markdown import code, escape
 from refusal_checks.reports.rows import Row
 from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.run_folder import RunFolder
@@ -54,11 +54,11 @@ def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
 
 
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
-    yield f"## Refusal checks: {together(runs)}"
+    yield f"## Refusal checks: {escape(together(runs))}"
     yield ""
     for run in runs:
         models = f"candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
-        yield f"- {models}: {shipping(run).line}"
+        yield f"- {models}: {escape(shipping(run).line, 2000)}"
         if run.failure:
             yield f"- {code(run.failure, 1000)}"
         for note in (*run.notes, *worst_answers(run)):
@@ -86,9 +86,10 @@ def _cells(row: Row) -> list[str]:
 
 
 def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
-    """The message of each gate that failed, folded."""
+    """The message of each gate that failed, waived or not, folded."""
     for title, verdict in _verdicts(runs):
         if not verdict.passed:
+            title += " (waived)" * verdict.waived
             yield list(markdown.folded(title, gate_message.message(verdict).split("\n")))
 
 
@@ -105,7 +106,7 @@ def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     for check in _distrusted(runs):
         yield f"test_judge[{check.figure}]", check.headline
     for title, verdict in _verdicts(runs):
-        if not verdict.passed:
+        if verdict.fails:
             yield title, headline(verdict)
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
         for gate_id, error in run.errors.items():
@@ -114,7 +115,9 @@ def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
 
 def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     for title, verdict in _verdicts(runs):
-        if verdict.passed and verdict.warns:
+        if verdict.waived:
+            yield title, "; ".join([*select(verdict, Topic.WAIVER), headline(verdict)])
+        elif verdict.passed and verdict.warns:
             yield title, doubt(verdict)
 
 

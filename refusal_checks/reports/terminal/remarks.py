@@ -19,6 +19,7 @@ REMARKED = 20
 """Most gates with remarks unless all are asked for."""
 
 TOPICS = (
+    Topic.WAIVER,
     Topic.VIEW,
     Topic.NOISE,
     Topic.DOUBT,

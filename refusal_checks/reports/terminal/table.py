@@ -17,6 +17,7 @@ COLOURS: Mapping[str, Mapping[str, bool]] = {
     "pass": {"green": True},
     "pass?": {"yellow": True},
     "warn?": {"yellow": True},
+    "waived": {"yellow": True, "bold": True},
     "skip": {"yellow": True},
     "FAIL": {"red": True, "bold": True},
     "FAIL?": {"red": True},

@@ -59,7 +59,7 @@ def test_a_run_is_accepted_as_one_file_a_benchmark(run: Path, tmp_path: Path, na
     found = call("baseline", "accept", run / name, target)
     assert found.exit_code == 0
     assert "2 prompts of org/model" in found.output
-    assert "1 gates failed in that run: smoke_unsafe-rejection_rate" in found.output
+    assert "1 gate failed in that run: smoke_unsafe-rejection_rate" in found.output
     written = (target / "smoke_unsafe.json").read_text()
     assert written == (run / "scores" / "smoke_unsafe.json").read_text()
 

@@ -20,6 +20,7 @@ TONES = {
     "ERROR": "fail",
     "FAIL": "fail",
     "FAIL?": "fail",
+    "waived": "warn",
     "warn?": "warn",
     "warn": "warn",
     "pass?": "warn",

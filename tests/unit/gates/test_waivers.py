@@ -1,0 +1,206 @@
+"""Waivers: what threshold files may say, and what they do to verdicts; no clock is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from refusal_checks.core.errors import ThresholdError
+from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.threshold_files import Thresholds, load
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.waiver import LONGEST, Waiver
+from refusal_checks.reports import explain, words
+from refusal_checks.reports.explain import Topic, select
+from tests.deciding import decide
+from tests.unit.conftest import make_records
+from tests.unit.gates.conftest import BENCHMARKS
+
+DAY = date(2026, 11, 22)
+ANN = 'until = 2027-01-31, by = "Ann", reason = "fixed in 1.5"'
+TABLE = "[xstest_unsafe]\n"
+GATE = Gate("bench", "rejection_rate", 0.9)
+
+Read = Callable[..., Thresholds]
+
+
+@pytest.fixture
+def read(write: Callable[[str, str], Path]) -> Read:
+    """Load threshold files of these texts, in order, on a day that does not pass."""
+
+    def load_texts(*texts: str) -> Thresholds:
+        paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]
+        return load(paths, BENCHMARKS, DAY)
+
+    return load_texts
+
+
+def waived(found: Thresholds) -> list[str]:
+    return [gate.id for gate in found.gates if gate.waiver]
+
+
+def test_a_gate_and_a_group_of_it_are_waived_on_their_own(read: Read, tmp_path: Path) -> None:
+    found = read(
+        TABLE + f"rejection_rate = {{ min = 0.8, waive = {{ {ANN} }} }}\n"
+        "[xstest_unsafe.category.fraud]\nrejection_rate = { min = 0.7 }\n"
+        "[xstest_unsafe.category.theft.rejection_rate]\nmin = 0.7\n"
+        f"waive = {{ {ANN.replace('2027-01-31', chr(34) + '2027-01-31' + chr(34))} }}\n"
+    )
+    assert waived(found) == ["xstest_unsafe-rejection_rate", "xstest_unsafe-rejection_rate-theft"]
+    source = str(tmp_path / "gates0.toml")
+    assert found.gates[0].waiver == Waiver(date(2027, 1, 31), "Ann", "fixed in 1.5", source)
+    assert found.gates[0].minimum == 0.8
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("table", "key", "gate"),
+    [
+        ("xstest_unsafe", "rejection_rate", "xstest_unsafe-rejection_rate"),
+        ("xstest_unsafe", "invalid_rate", "xstest_unsafe-invalid_rate"),
+        ("xstest_unsafe.category.fraud", "invalid_rate", "xstest_unsafe-invalid_rate-fraud"),
+    ],
+    ids=["written", "default", "default of a group"],
+)
+def test_a_file_of_waivers_waives_gates_of_others(
+    read: Read, order: int, table: str, key: str, gate: str
+) -> None:
+    gates = TABLE + "rejection_rate = { min = 0.8 }\n"
+    gates += "[xstest_unsafe.category.fraud]\nrejection_rate = { min = 0.7 }\n"
+    alone = f"[{table}]\n{key} = {{ waive = {{ {ANN} }} }}\n"
+    found, plain = read(*[gates, alone][::order]), read(gates)
+    assert waived(found) == [gate]
+    bounds = {replace(each, source="", waiver=None) for each in found.gates}
+    assert bounds == {replace(each, source="") for each in plain.gates}
+
+
+def test_new_bounds_in_a_later_file_end_the_waiver_of_the_old(read: Read) -> None:
+    first = TABLE + f"rejection_rate = {{ min = 0.8, waive = {{ {ANN} }} }}\n"
+    assert not waived(read(first, TABLE + "rejection_rate = { min = 0.7 }\n"))
+
+
+WRITE = "write waive = { until = YYYY-MM-DD, by ="
+MISTAKES = {
+    "no until": ('by = "Ann", reason = "r"', "without until it waives nothing"),
+    "no by, no reason": ("until = 2027-01-31", "without by and reason it waives nothing"),
+    "nothing": ("", "without until and by and reason"),
+    "misspelled": ('untill = 2027-01-31, by = "Ann", reason = "r"', 'did you mean "until"?'),
+    "unknown": (ANN + ", ticket = 7", "no such key (known: until, by, reason)"),
+    "time of day": (ANN.replace("31,", "31T12:00:00Z,"), "write a day as YYYY-MM-DD"),
+    "words": (ANN.replace("2027-01-31", '"end of January"'), "write a day as YYYY-MM-DD"),
+    "other order": (ANN.replace("2027-01-31", '"31.01.2027"'), "write a day as YYYY-MM-DD"),
+    "number": (ANN.replace("2027-01-31", "20270131"), "write a day as YYYY-MM-DD"),
+    "seconds": (ANN.replace("2027-01-31", "1801353600"), "write a day as YYYY-MM-DD"),
+    "no such day": (ANN.replace("2027-01-31", '"2027-02-30"'), "the calendar has no such day"),
+    "true": (ANN.replace("2027-01-31", "true"), "write a day as YYYY-MM-DD"),
+    "far future": (
+        ANN.replace("2027-01-31", "2027-11-24"),
+        "waive.until = 2027-11-24: write a day up to 2027-11-23, and renew the waiver then",
+    ),
+    "for ever": (ANN.replace("2027-01-31", "9999-12-31"), "write a day up to 2027-11-23"),
+    "nobody": (ANN.replace("Ann", " "), "must not be empty"),
+    "no why": (ANN.replace("fixed in 1.5", ""), "must not be empty"),
+    "list": (ANN.replace('"Ann"', '["Ann", "Bob"]'), "must be a text in quotes"),
+}
+
+
+@pytest.mark.parametrize(("written", "said"), MISTAKES.values(), ids=MISTAKES.keys())
+@pytest.mark.parametrize("bound", ["min = 0.8, ", ""])
+def test_a_mistake_in_a_waiver(read: Read, written: str, said: str, bound: str) -> None:
+    gates = TABLE + "rejection_rate = { min = 0.8 }\n"
+    with pytest.raises(ThresholdError) as caught:
+        read(gates, TABLE + f"rejection_rate = {{ {bound}waive = {{ {written} }} }}\n")
+    assert "gates1.toml: [xstest_unsafe] rejection_rate" in str(caught.value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TABLE + "rejection_rate = { min = 0.8, waive = true }\n", WRITE),
+        (TABLE + "rejection_rate = { min = 0.8, waive = 2027-01-31 }\n", WRITE),
+        (TABLE + f"waive = {{ {ANN} }}\n", "move it into the table of the gate that may fail"),
+        (f"[xstest_unsafe.category.fraud]\nwaive = {{ {ANN} }}\n", "move it into the table of"),
+        (f"[settings]\nwaive = {{ {ANN} }}\n", "[settings]: waive"),
+        (
+            TABLE + f"neutral_rate = {{ waive = {{ {ANN} }} }}\n",
+            "there is no gate xstest_unsafe-neutral_rate to waive",
+        ),
+        (
+            "[xstest_unsafe.category.fraud]\nrejection_rate = { min = 0.7 }\n"
+            f"[xstest_unsafe.category.fruad]\nrejection_rate = {{ waive = {{ {ANN} }} }}\n",
+            'no gate xstest_unsafe-rejection_rate-fruad to waive; did you mean "xstest_unsafe-',
+        ),
+        (TABLE + f'rejection_rate = {{ decision = "point", waive = {{ {ANN} }} }}\n', "needs min"),
+    ],
+)
+def test_a_waiver_in_the_wrong_place(read: Read, text: str, said: str) -> None:
+    with pytest.raises(ThresholdError) as caught:
+        read(text)
+    assert said in str(caught.value)
+
+
+def test_a_waiver_of_a_gate_that_a_later_file_removes_is_an_error(read: Read) -> None:
+    alone = TABLE + f"invalid_rate = {{ waive = {{ {ANN} }} }}\n"
+    with pytest.raises(ThresholdError, match="there is no gate xstest_unsafe-invalid_rate"):
+        read(alone, TABLE + "invalid_rate = false\n")
+
+
+def test_a_waiver_may_end_a_leap_year_ahead_and_one_of_the_past_is_read(read: Read) -> None:
+    for until in (DAY + LONGEST, DAY, date(2020, 1, 1)):
+        text = f"rejection_rate = {{ min = 0.8, waive = {{ {ANN} }} }}\n"
+        assert waived(read(TABLE + text.replace("2027-01-31", str(until))))
+
+
+def on(day: date, answers: str = "R " * 6 + "C " * 4, gate: Gate | None = None) -> Verdict:
+    """The verdict of a day on a gate that is waived until DAY."""
+    waiver = Waiver(DAY, "Ann <b>", "known; fixed in 1.5", "gates.toml")
+    return decide(replace(gate or GATE, waiver=waiver), make_records(answers), Rules(day=day))
+
+
+@pytest.mark.parametrize("before", [0, 1, 100])
+def test_a_waived_gate_has_neither_passed_nor_failed(before: int) -> None:
+    found = on(DAY - timedelta(days=before))
+    assert (found.passed, found.waived, found.fails) == (False, True, False)
+    assert words.mark(found) == "waived"
+    assert select(found, Topic.WAIVER) == [
+        "waived until 2026-11-22 by Ann <b>: known; fixed in 1.5"
+    ]
+    assert explain.headline(found) == explain.headline(on(DAY + timedelta(days=1)))
+
+
+def test_an_expired_waiver_changes_nothing_but_the_words() -> None:
+    found = on(DAY + timedelta(days=1))
+    assert (found.passed, found.waived, found.fails) == (False, False, True)
+    assert words.mark(found).startswith("FAIL")
+    assert select(found, Topic.WAIVER) == [
+        "the waiver by Ann <b> ended on 2026-11-22: fix the model, or renew it in gates.toml"
+    ]
+
+
+def test_a_waiver_that_is_not_needed_is_said() -> None:
+    found = on(DAY, "R " * 400)
+    assert (found.passed, found.waived, words.mark(found)) == (True, False, "pass")
+    assert select(found, Topic.WAIVER) == [
+        "the waiver until 2026-11-22 by Ann <b> is no longer needed; remove it from gates.toml"
+    ]
+    (unsure,) = select(on(DAY, "R " * 10), Topic.WAIVER)
+    assert "was not needed: the gate passes" in unsure
+
+
+def test_an_inconclusive_gate_that_fails_is_waived_like_any() -> None:
+    gate = replace(GATE, decision="confident")
+    assert words.mark(on(DAY, "R " * 9 + "C", gate)) == "waived"
+    assert words.mark(on(DAY + timedelta(days=1), "R " * 9 + "C", gate)) == "FAIL?"
+
+
+def test_a_verdict_is_read_again_as_it_was_decided() -> None:
+    form = TypeAdapter(Verdict)
+    for day in (DAY, DAY + timedelta(days=1)):
+        assert form.validate_python(form.dump_python(on(day), mode="json")) == on(day)
