@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import InconclusiveWarning, options, waived, xdist_names
 from refusal_checks.plugin.discreet import Discreet
+from refusal_checks.plugin.watcher import Watcher
 from refusal_checks.reports import formats, gate_message, junit_properties
 from refusal_checks.reports import judge_check as judge_report
 from refusal_checks.reports.explain import Topic, doubt, headline, select
@@ -51,6 +53,7 @@ class Gates:
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
+        self._watcher: Watcher | None = None
 
     def check_thresholds(self) -> None:
         """Read the threshold files, if any are named, so that errors end the session early."""
@@ -138,7 +141,14 @@ class Gates:
     def start(self, nodeids: Sequence[str]) -> None:
         """Start the runs that the selected tests need. See ``GateSession.start``."""
         self._live = self._live or Live(self._config, lambda: self._session.current)
-        self._session.start(nodeids, self._live.say)
+        self._session.start(nodeids, self._live.say, self._watch)
+
+    def _watch(self, folders: Sequence[Path]) -> None:
+        """Serve the page about the runs, if it is wanted."""
+        if self._call.getoption("watch") and self._watcher is None:
+            self._watcher = Watcher(folders)
+            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            reporter.write_line(self._watcher.line)
 
     def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
         """The verdict of a gate on a candidate; waits until the benchmark is complete."""
@@ -216,6 +226,8 @@ class Gates:
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._written = list(self._write_reports(self._session.runs))
+        if self._watcher:
+            self._watcher.close()
 
     def _write_reports(self, runs: Sequence[Run]) -> Iterator[str]:
         """Write the reports that were asked for; one line about each."""
@@ -263,6 +275,8 @@ class Gates:
     def pytest_unconfigure(self) -> None:
         """End the runs of a session that broke off before its end."""
         self._session.close()
+        if self._watcher:
+            self._watcher.close()
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

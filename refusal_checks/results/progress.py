@@ -37,16 +37,20 @@ class Progress:
     Attributes:
         phase: the current step in a few words, for example ``starting vLLM``.
         tokens: tokens that the servers have generated so far; 0 if they do not report them.
+        listener: is told of each judged prompt, by benchmark, and with no records of each benchmark
+            that begins.
     """
 
     benchmarks: dict[str, Count] = field(default_factory=dict)
     phase: str = ""
     tokens: Callable[[], int] = lambda: 0
+    listener: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: None
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         """Start to count benchmarks, given the number of prompts of each."""
         for name, size in sizes.items():
             self.benchmarks[name] = Count(planned=size)
+            self.listener(name, ())
 
     def answered(self, benchmark: str) -> None:
         """Count one more answered prompt."""
@@ -58,6 +62,7 @@ class Progress:
         count.judged += 1
         count.answers += len(records)
         count.invalid += sum(isinstance(record.judgement, Invalid) for record in records)
+        self.listener(benchmark, records)
 
     def finished(self, benchmark: str) -> None:
         """Mark a benchmark as complete."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -164,7 +164,7 @@ class RunFolder:
     def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
         """Write a benchmark's records; those of one prompt follow each other."""
         grouped = groupby(records, lambda record: record.prompt)
-        lines = (_dump(prompt, answers) for prompt, answers in grouped)
+        lines = (dump_line(list(answers)) for _, answers in grouped)
         write_text(self._records_file(benchmark), "".join(lines))
 
     def records(self, benchmark: str) -> Iterator[Record]:
@@ -177,11 +177,7 @@ class RunFolder:
         try:
             with path.open("rb") as file:
                 for number, content in enumerate(file, 1):
-                    line = _read(content, f"{path}: not a run's records: line {number}")
-                    for one in line.answers:
-                        yield Record(
-                            line.prompt, one.sample, one.completion, one.judgement, one.votes
-                        )
+                    yield from read_line(content, f"{path}: not a run's records: line {number}")
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
 
@@ -194,16 +190,26 @@ class RunFolder:
         return self.path / "records" / f"{benchmark}.jsonl"
 
 
-def _dump(prompt: Prompt, records: Iterable[Record]) -> str:
-    """One line of JSON; errors of servers may hold text that no encoding has."""
+def dump_line(records: Sequence[Record]) -> str:
+    """All answers to one prompt as a line of JSON.
+
+    Errors of servers may hold text that no encoding has, which is replaced.
+    """
     answers = (_Answer(r.sample, r.completion, r.judgement, r.votes) for r in records)
-    line = _line_form().dump_python(_Line(prompt, tuple(answers)), mode="json")
+    line = _line_form().dump_python(_Line(records[0].prompt, tuple(answers)), mode="json")
     return storable(json.dumps(line, ensure_ascii=False)) + "\n"
 
 
-def _read(line: bytes, where: str) -> _Line:
+def read_line(text: bytes, where: str) -> Iterator[Record]:
+    """The answers in a line of ``dump_line``.
+
+    Raises:
+        DataError: it is none; ``where`` begins the message.
+    """
     try:
-        return _line_form().validate_json(line)
+        line = _line_form().validate_json(text)
+        for one in line.answers:
+            yield Record(line.prompt, one.sample, one.completion, one.judgement, one.votes)
     except ValidationError as fault:
         raise DataError(f"{where}: {_why(fault)}") from None
 

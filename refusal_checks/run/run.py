@@ -11,6 +11,7 @@ from pathlib import Path
 from refusal_checks.core.errors import reason
 from refusal_checks.models.identity import Model
 from refusal_checks.results.board import JudgeOutcome
+from refusal_checks.results.live import LiveLog, LivePlan
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run import redo_reasons
@@ -32,6 +33,7 @@ class Run:
         self.summary = prepared.summary
         self.folder = prepared.board.folder
         self.progress = Progress(tokens=self._generated)
+        self._live = LiveLog(self.folder, self.progress, prepared.redaction.records)
         self._engines = prepared.parts.engines
         self._cancelled = self._finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,6 +68,7 @@ class Run:
         if (answers or verdicts) and not self.options.fresh:
             self._say_changes()
         run.board.open(facts(self.summary.manifest))
+        self._live.start(self._live_plan())
         if run.canary.why_idle:
             run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
         models = self._needed([*todos, run.canary.pending()])
@@ -75,6 +78,17 @@ class Run:
         known = self.summary.manifest.extended(placement=placement.describe())
         self.summary.manifest = effort(known, parts.plan, parts.candidate, todos, models)
         self._start_engines()
+
+    def _live_plan(self) -> LivePlan:
+        run, manifest = self._run, self.summary.manifest
+        return LivePlan(
+            candidate=manifest.shown,
+            judge=manifest.judge,
+            benchmarks={name: len(prompts) for name, prompts in run.parts.plan.items()},
+            gates=tuple(run.gates),
+            level=run.rules.level,
+            redacted=self.options.redact,
+        )
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that have something left to do."""
@@ -172,3 +186,4 @@ class Run:
             RunFolder(self.folder).write_summary(self._run.redaction.summary(self.summary))
         except OSError as fault:
             self.summary.note(f"no summary was written: {reason(fault)}")
+        self._live.stop(keep=not self._run.is_complete)

@@ -178,8 +178,12 @@ class GateSession:
         report.outcome = "skipped"
         report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
 
-    def start(self, nodeids: Iterable[str], say: Say) -> None:
+    def start(
+        self, nodeids: Iterable[str], say: Say, prepared: Callable[[Sequence[Path]], None]
+    ) -> None:
         """Start the runs that the selected tests need, once; does nothing if they need none.
+
+        Calls ``prepared`` with the runs' folders before an engine starts.
 
         Raises:
             pytest.UsageError: the user's input is wrong; nothing has been started.
@@ -206,6 +210,7 @@ class GateSession:
                 self.batch = Round(runs, batch, say).run()
                 return
             self._series = self._prepare(wanted, options, say)
+        prepared([run.folder for run in self.runs])
         try:
             with _usage_errors():
                 self._series.start()

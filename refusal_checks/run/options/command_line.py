@@ -28,7 +28,7 @@ from refusal_checks.models import spec
 from refusal_checks.models.replay import Reading
 from refusal_checks.results import run_folder, runs_folder
 from refusal_checks.run.options import batch as batch_options
-from refusal_checks.run.options import fields, redact
+from refusal_checks.run.options import fields, redact, watch
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import placement as placement_options
@@ -132,6 +132,7 @@ def add(group: pytest.OptionGroup) -> None:
     batch_options.add(group)
     placement_options.add(group)
     redact.add(group)
+    watch.add(group)
     add(
         "--offenders",
         metavar="N",

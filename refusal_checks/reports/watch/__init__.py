@@ -1,0 +1,1 @@
+"""A local page about a run that goes on: ``refusal-checks watch``."""
