@@ -8,7 +8,16 @@ from typing import Any
 from refusal_checks.core import settings
 from refusal_checks.plugin.options import Option, Recorder, known
 from refusal_checks.reports import formats
-from refusal_checks.run.options import batch, fields, judge, models, placement, redact, replay
+from refusal_checks.run.options import (
+    batch,
+    fields,
+    judge,
+    models,
+    placement,
+    redact,
+    replay,
+    watch,
+)
 from refusal_checks.run.options.call import INI, PREFIX
 from tools.docs_site.markdown import code, sentence, table
 
@@ -23,6 +32,7 @@ DECLARED = {
     "batch": batch.add,
     "placement": placement.add,
     "texts": redact.add,
+    "watch": watch.add,
     "reports": formats.add,
 }
 """What declares the options of each section; the section ``run`` holds all others."""

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.gates.bounds import Bounds, GateSettings
+from refusal_checks.gates.waiver import WaiverTable
 from refusal_checks.judges.trust.floors import Ceiling, Floor, JudgeFloors
 from tools.docs_site.markdown import code, sentence, table
 
@@ -36,6 +37,7 @@ _WORDS: Mapping[Any, str] = {
     datetime.date: "date",
     Floor: "`{ min = ... }`",
     Ceiling: "`{ max = ... }`",
+    WaiverTable: "`{ until = YYYY-MM-DD, by = ..., reason = ... }`",
 }
 _SIGNS = {Ge: ("at least", "ge"), Gt: ("above", "gt"), Le: ("at most", "le"), Lt: ("below", "lt")}
 
