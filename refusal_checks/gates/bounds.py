@@ -36,8 +36,8 @@ class Bounds(Frozen):
         max_drop, max_rise: how far the figure may fall or rise against the baseline, at least 0.
         decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
         rationale, source, date: why these bounds were chosen, in the file's own words.
-        waive: lets the gate fail until a day, on the word of somebody and for a reason; alone, it is about the gate that
-            another table defines.
+        waive: lets the gate fail until a day, on somebody's word and for a reason; alone, it is
+            about the gate that another table defines.
     """
 
     min: float | None = None
