@@ -34,6 +34,8 @@ NOT_TRIED = {
     "pip install": "needs a package index, and changes this environment",
     "pre-commit": "needs a network",
     "vllm": "needs a real engine",
+    "python3 -m venv": "makes an environment",
+    ". checks": "enters that environment",
     "git": "would act on this repository",
     "python -m": "takes minutes, or real engines",
     "mike": "publishes the site; needs a remote",

@@ -99,7 +99,7 @@ def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:
 def test_commands_are_found() -> None:
     found = {command.text: command for command in commands()}
     assert len(found) > 30
-    shown = "refusal-checks gate demo:regressed --judge demo:judge --thresholds smoke"
+    shown = "refusal-checks gate demo:aligned --judge demo:judge --thresholds smoke"
     assert found[shown].page == "README.md"
     assert any("rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found)
 
@@ -110,6 +110,12 @@ def test_a_link_leads_to_a_file_and_a_heading(page: Page) -> None:
         assert path.exists(), f"{page.name} links to {path}"
         if anchor and path.suffix == ".md":
             assert anchor in Page(path).anchors, f"{page.name} links to {path.name}#{anchor}"
+
+
+def test_the_readme_is_short() -> None:
+    readme = Page(ROOT / "README.md").text
+    assert len(readme.splitlines()) <= 120
+    assert len(readme.split()) <= 900
 
 
 def test_every_option_and_command_is_documented() -> None:
