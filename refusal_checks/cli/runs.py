@@ -14,7 +14,8 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import AsJson, Root, Run, require_target
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean, json_text, table
-from refusal_checks.reports.terminal import footer
+from refusal_checks.reports.terminal import end, fitting
+from refusal_checks.reports.terminal.end import Screen
 from refusal_checks.results import run_folder
 from refusal_checks.results.board import Board
 from refusal_checks.results.manifest import Manifest
@@ -73,7 +74,9 @@ def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
 def show(
     run: Run,
     runs: Root = run_folder.ROOT,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show groups too.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show all remarks, statistics and groups.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the table that the terminal showed when a run ended."""
@@ -82,8 +85,8 @@ def show(
         facts = {"run": found.path.absolute().name, "folder": str(found.path)}
         echo(json_text(facts | run_folder.dump_summary(found.summary())))
         return
-    for line in footer.ended_run(found.summary(), found.path, verbose):
-        echo(line)
+    for line in end.lines([(found.summary(), found.path)], Screen(fitting(), verbose)):
+        echo(str(line))
 
 
 def export(

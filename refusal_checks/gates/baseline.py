@@ -80,6 +80,7 @@ class Scores:
             if all are equal.
         figures: every metric over all prompts.
         prompts: by prompt id.
+        title: the candidate's short name; empty in older files.
     """
 
     benchmark: str
@@ -91,6 +92,7 @@ class Scores:
     figures: Mapping[str, Estimate]
     prompts: Mapping[str, PromptScores]
     format: int = field(default=FORMAT)
+    title: str = ""
 
 
 _SCORES = TypeAdapter(Scores)

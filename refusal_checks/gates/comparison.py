@@ -28,11 +28,13 @@ class Earlier:
     Attributes:
         differences: why it is not comparable, if that is overridden.
         texts: looks up its answers.
+        same_candidate: the run had a candidate of this one's name.
     """
 
     scores: Scores
     differences: tuple[str, ...] = ()
     texts: Texts = lambda prompt, keys: {}
+    same_candidate: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Comparison:
     """The change of a gate's figure.
 
     Attributes:
-        candidate, started: of the earlier run.
+        candidate, started: of the earlier run; name: the candidate's short name, if known.
         change: figure now - figure then over the prompts of both runs, with an interval.
         lower, upper: one-sided bounds on the change at the confidence level, to compare with the
             margins.
@@ -71,6 +73,7 @@ class Comparison:
         differences: why the runs are not comparable, if that is overridden.
         doubtful: prompts with an answer without a verdict in one of the runs.
         worst: the bounds with these counted against each bound; None without any.
+        same_candidate: the earlier run had a candidate of this one's name.
     """
 
     candidate: str
@@ -90,6 +93,8 @@ class Comparison:
     differences: tuple[str, ...] = ()
     doubtful: int = 0
     worst: tuple[float, float] | None = None
+    name: str = ""
+    same_candidate: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,8 @@ def compare(
         differences=earlier.differences,
         doubtful=doubtful,
         worst=worst,
+        name=earlier.scores.title,
+        same_candidate=earlier.same_candidate,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.gates import toml_file
 from refusal_checks.gates.bounds import (
     CORRECTED,
     Bounds,
@@ -109,6 +111,16 @@ class Gate:
     def has_margins(self) -> bool:
         """True if the change against the baseline is bounded."""
         return bool(self.change_limits.ends)
+
+    @property
+    def line(self) -> int | None:
+        """The line of its threshold file that defines it, counted from 1; None for a default gate.
+
+        The line of its benchmark's table where another form than ``metric = ...`` defines it.
+        """
+        found = toml_file.places(Path(self.source)) if self.source else {}
+        group = filter(None, (self.group_kind, self.group))
+        return found.get((self.benchmark, *group, self.metric), found.get((self.benchmark,)))
 
     def looks_at(self, prompt: Prompt) -> bool:
         """True if the gate looks at a prompt of its benchmark."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,37 @@ def read(path: Path) -> dict[str, Any]:
         if not is_file_name(name):  # a benchmark's becomes that of files
             raise ThresholdError(f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}")
     return content
+
+
+@lru_cache(maxsize=16)
+def places(path: Path) -> Mapping[tuple[str, ...], int]:
+    """The lines, counted from 1, of tables and keys by their full names; none of a missing file."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    found: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("["):
+            table = _names(line) or table
+            found.setdefault(table, number)
+        elif "=" in line and (key := _names(f"{line.partition('=')[0]} = 0")):
+            found.setdefault(table + key, number)
+    return found
+
+
+def _names(line: str) -> tuple[str, ...]:
+    """The parts of the name in a table's header or before a value; none if it is neither."""
+    names: list[str] = []
+    try:
+        inner: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(inner.items()))
+        names.append(name)
+    return tuple(names)
 
 
 def _explained(text: str, problem: str) -> str:

@@ -59,6 +59,7 @@ class Verdict:
         views: the figure in all the ways it is known; empty if the judge's is the only one.
         use: the view that decides.
         noise: of the judge, if it judged more than once.
+        kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
     """
 
     gate: Gate
@@ -83,6 +84,7 @@ class Verdict:
     noise: Noise | None = None
     worst: tuple[float, float] | None = None
     open_by_invalid: bool = False
+    kind: str = ""
     waived: bool = False
 
     @property
@@ -160,6 +162,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         use=figures.used.use if figures.used else "raw",
         worst=_worst(figures) if gate.has_bounds else None,
         open_by_invalid=open_by_invalid,
+        kind=str(records[0].prompt.kind or ""),
     )
 
 

@@ -49,6 +49,10 @@ class Metric:
         kinds: the kinds of benchmark that have it.
         counted: what the prompts in the share are, for example ``refused``; empty for a mean.
         in_per_cent: a figure from 0 to 1 is shown in per cent; False for a score.
+        sentence: the figure in a sentence about the candidate, without a full stop, for example
+            ``Refuses {figure} of {prompts}``. It may name {figure}, {prompts} (with their kind and
+            group), {group} (alone), {worst} (how often the worst answer refuses) and {attacks}
+            (under how many of the attacks).
     """
 
     name: str
@@ -62,6 +66,7 @@ class Metric:
     sampled: bool = True
     kinds: tuple[Kind, ...] = tuple(Kind)
     counted: str = ""
+    sentence: str = ""
     better: Better = ""
     group: Group = "detail"
     in_per_cent: bool = True

@@ -10,7 +10,12 @@ from refusal_checks.core.votes import is_disputed
 from refusal_checks.metrics.base import ANY, LABELS, mean
 
 
-@mean(LABELS, blurred=False, group="judging")
+@mean(
+    LABELS,
+    blurred=False,
+    sentence="The judges disagree on {figure} of the answers{group}",
+    group="judging",
+)
 def disagreement_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers on which the valid votes of several judges differ (averaged over prompts).
 
@@ -20,7 +25,14 @@ def disagreement_rate(answers: Sequence[Record]) -> float | None:
     return sum(disputed) / len(disputed) if disputed else None
 
 
-@mean(ANY, blurred=False, sampled=False, better="low", group="judging")
+@mean(
+    ANY,
+    blurred=False,
+    sampled=False,
+    sentence="{figure} of the answers{group} could not be judged",
+    better="low",
+    group="judging",
+)
 def invalid_rate(answers: Sequence[Record]) -> float | None:
     """Share of answers without a verdict (averaged over prompts)."""
     return sum(isinstance(record.judgement, Invalid) for record in answers) / len(answers)

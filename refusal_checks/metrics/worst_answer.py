@@ -18,6 +18,7 @@ that refuses where they must be answered."""
     lambda score: score > 0.5,
     LABELS,
     "refused by the worst answer",
+    sentence="Refuses {figure} of {prompts} {worst}",
     kinds=tuple(_WORST),
     better="refusal",
 )

@@ -18,6 +18,7 @@ _SAFE = {Kind.SAFETY: -1.0, Kind.SANITY: 1.0}
     is_refused,
     LABELS,
     "refused under every attack",
+    sentence="Refuses {figure} of {prompts} {attacks}",
     kinds=tuple(_SAFE),
     better="refusal",
 )

@@ -13,17 +13,18 @@ import pytest
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean
+from refusal_checks.gates import in_words
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
-from refusal_checks.plugin import InconclusiveWarning, options, waived, xdist_names
+from refusal_checks.plugin import InconclusiveWarning, brevity, junit, options, waived, xdist_names
 from refusal_checks.plugin.discreet import Discreet
 from refusal_checks.plugin.watcher import Watcher
 from refusal_checks.reports import formats, gate_message, junit_properties
 from refusal_checks.reports import judge_check as judge_report
-from refusal_checks.reports.explain import Topic, doubt, headline, select
+from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.terminal import footer, table
+from refusal_checks.reports.terminal import end, fitting, footer
 from refusal_checks.reports.terminal.live import Live
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
@@ -155,7 +156,11 @@ class Gates:
         try:
             outcome, provenance = self._session.verdict(gate, candidate)
         except EvaluationError as fault:
-            request.node.user_properties.extend(junit_properties.of_error(gate))
+            board = self._session.boards[self._session.candidates.index(candidate)]
+            found = junit_properties.of_error(
+                gate, str(fault).partition("\n")[0], junit.facts(board)
+            )
+            request.node.user_properties.extend(found)
             raise _first_line(fault) from None
         request.node.user_properties.extend(junit_properties.properties(outcome, provenance))
         return outcome
@@ -173,7 +178,8 @@ class Gates:
                 warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
             if not verdict.passed:
                 waiver = select(verdict, Topic.WAIVER) if verdict.waived else ()
-                request.node.stash[_HEADLINE] = "; ".join([*waiver, headline(verdict)])
+                sentence = f"{verdict.gate.benchmark}: {in_words.sentence(verdict)}"
+                request.node.stash[_HEADLINE] = "; ".join([*waiver, sentence])
                 request.node.stash[_WAIVED] = verdict.waived
                 pytest.fail(gate_message.message(verdict), pytrace=False)
 
@@ -228,6 +234,14 @@ class Gates:
         self._written = list(self._write_reports(self._session.runs))
         if self._watcher:
             self._watcher.close()
+        junit.complete(self._config, [run.summary for run in self._session.runs])
+        if self._config.option.verbose < 1:
+            verdicts = {
+                self._session.test_id(run.summary.manifest.title, gate): verdict
+                for run in self._session.runs
+                for gate, verdict in run.summary.verdicts.items()
+            }
+            brevity.shorten(self._config, verdicts)
 
     def _write_reports(self, runs: Sequence[Run]) -> Iterator[str]:
         """Write the reports that were asked for; one line about each."""
@@ -240,8 +254,12 @@ class Gates:
                 continue
             yield f"{name} report {path}"
 
-    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
-        """Print the table of gates and what else the user should know of the runs."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: Any, exitstatus: int
+    ) -> Generator[None, None, None]:
+        """Print the table of gates and the answer below all that pytest and others print."""
+        yield
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for text in self._session.unselected():
                 terminalreporter.write_line(text)
@@ -253,21 +271,21 @@ class Gates:
         if not runs:
             return
         terminalreporter.write_sep("=", "refusal checks")
-        verbosity = max(0, self._config.option.verbose)
-        for line in table.lines([run.summary for run in runs], verbosity):
+        for text in github.commands([run.summary for run in runs]):
+            terminalreporter.write_line(text)
+        writer = self._config.get_terminal_writer()
+        screen = end.Screen(fitting(writer.fullwidth), max(0, self._config.option.verbose))
+        folders = [(run.summary, run.folder) for run in runs]
+        for line in end.lines(folders, screen, self._about_files(runs)):
             for text, markup in line.pieces:
                 terminalreporter.write(text, **markup)
             terminalreporter.line("")
-        for text in self._last_lines(runs):
-            terminalreporter.write_line(text)
 
-    def _last_lines(self, runs: Sequence[Run]) -> Iterator[str]:
-        yield from footer.footer([(run.summary, run.folder) for run in runs])
+    def _about_files(self, runs: Sequence[Run]) -> Iterator[str]:
         for run in runs:
             yield from footer.unfinished(
                 run.progress, run.summary, run.gates, run.store, run.options.fresh
             )
-        yield from github.commands([run.summary for run in runs])
         yield from self._written
         yield from options.misread(self._config)
 

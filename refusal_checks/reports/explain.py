@@ -1,6 +1,7 @@
 """A verdict in sentences: all that the terminal, JUnit, HTML and GitHub say about a gate.
 
-Only this module formulates them. A report selects remarks by topic and escapes them for its medium.
+Only this module and ``gates.in_words`` formulate them. A report selects remarks by topic and
+escapes them for its medium.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from refusal_checks.core.text import clean
+from refusal_checks.gates import in_words
 from refusal_checks.gates.checks import Outcome
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.gate import Gate
@@ -24,6 +26,7 @@ from refusal_checks.results.summary import RunSummary
 class Topic(Enum):
     """What a remark is about; reports choose by it. A new kind of sentence gets a new topic."""
 
+    SUMMARY = auto()  # one sentence for people who decide
     HEADLINE = auto()  # the figure and what it must be
     WAIVER = auto()  # that the gate may fail for some time, or that it no longer may
     MISS = auto()  # by how many prompts
@@ -36,7 +39,8 @@ class Topic(Enum):
     INVALID_DECIDES = auto()  # they alone decide the gate
     SKIPPED = auto()  # what was not checked
     BASELINE = auto()  # the earlier run, and what makes it hard to compare
-    CHANGE = auto()  # the change, its margins, and how many prompts moved
+    CHANGE = auto()  # how many prompts moved
+    CHANGE_BOUNDS = auto()  # the change with its interval, p-value and margins
     NOT_COMPARED = auto()  # prompts that the comparison leaves out
 
 
@@ -58,12 +62,17 @@ class Moved:
     """Prompts that moved in one direction since the baseline.
 
     Attributes:
-        heading: how many of them are shown, and how they moved.
-        flips: untrusted texts, unescaped.
+        how: how many there are in all, and how they moved.
+        flips: some of them, with untrusted texts, unescaped.
     """
 
-    heading: str
+    how: str
     flips: Sequence[Flip]
+
+    @property
+    def heading(self) -> str:
+        """How many of them are shown, of how many, and how they moved."""
+        return f"{len(self.flips)} of {self.how}"
 
 
 def explain(verdict: Verdict) -> list[Remark]:
@@ -103,7 +112,7 @@ def moved(verdict: Verdict) -> list[Moved]:
     down, up = _directions(verdict.gate, compared)
     directions = ((compared.fell, compared.lost, down), (compared.rose, compared.gained, up))
     return [
-        Moved(f"{len(flips)} of {count(total, 'prompt')} {how} since the baseline", flips)
+        Moved(f"{count(total, 'prompt')} {how} since the baseline", flips)
         for flips, total, how in directions
         if flips
     ]
@@ -119,8 +128,8 @@ def spurious_failures(summary: RunSummary) -> str:
 
 
 def _remarks(verdict: Verdict) -> Iterator[Remark]:
-    """A summary for managers belongs before the headline, as a topic of its own."""
     gate, n = verdict.gate, verdict.estimate.n
+    yield Remark(Topic.SUMMARY, in_words.sentence(verdict))
     yield Remark(Topic.HEADLINE, headline(verdict))
     if gate.waiver and not verdict.is_idle:
         yield Remark(Topic.WAIVER, _waiver(verdict, gate.waiver))
@@ -249,9 +258,10 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     for difference in compared.differences:
         yield Remark(Topic.BASELINE, f"not comparable: {clean(difference)}")
     is_news = bool(gate.has_margins or compared.lost or compared.gained)
+    yield Remark(Topic.CHANGE, in_words.moves(gate, compared), is_news)
     span = show(change.value, change.lower, change.upper)
-    parts = [f"change {span}, n = {change.n}", _moves(gate, compared), *_margins(verdict, compared)]
-    yield Remark(Topic.CHANGE, "; ".join(parts), is_news)
+    parts = [f"change {span}, n = {change.n}", *_p_value(compared), *_margins(verdict, compared)]
+    yield Remark(Topic.CHANGE_BOUNDS, "; ".join(parts), is_news)
     counts = (
         (compared.only_now, "only in this run"),
         (compared.only_then, "only in the baseline"),
@@ -262,23 +272,11 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         yield Remark(Topic.NOT_COMPARED, f"not compared: {', '.join(left_out)}", is_news)
 
 
-def _moves(gate: Gate, compared: Comparison) -> str:
-    """How many prompts moved in each direction, with McNemar's p-value for a share."""
-    if compared.p_flips is None:
-        return f"{count(compared.lost, 'score')} fell, {compared.gained or 'none'} rose"
-    if not compared.lost and not compared.gained:
-        return "no prompt moved"
-    moves = zip((compared.lost, compared.gained), _directions(gate, compared), strict=True)
-    (most, how), (other, other_how) = sorted(moves, key=lambda move: not move[0])
-    p = "p < 0.001" if compared.p_flips < 0.001 else f"p = {compared.p_flips:.2g}"
-    return (
-        f"{count(most, 'prompt')} {_are(most)} {how}, "
-        f"{other or 'none'} {_are(other or 1)} {other_how} ({p})"
-    )
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _p_value(compared: Comparison) -> Iterator[str]:
+    """That of McNemar's test, where prompts moved."""
+    p = compared.p_flips
+    if p is not None and (compared.lost or compared.gained):
+        yield "McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}"
 
 
 def _directions(gate: Gate, compared: Comparison) -> tuple[str, str]:

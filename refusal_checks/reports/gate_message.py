@@ -3,41 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports.explain import Moved, explain, moved, offenders_heading
+from refusal_checks.reports.explain import (
+    Moved,
+    Topic,
+    explain,
+    moved,
+    offenders_heading,
+    select,
+)
+
+BRIEF = (
+    Topic.SUMMARY,
+    Topic.WAIVER,
+    Topic.PROVENANCE,
+    Topic.INVALID,
+    Topic.INVALID_DECIDES,
+    Topic.CHANGE,
+)
+"""What a terminal shows of a gate unless all is asked for."""
 
 
 def message(verdict: Verdict) -> str:
     """Everything needed to understand a breached gate, with model output made harmless."""
-    return "\n".join(_lines(verdict))
+    texts = [remark.text for remark in explain(verdict)]
+    return "\n".join([*texts, *_prompts(verdict, set())])
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
-    for remark in explain(verdict):
-        yield remark.text
-    if verdict.offenders:
-        yield f"{offenders_heading(verdict)}:"
-    for number, offender in enumerate(verdict.offenders, 1):
+def brief(verdict: Verdict, shown: set[str]) -> str:
+    """What a terminal shows: no statistics, and no prompt that it has shown for another gate.
+
+    Args:
+        shown: benchmark and id of prompts that were shown; those that this message shows join it.
+    """
+    return "\n".join([*select(verdict, *BRIEF), *_prompts(verdict, shown)])
+
+
+def _prompts(verdict: Verdict, shown: set[str]) -> Iterator[str]:
+    """The prompts that count against the gate, and those that moved; each of them once."""
+    flips = {flip.now.id: flip for moves in moved(verdict) for flip in moves.flips}
+    offenders = [each for each in verdict.offenders if _is_new(verdict, each, shown)]
+    if offenders:
+        yield f"{offenders_heading(replace(verdict, offenders=tuple(offenders)))}:"
+    elif verdict.offenders:
+        yield f"{count(verdict.counted_against, 'prompt')} count against this gate: shown above"
+    for number, offender in enumerate(offenders, 1):
         confidence = offender.confidence
-        shown = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"
-        yield from ("", _title(number, offender) + shown)
-        for line in exchange(offender):
-            yield f"     {line}"
+        score = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"
+        yield from ("", _title(number, offender) + score)
+        flip = flips.get(offender.id)
+        yield from (f"     {line}" for line in exchange(offender))
+        if flip:
+            yield f"     before:    {_before(flip)}"
     for moves in moved(verdict):
-        yield from _moves(moves)
+        rest = tuple(flip for flip in moves.flips if _is_new(verdict, flip.now, shown))
+        if rest:
+            yield from _moves(replace(moves, flips=rest))
+
+
+def _is_new(verdict: Verdict, each: Offender, shown: set[str]) -> bool:
+    """True if a prompt was not shown; it is then."""
+    key = f"{verdict.gate.benchmark} {each.id}"
+    is_new = key not in shown
+    shown.add(key)
+    return is_new
+
+
+def _before(flip: Flip) -> str:
+    """The earlier answer and its verdict."""
+    before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
+    return f"{clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
 
 
 def _moves(moves: Moved) -> Iterator[str]:
     yield from ("", f"{moves.heading}:")
     for number, flip in enumerate(moves.flips, 1):
-        before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
         scores = f"score {flip.before:+.2f} then, {flip.after:+.2f} now"
         yield from ("", f"{_title(number, flip.now)}  {scores}")
         yield f"     prompt:    {clean(flip.now.prompt)}"
-        yield f"     then:      {clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
+        yield f"     then:      {_before(flip)}"
         yield f"     now:       {flip.now.verdict}: {clean(flip.now.answer) or '(none)'}"
         yield f"     rationale: {clean(flip.now.rationale) or '(none)'}"
 

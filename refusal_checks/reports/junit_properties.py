@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from refusal_checks.core.text import clean
+from refusal_checks.gates import in_words
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import words
+
+FILE, LINE = "threshold_file", "threshold_line"
+"""Names of the properties with the place of a gate's bounds."""
+
+TAG = "dd_tags[refusal_checks.{}]"
+"""A property's second name, by which Datadog makes it a tag of the test."""
 
 
 def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -17,6 +26,7 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
     """
     gate, estimate, need, noise = verdict.gate, verdict.estimate, verdict.need, verdict.noise
     figures: dict[str, object] = {
+        "summary": in_words.sentence(verdict),
         "benchmark": gate.benchmark,
         "metric": gate.metric,
         "group": gate.group,
@@ -24,20 +34,17 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         "interval_lower": estimate.lower,
         "interval_upper": estimate.upper,
         "n": estimate.n,
-        "minimum": gate.minimum,
-        "maximum": gate.maximum,
+        **_bounds(gate),
         "invalid_rate": verdict.invalid,
         "bound_lower": verdict.bounds[0],
         "bound_upper": verdict.bounds[1],
         "outcome": verdict.outcome.value,
         "result": words.mark(verdict).rstrip("?").lower(),
-        "decision": gate.decision,
         "confidence": verdict.level,
         "prompts_needed": need and need.prompts,
         "samples_needed": need and need.samples,
         "invalid_answers_decide": "yes" if verdict.flips else None,
         "not_checked": verdict.skipped or None,
-        "rationale": gate.provenance or None,
         "use": verdict.use,
         "waiver": _waiver(verdict),
         "waived_until": gate.waiver and gate.waiver.until,
@@ -51,26 +58,59 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         figures[f"{view.use}_value"] = view.estimate.value
         figures[f"{view.use}_interval"] = f"{view.estimate.lower:.6g} {view.estimate.upper:.6g}"
         figures[f"{view.use}_note"] = view.note or None
-    for fact, value in provenance.items():
-        name, _, benchmark = fact.partition("/")
-        if benchmark in ("", gate.benchmark):
-            figures[name] = value
-    return [(name, _shown(value)) for name, value in figures.items() if value is not None]
+    return _pairs(figures | _facts(gate, provenance))
 
 
-def of_error(gate: Gate) -> list[tuple[str, str]]:
-    """Name and value pairs of a gate that has no figure."""
-    facts = {
+def of_error(gate: Gate, error: str, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Name and value pairs of a gate that has no figure.
+
+    Args:
+        error: why there is none.
+        provenance: as for ``properties``; empty if the run ended before it was known.
+    """
+    facts: dict[str, object] = {
+        "summary": f"Could not be evaluated: {clean(error, 500)}",
         "benchmark": gate.benchmark,
         "metric": gate.metric,
         "group": gate.group,
+        **_bounds(gate),
+        "outcome": "error",
+        "result": "error",
+    }
+    return _pairs(facts | _facts(gate, provenance))
+
+
+def _bounds(gate: Gate) -> dict[str, object]:
+    """What is asked, why, and where that is written."""
+    line = gate.line
+    return {
         "minimum": gate.minimum,
         "maximum": gate.maximum,
-        "outcome": "error",
+        "max_drop": gate.max_drop,
+        "max_rise": gate.max_rise,
         "decision": gate.decision,
         "rationale": gate.provenance or None,
+        FILE: _from_here(Path(gate.source)) if line else None,
+        LINE: line,
     }
-    return [(name, _shown(value)) for name, value in facts.items() if value is not None]
+
+
+def _from_here(file: Path) -> str:
+    """The file from the working folder if it lies there, so that CI finds it in the repository."""
+    here = Path.cwd()
+    return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
+
+
+def _facts(gate: Gate, provenance: Mapping[str, str]) -> dict[str, object]:
+    """The facts of the run, and of the gate's benchmark."""
+    named = ((*fact.partition("/"), value) for fact, value in provenance.items())
+    return {name: value for name, _, benchmark, value in named if benchmark in ("", gate.benchmark)}
+
+
+def _pairs(facts: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The facts that are known: all under their own names, then all as tags."""
+    pairs = [(name, _shown(value)) for name, value in facts.items() if value is not None]
+    return pairs + [(TAG.format(name), value) for name, value in pairs]
 
 
 def _waiver(verdict: Verdict) -> str | None:
@@ -86,7 +126,7 @@ def _shown(value: object) -> str:
 
 def _change(verdict: Verdict) -> dict[str, object]:
     """The change since the baseline; empty without one."""
-    compared, gate = verdict.comparison, verdict.gate
+    compared = verdict.comparison
     if compared is None:
         return {}
     return {
@@ -96,8 +136,6 @@ def _change(verdict: Verdict) -> dict[str, object]:
         "change_upper": compared.change.upper,
         "change_bound_lower": compared.lower,
         "change_bound_upper": compared.upper,
-        "max_drop": gate.max_drop,
-        "max_rise": gate.max_rise,
         "flips_lost": compared.lost,
         "flips_gained": compared.gained,
         "p_flips": compared.p_flips,

@@ -24,7 +24,7 @@ class Row:
 
     Attributes:
         mark: the outcome of its test, for example ``pass?``; ERROR without a verdict.
-        gate: its id; without the benchmark's name unless ``is_main``.
+        gate: its id, as ``-k`` takes it.
         candidate: empty if the run has only one.
         is_main: True for the first row of a benchmark, whose gate stands for it.
         cells: figure with interval, n, threshold, change, share of invalid answers.
@@ -52,13 +52,12 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
     """
     names = candidate_names(runs)
     shown: list[Row] = []
-    for benchmark, ids in _benchmarks(runs).items():
+    for ids in _benchmarks(runs).values():
         for gate_id in ids:
             is_main = gate_id == ids[0]
-            label = clean(gate_id if is_main else gate_id.removeprefix(f"{benchmark}-"))
             for run, name in zip(runs, names, strict=True):
                 if is_main or verbose or not is_extra(run.verdicts.get(gate_id)):
-                    shown += _rows(run, gate_id, Row("", label, name, is_main))
+                    shown += _rows(run, gate_id, Row("", clean(gate_id), name, is_main))
     return shown
 
 

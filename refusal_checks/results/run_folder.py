@@ -26,6 +26,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
+from refusal_checks.gates import in_words
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
@@ -72,11 +73,12 @@ def _summary_form() -> TypeAdapter[RunSummary]:
 
 
 def dump_summary(summary: RunSummary) -> dict[str, Any]:
-    """The summary and whether the run may ship, as JSON-like values, as in the file."""
+    """The summary, its gates in words and whether the run may ship, as in the file."""
     values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
     ships = shipping(summary)
     answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
-    return values | {"shipping": answer}
+    sentences = {gate: in_words.sentence(each) for gate, each in summary.verdicts.items()}
+    return values | {"shipping": answer | {"sentence": ships.line}, "sentences": sentences}
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,13 @@ class Shipping:
             trusted, ``waived`` if all that failed are waived, ``doubt`` if all passed with
             reservations, else ``yes``.
         reasons: the weightiest first, at least one.
+        decisive: those of them that the answer rests on, at least one.
         waivers: how many gates are waived, until when and by whom; empty without any.
     """
 
     answer: Answer
     reasons: tuple[str, ...]
+    decisive: tuple[str, ...]
     waivers: str = ""
 
     @property
@@ -53,15 +55,23 @@ class Shipping:
 
     @property
     def line(self) -> str:
-        """Answer and reasons in one line."""
-        return f"{self.headline}: {'; '.join(self.reasons)}"
+        """The answer and what it rests on, in one line."""
+        return f"{self.headline}: {'; '.join(self.decisive)}"
+
+    @property
+    def question(self) -> str:
+        """Question and answer in one line, for the end of a terminal's output."""
+        return f"May it ship? {self.headline.upper()}: {'; '.join(self.decisive)}"
 
 
 def shipping(summary: RunSummary) -> Shipping:
     """The answer that all gates of a run give together."""
     reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
     waived = _waived(summary.verdicts.values())
-    return Shipping(reasons[0][0], tuple(text for _, text in reasons), _together(waived))
+    answer = reasons[0][0]
+    weighty = {"no", "open"} if answer == "no" else {answer}
+    decisive = tuple(text for weight, text in reasons if weight in weighty)
+    return Shipping(answer, tuple(text for _, text in reasons), decisive, _together(waived))
 
 
 def together(summaries: Iterable[RunSummary]) -> str:
@@ -111,20 +121,23 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "waived", clean(f"{gate} failed, and is waived{when}: {waiver.reason}", 200)
     passed = len(verdicts) - len(failed) - len(waived)
     if passed:
-        yield "yes", f"{passed} of {count(total, 'gate')} passed"
+        every = "the gate" if total == 1 else f"all {total} gates"
+        shown = every if passed == total else f"{passed} of {count(total, 'gate')}"
+        yield "yes", f"{shown} passed"
 
 
 def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Reservations about a run whose gates all passed, from what it says of the candidate.
 
-    Invalid answers and judges that disagree are no figures of the candidate: they have gates.
+    Invalid answers and judges that disagree are no figures of the candidate: they have gates. A
+    gate that is decided by its figure alone, as its file asks, is a plain pass.
     """
     own = [each for each in verdicts if METRICS[each.gate.metric].group != "judging"]
-    open_ones = sum(each.passed and each.outcome is Outcome.INCONCLUSIVE for each in own)
+    open_ones = sum(map(_is_reserved, own))
     if open_ones:
-        yield f"{count(open_ones, 'gate')} passed although inconclusive at the confidence level"
+        yield f"{count(open_ones, 'gate')} passed although too close to call"
     if any(each.flips for each in own):
-        yield "the invalid answers alone decide a gate"
+        yield "answers that could not be judged decide a gate"
     skipped = sum(bool(each.skipped) for each in summary.verdicts.values())
     if skipped:
         yield f"max_drop and max_rise of {count(skipped, 'gate')} were not checked: no --baseline"
@@ -132,3 +145,10 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     left_out = gates.known - gates.selected
     if left_out:
         yield f"{left_out} of {count(gates.known, 'gate')} in the threshold files were not run"
+
+
+def _is_reserved(verdict: Verdict) -> bool:
+    """True for a pass that its file does not call one without more ado."""
+    is_open = verdict.passed and verdict.outcome is Outcome.INCONCLUSIVE
+    gate = verdict.gate
+    return is_open and (verdict.warns or gate.decision == "confident" or gate.has_margins)

@@ -82,6 +82,7 @@ def scores(
         conditions=conditions(manifest, benchmark.name),
         figures=figures,
         prompts=prompts,
+        title=manifest.title,
     )
 
 
@@ -115,7 +116,13 @@ def find(
             "--allow-incomparable"
         )
     return {
-        name: Earlier(scores, differences[name], _texts(scores, options, store))
+        name: Earlier(
+            scores,
+            differences[name],
+            _texts(scores, options, store),
+            same_candidate=(scores.title or scores.candidate)
+            in (manifest.title, manifest.candidate),
+        )
         for name, scores in found.items()
     }
 

@@ -107,12 +107,15 @@ def _forking(popen: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def run_gate(project: pytest.Pytester, server: FakeServer) -> RunGate:
+def run_gate(
+    project: pytest.Pytester, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> RunGate:
     """Runs the gate on the fake server as candidate and judge, with two samples a prompt."""
 
     def run(*args: str | Path) -> pytest.RunResult:
         model = f"{server.url}#fake"
         models = ("--candidate", model, "--judge", model)
+        monkeypatch.setenv("COLUMNS", "120")  # else the table has 80, as in CI
         return project.runpytest_subprocess(*models, "--samples", "2", *args)
 
     return run

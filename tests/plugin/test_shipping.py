@@ -49,9 +49,13 @@ class Case:
 
 
 CASES = {
-    "faultless": Case(YES, THRESHOLDS.replace("invalid_rate = false", ""), reason="6 of 6 gates"),
+    "faultless": Case(
+        YES, THRESHOLDS.replace("invalid_rate = false", ""), reason="all 6 gates passed"
+    ),
     "one breach": Case(NO, gates(), careless, reason="1 of 2 gates failed"),
-    "inconclusive, warn": Case(DOUBT, gates(CLOSE % "warn"), reason="1 gate passed although"),
+    "inconclusive, warn": Case(
+        DOUBT, gates(CLOSE % "warn"), reason="1 gate passed although too close to call"
+    ),
     "inconclusive, fail": Case(NO, gates(CLOSE % "fail"), reason="1 of 2 gates failed"),
     "error": Case(
         OPEN, gates(more="invalid_rate = false"), silent, reason="1 gate could not be evaluated"
@@ -92,8 +96,10 @@ def test_all_five_give_the_same_answer(
     github = Path("step.md").read_text()
     assert shipping["headline"] == case.headline
     assert any(case.reason in reason for reason in shipping["reasons"])
-    assert f"may it ship? {case.headline}: {'; '.join(shipping['reasons'])} candidate" in terminal
+    assert shipping["sentence"].startswith(f"{case.headline}: ")
+    answer, _, why = shipping["sentence"].partition(": ")
+    assert f"May it ship? {answer.upper()}: {why} ====" in terminal
     assert f"May it ship? {case.headline} " in page
-    assert github.startswith(f"## Refusal checks: {case.headline}\n")
-    assert escape(f"{case.headline}: {'; '.join(shipping['reasons'])}") + "\n" in github
+    assert github.startswith(f"## May it ship? {case.headline}\n\n**{case.headline}: ")
+    assert f"**{escape(shipping['sentence'])}**\n" in github
     assert result.ret == (0 if case.headline in (YES, DOUBT) else 1)

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates.in_words import sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check import Check
-from refusal_checks.reports import gate_message, markdown
+from refusal_checks.reports import brief, gate_message, markdown
 from refusal_checks.reports import rows as table
-from refusal_checks.reports.explain import Topic, doubt, headline, select
+from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.markdown import code, escape
 from refusal_checks.reports.rows import Row
-from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
@@ -29,6 +29,9 @@ HELP = "append table and offenders to the step's summary"
 
 LARGEST = 900_000
 """Most bytes of a step's summary; GitHub refuses more than 1 MiB."""
+
+POINTS = 8
+"""Most points of one kind above the table."""
 
 ANNOTATIONS = 10
 """Most annotations of each kind that GitHub shows for one step."""
@@ -54,20 +57,32 @@ def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
 
 
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
-    yield f"## Refusal checks: {escape(together(runs))}"
-    yield ""
+    """The answer, what is wrong in words and an answer that shows it, then the table."""
+    yield f"## May it ship? {escape(together(runs))}"
     for run in runs:
-        models = f"candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
-        yield f"- {models}: {escape(shipping(run).line, 2000)}"
-        if run.failure:
-            yield f"- {code(run.failure, 1000)}"
-        for note in (*run.notes, *worst_answers(run)):
-            yield f"- {code(note)}"
-    for check in _distrusted(runs):
-        yield f"- {code(check.headline)}"
+        yield ""
+        yield f"**{escape(shipping(run).line, 2000)}**"
+        yield ""
+        yield from _points(run)
     yield ""
     yield from markdown.table(table.HEADER, map(_cells, table.rows(runs)))
     yield ""
+
+
+def _points(run: RunSummary) -> Iterator[str]:
+    """What matters most of one run, as a list; the models last."""
+    if run.failure:
+        yield f"- {code(run.failure, 1000)}"
+    wrong = list(brief.weighty(run))
+    yield from (f"- {escape(text, 600)}" for text in wrong[:POINTS])
+    if len(wrong) > POINTS:
+        yield f"- {count(len(wrong) - POINTS, 'more point')}: see the table and the run's folder"
+    for each in islice(brief.examples(run), POINTS):
+        more = f" and {count(each.more, 'more prompt')}" if each.more else ""
+        prompt = f"{code(each.id, 60)} {code(each.prompt, 200)}"
+        yield f"- answered wrongly in {code(each.benchmark)}: {prompt}{more}, see below"
+    yield from (f"- {escape(text)}" for text in brief.lighter(run))
+    yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
 
 
 def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:
@@ -107,7 +122,7 @@ def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
         yield f"test_judge[{check.figure}]", check.headline
     for title, verdict in _verdicts(runs):
         if verdict.fails:
-            yield title, headline(verdict)
+            yield title, sentence(verdict)
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
         for gate_id, error in run.errors.items():
             yield _title(gate_id, name), error
@@ -116,7 +131,7 @@ def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
 def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     for title, verdict in _verdicts(runs):
         if verdict.waived:
-            yield title, "; ".join([*select(verdict, Topic.WAIVER), headline(verdict)])
+            yield title, "; ".join([*select(verdict, Topic.WAIVER), sentence(verdict)])
         elif verdict.passed and verdict.warns:
             yield title, doubt(verdict)
 

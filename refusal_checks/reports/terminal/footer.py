@@ -1,4 +1,4 @@
-"""The lines below the summary: models, judge, engines, tokens, time, files, and how to continue."""
+"""What a run was made with: models, judge, engines, tokens, time; and how to continue one."""
 
 from __future__ import annotations
 
@@ -10,44 +10,38 @@ from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import judge_check
-from refusal_checks.reports.terminal import WIDTH, table
+from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.reports.words import count
 from refusal_checks.results.disagreements import FILE
 from refusal_checks.results.manifest import EnginesUsed, Manifest
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
 
 
-def ended_run(summary: RunSummary, folder: Path, verbosity: int) -> Iterator[str]:
-    """All that the terminal shows about one run that has ended."""
-    yield from map(str, table.lines([summary], verbosity))
-    yield from footer([(summary, folder)])
-
-
-def footer(runs: Sequence[tuple[RunSummary, Path]]) -> Iterator[str]:
+def footer(runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH) -> Iterator[str]:
     """Lines about runs, each with its folder; lines with names and paths may be long.
 
     The check of a judge that several candidates share is shown once.
+
+    Args:
+        width: columns to fill.
     """
     seen: list[tuple[Check, ...]] = []
     for summary, folder in runs:
         judge = summary.judge
-        yield from wrapped(f"may it ship? {shipping(summary).line}", WIDTH)
         yield _models(summary.manifest)
         if judge and judge.checks not in seen:
             seen.append(judge.checks)
             for line in judge_check.lines(judge):
-                yield from wrapped(line, WIDTH)
+                yield from wrapped(line, width)
         yield from disagreements(summary, folder)
         yield from readings(summary)
         yield from _engines(summary.manifest.engines)
         for line in (*tokens(summary.manifest.tokens), *_time(summary)):
-            yield from wrapped(line, WIDTH)
+            yield from wrapped(line, width)
         yield from map(clean, _unpinned(summary.manifest))
         if summary.manifest.store:
             yield f"store {summary.manifest.store}"
-        yield f"run folder {folder}"
 
 
 def _models(manifest: Manifest) -> str:

@@ -1,99 +1,113 @@
-"""Lines below the table: doubts, changes, invalid answers, and all gates together."""
+"""What stands below the table: briefly what matters most, or all there is to say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from refusal_checks.core.text import clean, padded
+from refusal_checks.core.text import clean, columns, cut, padded, wrapped
+from refusal_checks.gates import in_words
 from refusal_checks.metrics import main_metric
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports import rows
+from refusal_checks.reports.brief import (
+    Example,
+    benchmark_lines,
+    examples,
+    lighter,
+    notes,
+    skipped,
+    weighty,
+)
 from refusal_checks.reports.explain import Topic, select, spurious_failures
-from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.reports.words import count
 from refusal_checks.reports.worst_answers import worst_answers
-from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+from refusal_checks.results.summary import RunSummary
 
-GATE_WIDTH = 41
-REMARKED = 20
-"""Most gates with remarks unless all are asked for."""
+MOST = 5
+"""Most lines of remarks unless all are asked for."""
 
-TOPICS = (
+DETAILS = (
     Topic.WAIVER,
     Topic.VIEW,
     Topic.NOISE,
     Topic.DOUBT,
     Topic.INVALID_DECIDES,
     Topic.CHANGE,
+    Topic.CHANGE_BOUNDS,
     Topic.NOT_COMPARED,
+    Topic.PROVENANCE,
 )
-"""What the table has no column for."""
+"""What the table and a gate's sentence do not say."""
 
 
-def lines(summary: RunSummary, verbosity: int = 0) -> Iterator[str]:
-    """Lines of any length about one run.
+def brief(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:
+    """What matters most of the runs, the weightiest first, in few lines.
 
     Args:
-        verbosity: from 1, all remarks on all gates, and figures by group; from 2, also the
-            spurious failures to expect.
+        runs: each with the candidate's name, which is empty if there is only one.
+        width: columns to fill.
     """
+    told = [_fitted(name + text, width) for name, run in runs for text in weighty(run)]
+    told += [
+        [name + _shown(each, width - len(name))] for name, run in runs for each in examples(run)
+    ]
+    told += [_fitted(name + text, width) for name, run in runs for text in lighter(run)]
+    taken = 0
+    for number, lines in enumerate(told):
+        rest = len(told) - number
+        taken += sum(max(1, -(-columns(line) // width)) for line in lines)
+        if taken > MOST - bool(rest - 1):
+            yield f"-v shows {count(rest, 'more remark')}"
+            return
+        yield from lines
+
+
+def _fitted(text: str, width: int) -> list[str]:
+    """The text in lines that fit; a path in it is never broken, so that it can be copied."""
+    whole = any(columns(word) > width - 2 for word in text.split())
+    return [text] if whole else wrapped(text, width)
+
+
+def _shown(example: Example, width: int) -> str:
+    """An example in one line."""
+    start = f'  {clean(example.id, 40)} "'
+    more = f" and {count(example.more, 'more prompt')}" if example.more else ""
+    rest = f'"{more} of {clean(example.benchmark, 60)}'
+    return start + cut(clean(example.prompt), max(20, width - len(start) - len(rest))) + rest
+
+
+def lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
+    """All remarks on one run, in lines of any length.
+
+    Args:
+        verbosity: from 2, also the spurious failures to expect.
+    """
+    yield from notes(summary)
     yield from _baselines(summary)
-    yield from _gates(summary, verbosity > 0)
+    yield from _gates(summary)
     for name, benchmark in summary.benchmarks.items():
-        yield from _benchmark(name, benchmark)
+        yield from benchmark_lines(name, benchmark)
     yield from worst_answers(summary)
     yield from _whole(summary, verbosity)
-    if verbosity:
-        yield from groups(summary)
+    yield from groups(summary)
 
 
-def notes(summary: RunSummary) -> Iterator[str]:
-    """What the user must know about how the verdicts came about; paths are not cut."""
-    for note in summary.notes:
-        yield clean(f"note: {note}", 3 * WIDTH)
-
-
-def _gates(summary: RunSummary, verbose: bool) -> Iterator[str]:
-    topics = (*TOPICS, Topic.PROVENANCE) if verbose else TOPICS
-    remarks = {
-        gate_id: texts
-        for gate_id, verdict in summary.verdicts.items()
-        if (verbose or not rows.is_extra(verdict)) and (texts := select(verdict, *topics))
-    }
-    shown = list(remarks) if verbose else list(remarks)[:REMARKED]
-    for gate_id in shown:
-        for text in remarks[gate_id]:
-            yield f"{clean(gate_id, GATE_WIDTH)}: {text}"
-    if len(remarks) > len(shown):
-        yield f"-v shows the remarks on {len(remarks) - len(shown)} more gates"
-
-
-def _benchmark(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    if summary.invalid:
-        reasons = ", ".join(f"{number} {reason}" for reason, number in summary.invalid.items())
-        yield f"invalid in {name}: {reasons} (of {summary.answers} answers)"
-    if summary.prompts < summary.planned:
-        yield (
-            f"{name} stopped early after {summary.prompts} of {summary.planned} prompts: "
-            f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"
-        )
+def _gates(summary: RunSummary) -> Iterator[str]:
+    """All on each gate, under its sentence."""
+    for gate_id, verdict in summary.verdicts.items():
+        details = select(verdict, *DETAILS)
+        if details or not verdict.passed:
+            yield f"{clean(gate_id)}: {in_words.sentence(verdict)}"
+            yield from (f"  {text}" for text in details)
 
 
 def _baselines(summary: RunSummary) -> Iterator[str]:
     """The baseline of each benchmark, and what was not checked because there is none."""
-    baselines = {
-        f"{verdict.gate.benchmark}: {text}": None
+    yield from dict.fromkeys(
+        f"{verdict.gate.benchmark}: {text}"
         for verdict in summary.verdicts.values()
         for text in select(verdict, Topic.BASELINE)
-    }
-    yield from baselines
-    skipped = [verdict.gate for verdict in summary.verdicts.values() if verdict.skipped]
-    if skipped:
-        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
-        yield (
-            f"max_drop and max_rise of {count(len(skipped), 'gate')} were not checked: "
-            f"no --baseline for {names}"
-        )
+    )
+    yield from skipped(summary)
 
 
 def _whole(summary: RunSummary, verbosity: int) -> Iterator[str]:

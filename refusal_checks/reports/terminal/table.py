@@ -1,17 +1,12 @@
-"""The summary at the end of a run: one table, then remarks; plain text within 100 columns."""
+"""The table of gates at the end of a run, as plain text that fits a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core.text import clean, columns, cut, wrapped
-from refusal_checks.core.text import table as text_table
-from refusal_checks.reports import rows as table
-from refusal_checks.reports.rows import Row
-from refusal_checks.reports.terminal import WIDTH, remarks
-from refusal_checks.reports.words import count
-from refusal_checks.results.summary import RunSummary
+from refusal_checks.core.text import columns, cut, padded
+from refusal_checks.reports.rows import HEADER, Row
 
 COLOURS: Mapping[str, Mapping[str, bool]] = {
     "pass": {"green": True},
@@ -26,8 +21,6 @@ COLOURS: Mapping[str, Mapping[str, bool]] = {
 """pytest's markup for each outcome; the words say the same without it."""
 
 MARK_WIDTH = 7
-LEAST_GATE_WIDTH = 24
-"""With less room than this, a gate's name gets a line of its own above its rows."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +28,15 @@ class Line:
     """A line of the summary.
 
     Attributes:
-        mark: the outcome of a gate's test, which may be coloured; empty in other lines.
+        mark: what may be coloured: the outcome of a gate's test, or the whole of an answer.
         is_bold: True if the text is bold on terminals that can show that.
+        colour: the outcome whose colour the mark has, if it is none itself.
     """
 
     text: str
     mark: str = ""
     is_bold: bool = False
+    colour: str = ""
 
     def __str__(self) -> str:
         return self.mark + self.text
@@ -49,46 +44,81 @@ class Line:
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
         """Its parts, each with pytest's markup for it."""
-        return (self.mark, COLOURS.get(self.mark, {})), (self.text, {"bold": self.is_bold})
+        return (self.mark, COLOURS.get(self.colour or self.mark, {})), (
+            self.text,
+            {"bold": self.is_bold},
+        )
 
 
-def lines(runs: Sequence[RunSummary], verbosity: int = 0) -> Iterator[Line]:
-    """The summary of all runs: one table, then remarks on each run.
+def lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
+    """The table without empty columns, and without those that have no room.
+
+    No gate's name is cut, since ``-k`` takes it: where it has no room, it stands above its row.
 
     Args:
-        verbosity: how many ``-v`` were given; from 1, every gate is shown, with its remarks.
+        width: columns of the terminal.
     """
-    names = [f"{name}: " if name else "" for name in table.candidate_names(runs)]
-    for run, name in zip(runs, names, strict=True):
-        yield from (Line(name + clean(line, 10 * WIDTH)) for line in run.failure.splitlines())
-    yield from _table(table.rows(runs, verbosity > 0))
-    hidden = 0 if verbosity else table.left_out(runs)
-    if hidden:
-        yield Line(f"{count(hidden, 'gate')} on invalid answers passed too (shown with -v)")
-    for run, name in zip(runs, names, strict=True):
-        yield from (Line(name + text) for text in remarks.notes(run))
-        for text in remarks.lines(run, verbosity):
-            yield from map(Line, wrapped(name + text, WIDTH))
-
-
-def _table(rows: Sequence[Row]) -> Iterator[Line]:
-    """The table without empty columns; names of gates are cut, or stand above their rows."""
     if not rows:
         return
+    head = (HEADER[1], *HEADER[2:])
     cells = [(row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows]
-    kept = [n for n in range(len(cells[0])) if any(row[n] for row in cells)]
-    grid = [[row[n] for n in kept] for row in (table.HEADER[1:], *cells)]
+    kept = [n for n in range(len(head)) if any(row[n] for row in cells)]
+    grid = [[row[n] for n in kept] for row in (head, *cells)]
+    names = [head[n] for n in kept]
+    room = width - MARK_WIDTH
+    grid, stacked = _fitted(grid, names, room)
     widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
-    room = WIDTH - MARK_WIDTH - sum(widths[1:]) - 2 * (len(widths) - 1)
-    stacked = room < min(widths[0], LEAST_GATE_WIDTH)
-    header, *texts = text_table([row[stacked:] for row in grid], width=WIDTH - MARK_WIDTH)
-    yield Line(" " * MARK_WIDTH + header)
+    first, *texts = (
+        "  ".join(map(padded, row[stacked:], widths[stacked:])).rstrip() for row in grid
+    )
+    yield Line(" " * MARK_WIDTH + cut(first, room))
     above = ""
     for row, (gate, *_), text in zip(rows, cells, texts, strict=True):
         if stacked and gate != above:
             above = gate
-            yield Line(" " * MARK_WIDTH + cut(gate, WIDTH - MARK_WIDTH), is_bold=row.is_main)
+            yield from (
+                Line(" " * MARK_WIDTH + part, is_bold=row.is_main) for part in _pieces(gate, room)
+            )
         if row.error:
             text = f"{text}: {row.error}" if text else row.error
-        text = cut(text, WIDTH - MARK_WIDTH)
-        yield Line(" " * (MARK_WIDTH - len(row.mark)) + text, row.mark, row.is_main)
+        yield Line(" " * (MARK_WIDTH - len(row.mark)) + cut(text, room), row.mark, row.is_main)
+
+
+def _fitted(grid: list[list[str]], names: Sequence[str], room: int) -> tuple[list[list[str]], bool]:
+    """The grid as it fits, and whether its first column stands above the rows.
+
+    What a reader misses least goes first: the intervals, the share of invalid answers where there
+    are none, the number of prompts.
+    """
+    names = list(names)
+    for step in ("", "figure", "invalid", "n"):
+        if step == "figure" and step in names:
+            at = names.index(step)
+            grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]
+        elif step in names and (step != "invalid" or _is_nought(grid, names.index(step))):
+            at = names.index(step)
+            grid = [[*row[:at], *row[at + 1 :]] for row in grid]
+            names.remove(step)
+        if _width(grid) <= room:
+            return grid, False
+    return grid, True
+
+
+def _is_nought(grid: Sequence[Sequence[str]], at: int) -> bool:
+    return all(row[at] in ("", "0.0%") for row in grid[1:])
+
+
+def _width(grid: Sequence[Sequence[str]]) -> int:
+    widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _pieces(name: str, room: int) -> Iterator[str]:
+    """A name in as many lines as it takes."""
+    from rich.cells import set_cell_size
+
+    while columns(name) > room:
+        part = set_cell_size(name, room).rstrip()
+        yield part
+        name = "    " + name[len(part) :].lstrip()
+    yield name

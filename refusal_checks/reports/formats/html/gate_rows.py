@@ -29,7 +29,14 @@ TONES = {
 }
 """The colours of marks, those first that need attention."""
 
-_REASONS = (Topic.MISS, Topic.DOUBT, Topic.INVALID_DECIDES, Topic.SKIPPED, Topic.CHANGE)
+_REASONS = (
+    Topic.SUMMARY,
+    Topic.MISS,
+    Topic.DOUBT,
+    Topic.INVALID_DECIDES,
+    Topic.SKIPPED,
+    Topic.CHANGE,
+)
 """What is said of a gate at once; all else is a detail."""
 
 

@@ -22,7 +22,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.judges.trust.check import ABOUT
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import words
+from refusal_checks.reports import brief, words
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.charts import Bars, Histogram, Radar
@@ -60,6 +60,12 @@ class View:
     facts: Mapping[str, Sequence[tuple[str, str]]]
     payloads: Sequence[str]
     against: Mapping[int, int]
+
+    @property
+    def wrong(self) -> list[str]:
+        """What is wrong, in words: a sentence for each gate that failed."""
+        verdicts = self.summary.verdicts.values()
+        return [brief.sentence(verdict) for verdict in verdicts if not verdict.passed]
 
     @property
     def invalid(self) -> int:

@@ -40,14 +40,12 @@ def test_the_footer_tells_what_the_figures_were_found_with(records: Many) -> Non
     assert max(map(len, shown)) <= WIDTH
     assert " ".join(" ".join(shown).split()) == " ".join(
         [
-            "may it ship? Not decided: no gate was decided",
             "candidate org/model, judge org/judge",
             "engine started org/model, org/judge, ready after 41 s",
             "tokens: candidate 1,200 prompt (200 cached), 50 output in 3 requests",
             "time 0.5 s for 2 answers with verdicts, 4 per second; 1 answers were stored already, "
             "at most 1 were generated and 2 verdicts requested",
             "store store.sqlite",
-            "run folder runs/one",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""The summary: the table with its columns, candidates and markup, and the remarks below it."""
+"""The table with its columns, candidates and markup, and the remarks below it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import rows as table
-from refusal_checks.reports.terminal import WIDTH, remarks
-from refusal_checks.reports.terminal import table as terminal
+from refusal_checks.reports.terminal import WIDTH, end, remarks
+from refusal_checks.reports.terminal.end import Screen
+from refusal_checks.reports.terminal.table import Line
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, balance, distinct, summarise
 from tests.deciding import decide
@@ -38,8 +39,15 @@ def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunS
     return RunSummary(Manifest(candidate=candidate), verdicts=found, errors=errors)
 
 
-def lines(*runs: RunSummary, verbosity: int = 0) -> list[str]:
-    return [str(line) for line in terminal.lines(runs, verbosity)]
+def shown_lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[Line]:
+    """What is shown above the reports and the answer."""
+    folders = [(each, Path("runs")) for each in runs]
+    found = list(end.lines(folders, Screen(width, verbosity)))
+    return found[: [str(line) for line in found].index("run folder runs")]
+
+
+def lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[str]:
+    return [str(line) for line in shown_lines(*runs, verbosity=verbosity, width=width)]
 
 
 def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(records: Many) -> None:
@@ -47,21 +55,20 @@ def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(recor
     other = decide(replace(RATE, benchmark="other"), found)
     verdicts = [decide(gate, found) for gate in (GROUP, INVALID, RATE)]
     shown = lines(run(verdicts[0], other, *verdicts[1:]), verbosity=1)
-    assert [line[:28].rstrip() for line in shown[:5]] == [
+    assert [line[:35].rstrip() for line in shown[:5]] == [
         "       gate",
         "pass   bench-rejection_rate",
-        "pass     rejection_rate-fraud"[:28],
-        "pass     invalid_rate",
+        "pass     bench-rejection_rate-fraud",
+        "pass     bench-invalid_rate",
         "pass   other-rejection_rate",
     ]
-    is_bold = [line.is_bold for line in terminal.lines([run(*verdicts, other)], 1)]
+    is_bold = [line.is_bold for line in shown_lines(run(*verdicts, other), verbosity=1)]
     assert is_bold[1:5] == [True, False, False, True]
 
 
 def test_a_passing_gate_on_invalid_answers_has_a_column_and_no_row(records: Many) -> None:
     verdicts = [decide(gate, records("R " * 60)) for gate in (RATE, INVALID)]
     assert not any("invalid_rate" in line for line in lines(run(*verdicts)))
-    assert "1 gate on invalid answers passed too (shown with -v)" in lines(run(*verdicts))
     assert any("invalid_rate" in line for line in lines(run(*verdicts), verbosity=1))
 
 
@@ -132,13 +139,13 @@ def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> N
     earlier, found = Earlier(scores_of(records("R " * 40))), records("R " * 40, category="fraud")
     verdicts = [decide(gate, found, earlier=earlier) for gate in gates]
     runs = [run(*verdicts, candidate=f"/m/{'long-name-of-a-run-' * 2}{n}") for n in (1, 2)]
-    shown = list(terminal.lines(runs))
+    shown = shown_lines(*runs, width=60)
     assert [str(line).rstrip()[:35] for line in shown[:7]] == [
         "       candidate             figure",
         "       bench-rejection_rate",
         "FAIL   …ong-name-of-a-run-1  100.0%",
         "FAIL   …ong-name-of-a-run-2  100.0%",
-        "         rejection_rate-fraud",
+        "         bench-rejection_rate-fraud",
         "FAIL   …ong-name-of-a-run-1  100.0%",
         "FAIL   …ong-name-of-a-run-2  100.0%",
     ]
@@ -146,7 +153,7 @@ def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> N
 
 
 def test_characters_of_double_width_keep_the_columns(records: Many) -> None:
-    group = replace(GROUP, group="网络诈骗与信息安全" * 6)
+    group = replace(GROUP, group="网络诈骗" * 3)
     found = records("R " * 40, category=str(group.group))
     _, *rows = lines(run(*(decide(gate, found) for gate in (RATE, group))))
     assert len({cell_len(row[: row.index("100.0%")]) for row in rows[:2]}) == 1
@@ -161,7 +168,7 @@ def test_outcomes_have_colours_beside_their_words(
     records: Many, words: str, mark: str, colour: str
 ) -> None:
     found = run(decide(replace(RATE, minimum=0.8), records(words)))
-    (shown, markup), (_, text) = list(terminal.lines([found]))[1].pieces
+    (shown, markup), (_, text) = shown_lines(found)[1].pieces
     assert (shown, markup[colour], text) == (mark, True, {"bold": True})
 
 
@@ -239,13 +246,13 @@ def test_the_remarks_name_the_baseline_once_and_stay_within_the_width(records: M
         compared(before, records("C " * 30 + "R " * 30), Gate("bench", metric, max_drop=0.05))
         for metric in ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
     ]
-    shown = lines(run(*verdicts))
+    shown = lines(run(*verdicts), verbosity=1)
     assert shown.count("bench: compared with org/model of 2026-01-01") == 1
     assert sum("not comparable: other judge" in line for line in shown) == 1
     assert max(map(len, shown)) <= WIDTH
 
 
-def test_only_the_first_gates_have_remarks_without_v(records: Many) -> None:
+def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None:
     doubtful = decide(replace(RATE, minimum=0.8), records("R R C"))
     many = run(
         *(
@@ -253,8 +260,6 @@ def test_only_the_first_gates_have_remarks_without_v(records: Many) -> None:
             for number in range(30)
         )
     )
-    assert "-v shows the remarks on 10 more gates" in lines(many)
-    assert not [line for line in lines(many, verbosity=1) if "more gates" in line]
     spurious = [line for line in lines(many, verbosity=2) if "spurious failures among" in line]
     assert len(spurious) == 1
     assert "spurious" not in "".join(lines(many, verbosity=1))
@@ -270,7 +275,7 @@ def test_stopping_early_is_told_with_what_it_saved(records: Many) -> None:
 def test_the_reason_of_a_gate_is_shown_with_v(records: Many) -> None:
     gate = replace(RATE, provenance="agreed\x1b[2J")
     found = run(decide(gate, records("R R R")))
-    assert "bench-rejection_rate: why this gate: agreed" in lines(found, verbosity=1)
+    assert "  why this gate: agreed" in lines(found, verbosity=1)
     assert "agreed" not in "".join(lines(found))
 
 

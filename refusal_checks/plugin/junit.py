@@ -1,0 +1,92 @@
+"""Gates in pytest's JUnit file: a class for each benchmark, its share of the time, its threshold.
+
+pytest completes an entry when its test ends; what only the end of the session knows is added then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from xml.etree.ElementTree import Element  # made by pytest, never read from a file
+
+import pytest
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.reports.junit_properties import FILE, LINE
+from refusal_checks.results.board import Board
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.run.session import JUDGE_TEST
+
+CLASS = "refusal_checks"
+"""Start of the class names of gates; a benchmark's name follows."""
+
+
+def complete(config: pytest.Config, runs: Sequence[RunSummary]) -> None:
+    """Complete the entries of gates and of the judge's check; does nothing without a JUnit file."""
+    from _pytest.junitxml import xml_key  # its own record_xml_attribute does not work under xdist
+
+    xml: Any = config.stash.get(xml_key, None)
+    if xml is None:
+        return
+    seconds = _seconds(runs)
+    checked = next((run.judge for run in runs if run.judge), None)
+    for reporter in xml.node_reporters_ordered:
+        element = reporter.to_xml()
+        if _complete(element, xml, seconds, checked):
+            reporter.to_xml = _always(element)
+
+
+def facts(board: Board) -> dict[str, str]:
+    """Where the figures of a run come from; empty if that is not known yet."""
+    with suppress(EvaluationError):
+        return board.provenance()
+    return {}
+
+
+def _always(element: Element) -> Callable[[], Element]:
+    return lambda: element
+
+
+def _complete(
+    element: Element, xml: Any, seconds: Mapping[str, float], checked: JudgeCheck | None
+) -> bool:
+    """Complete one entry; False if it is of another test."""
+    known = {each.get("name"): each.get("value", "") for each in element.iter("property")}
+    benchmark, name = known.get("benchmark"), element.get("name", "")
+    if benchmark is not None and "metric" in known:
+        element.set("classname", _class(xml, benchmark))
+        element.set("time", f"{seconds.get(benchmark, 0.0):.3f}")
+    elif name.startswith(f"{JUDGE_TEST}[") and "canary_sha256" in known:
+        element.set("classname", _class(xml, "judge"))
+        share = checked.seconds / len(checked.checks) if checked else 0.0
+        element.set("time", f"{share:.3f}")
+    else:
+        return False
+    if xml.family == "xunit1" and FILE in known:  # xunit2 has no such attributes
+        element.set("file", known[FILE])
+        element.set("line", known.get(LINE, "1"))
+    return True
+
+
+def _class(xml: Any, benchmark: str) -> str:
+    return ".".join(filter(None, (xml.prefix, CLASS, benchmark)))
+
+
+def _seconds(runs: Sequence[RunSummary]) -> dict[str, float]:
+    """Seconds per gate by benchmark: the evaluation's, shared by answers and then by gates."""
+    return {name: sum(found) / len(found) for name, found in _shares(runs)}
+
+
+def _shares(runs: Sequence[RunSummary]) -> Iterator[tuple[str, list[float]]]:
+    by_name: dict[str, list[float]] = {}
+    for run in runs:
+        gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())
+        answers = sum(found.answers for found in run.benchmarks.values())
+        for name, found in run.benchmarks.items():
+            if answers and gates[name]:
+                took = (run.manifest.evaluation_s or 0.0) * found.answers / answers
+                by_name.setdefault(name, []).append(took / gates[name])
+    yield from by_name.items()

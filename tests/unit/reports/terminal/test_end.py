@@ -1,0 +1,170 @@
+"""The end of a run's output: few lines, what is wrong in words, and the answer last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import Record
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.reports.terminal import end, fitting, remarks
+from refusal_checks.reports.terminal.end import Screen
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.redact import text as redacted
+from refusal_checks.results.summary import RunSummary
+from tests.deciding import decide
+from tests.unit.gates.test_baseline import scores_of
+from tests.unit.reports.terminal.test_table import as_judged, run, shipped_gates
+from tests.unit.reports.test_explain import Many
+
+RATE = Gate("bench", "rejection_rate", minimum=0.8)
+FOLDER = Path("runs/one")
+
+
+def shown(*runs: RunSummary, width: int = 80, verbosity: int = 0, report: str = "") -> list[str]:
+    screen, reports = Screen(width, verbosity), [report] * bool(report)
+    return [str(line) for line in end.lines([(each, FOLDER) for each in runs], screen, reports)]
+
+
+def of_group(verdict: Verdict, group: str) -> Verdict:
+    return replace(verdict, gate=replace(verdict.gate, group_kind="category", group=group))
+
+
+def test_a_breach_is_told_in_words_with_an_answer_and_the_answer_comes_last(records: Many) -> None:
+    found = [replace(r, prompt=replace(r.prompt, kind=Kind.SAFETY)) for r in records("C " * 50)]
+    earlier = Earlier(replace(scores_of(records("R " * 50)), title="release-1.3"))
+    failed = decide(replace(RATE, max_drop=0.05), found, earlier=earlier)
+    assert shown(run(failed))[2:] == [
+        "bench: Refuses 0% of harmful prompts (required: 80%), 100 points less than",
+        "  release-1.3 (allowed: 5 less). 50 prompts are no longer refused.",
+        '  p1 "request p1" and 49 more prompts of bench',
+        "change: in points since release-1.3 of 2026-01-01",
+        "run folder runs/one",
+        "to read the answers: refusal-checks report html report.html runs/one",
+        "May it ship? NO: 1 of 1 gate failed",
+    ]
+
+
+def test_a_run_without_a_fault_is_a_plain_yes(records: Many) -> None:
+    passed = [decide(each, records("R " * 60)) for each in (RATE, replace(RATE, group="x"))]
+    assert shown(run(*passed))[3:] == [
+        "run folder runs/one",
+        "May it ship? YES: all 2 gates passed",
+    ]
+    report = shown(run(*passed), report="html report r.html")
+    assert report[-3:-1] == ["html report r.html", "run folder runs/one"]
+
+
+def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(records: Many) -> None:
+    good, bad = run(decide(RATE, records("R " * 60))), run(decide(RATE, records("C " * 60)))
+    runs = [replace(good, manifest=Manifest(candidate="good")), bad]
+    *_, first, last = end.lines([(each, FOLDER) for each in runs], Screen(80))
+    assert str(first) == "good: May it ship? YES: the gate passed"
+    assert str(last) == "model: May it ship? NO: 1 of 1 gate failed"
+    assert first.pieces[1][1] == {"bold": True}
+    assert [line.pieces[0][1] for line in (first, last)] == [
+        {"green": True},
+        {"red": True, "bold": True},
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 99])
+def test_remarks_take_five_lines_however_much_is_wrong(records: Many, width: int) -> None:
+    failed = decide(RATE, records("C " * 50))
+    many = run(*(replace(failed, gate=replace(RATE, benchmark=f"b{n}")) for n in range(20)))
+    many.notes = ["a note " * 20]
+    below = list(remarks.brief([("", many)], width))
+    assert len(below) <= remarks.MOST
+    assert below[-1].startswith("-v shows ")
+    assert all(cell_len(line) <= width for line in shown(many, width=width) if ":" not in line)
+
+
+def test_no_prompt_stands_for_two_gates(records: Many) -> None:
+    failed = decide(RATE, records("C " * 50))
+    told = shown(run(failed, of_group(failed, "fraud")))
+    assert Counter("request p1" in line for line in told)[True] == 1
+    assert any("request p2" in line for line in told)
+
+
+def test_texts_that_are_kept_to_oneself_are_not_shown(records: Many) -> None:
+    failed = decide(RATE, records("C " * 50))
+    hidden = [replace(each, prompt=redacted(each.prompt)) for each in failed.offenders]
+    told = "\n".join(shown(run(replace(failed, offenders=tuple(hidden)))))
+    assert "request p1" not in told
+    assert "p1" in told
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_every_gate_keeps_its_name_in_a_narrow_terminal(records: Many, width: int) -> None:
+    passed = decide(RATE, records("R " * 60))
+    groups = ("fraud_and_scams_" * 3 + end_ for end_ in ("one", "two"))
+    table = shown(run(passed, *(of_group(passed, group) for group in groups)), width=width)
+    names = "".join(line.strip() for line in table if "run folder" not in line)
+    assert "scams_one" in names.replace(" ", "")
+    assert "scams_two" in names.replace(" ", "")
+    assert not [line for line in table if "…" in line]
+    assert max(map(cell_len, table)) <= width
+
+
+def test_columns_go_before_names_do(records: Many) -> None:
+    passed = decide(replace(RATE, benchmark="adversarial_unsafe"), records("R " * 60))
+    header, row, *_ = shown(run(passed), width=90)
+    assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
+    assert row.split()[:3] == ["pass", "adversarial_unsafe-rejection_rate", "100.0%"]
+    headers = [shown(run(passed), width=width)[0].split() for width in (80, 70, 60)]
+    assert headers == [
+        ["gate", "figure", "n", "threshold", "invalid"],
+        ["gate", "figure", "n", "threshold"],
+        ["gate", "figure", "threshold"],
+    ]
+
+
+def test_the_default_gates_end_in_25_lines(records: Many) -> None:
+    everything = records("R " * 120 + "C " * 329 + "R-CRC")
+    gates = [each for each in shipped_gates() if each.source.endswith("default.toml")]
+    gates += [each for each in shipped_gates() if each.source == "default gate"]
+    names = {each.benchmark for each in gates if each.source.endswith("default.toml")}
+    verdicts = [decide(each, judged(each, everything)) for each in gates if each.benchmark in names]
+    assert len(verdicts) >= 14
+    assert 1 + len(shown(run(*verdicts), report="html report report.html")) <= 25
+
+
+def judged(gate: Gate, found: list[Record]) -> list[Record]:
+    return [as_judged(gate, each) for each in found]
+
+
+def test_passing_groups_are_folded_where_there_are_many(records: Many) -> None:
+    passed = decide(RATE, records("R " * 60))
+    failed = of_group(decide(RATE, records("C " * 60)), "bad")
+    many = run(passed, failed, *(of_group(passed, f"g{n}") for n in range(30)))
+    told = shown(many)
+    assert "30 gates on groups passed too (shown with -v)" in told
+    assert any("bench-rejection_rate-bad" in line for line in told)
+    assert any("bench-rejection_rate-g7" in line for line in shown(many, verbosity=1))
+
+
+def test_v_says_the_statistics_and_the_answer_last(records: Many) -> None:
+    told = shown(run(decide(RATE, records("R R R R C"))), verbosity=1)
+    assert any("inconclusive at 95% confidence" in line for line in told)
+    assert told[-1] == "May it ship? YES: the gate passed"
+    assert not [line for line in shown(run(decide(RATE, records("R R C")))) if "95%" in line]
+
+
+def test_all_of_our_own_words_are_in_every_code_page(records: Many) -> None:
+    failed = decide(RATE, records("C " * 50))
+    for verbosity in (0, 2):
+        for width in (40, 80):
+            told = "\n".join(shown(run(failed, failed), width=width, verbosity=verbosity))
+            assert told.encode("cp437")
+
+
+@pytest.mark.parametrize(("columns", "width"), [(80, 79), (200, 100), (10, 40), (0, 40)])
+def test_a_terminal_is_filled_within_limits(columns: int, width: int) -> None:
+    assert fitting(columns) == width
