@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import gate_message
-from refusal_checks.run.session import gate_id
+from refusal_checks.run.session import GateSession, gate_id
 
 
-def shorten(config: pytest.Config, verdicts: Mapping[str, Verdict]) -> None:
-    """Shorten the gates' failures, which pytest is about to print; JUnit has had them in full.
-
-    Args:
-        verdicts: by the id of the test.
-    """
+def shorten(config: pytest.Config, session: GateSession) -> None:
+    """Shorten the gates' failures, which pytest is about to print; JUnit has had them in full."""
+    verdicts = {
+        session.test_id(run.summary.manifest.title, gate): verdict
+        for run in session.runs
+        for gate, verdict in run.summary.verdicts.items()
+    }
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     shown: set[str] = set()
     for report in reporter.stats.get("failed", ()) if reporter else ():

@@ -157,9 +157,7 @@ class Gates:
             outcome, provenance = self._session.verdict(gate, candidate)
         except EvaluationError as fault:
             board = self._session.boards[self._session.candidates.index(candidate)]
-            found = junit_properties.of_error(
-                gate, str(fault).partition("\n")[0], junit.facts(board)
-            )
+            found = junit.of_error(gate, fault, board)
             request.node.user_properties.extend(found)
             raise _first_line(fault) from None
         request.node.user_properties.extend(junit_properties.properties(outcome, provenance))
@@ -236,12 +234,7 @@ class Gates:
             self._watcher.close()
         junit.complete(self._config, [run.summary for run in self._session.runs])
         if self._config.option.verbose < 1:
-            verdicts = {
-                self._session.test_id(run.summary.manifest.title, gate): verdict
-                for run in self._session.runs
-                for gate, verdict in run.summary.verdicts.items()
-            }
-            brevity.shorten(self._config, verdicts)
+            brevity.shorten(self._config, self._session)
 
     def _write_reports(self, runs: Sequence[Run]) -> Iterator[str]:
         """Write the reports that were asked for; one line about each."""

@@ -14,7 +14,9 @@ from xml.etree.ElementTree import Element  # made by pytest, never read from a f
 import pytest
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.reports import junit_properties
 from refusal_checks.reports.junit_properties import FILE, LINE
 from refusal_checks.results.board import Board
 from refusal_checks.results.summary import RunSummary
@@ -39,11 +41,12 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary]) -> None:
             reporter.to_xml = _always(element)
 
 
-def facts(board: Board) -> dict[str, str]:
-    """Where the figures of a run come from; empty if that is not known yet."""
+def of_error(gate: Gate, fault: EvaluationError, board: Board) -> list[tuple[str, str]]:
+    """The properties of a gate without a verdict, with what the run knows of itself by then."""
+    facts: dict[str, str] = {}
     with suppress(EvaluationError):
-        return board.provenance()
-    return {}
+        facts = board.provenance()
+    return junit_properties.of_error(gate, str(fault).partition("\n")[0], facts)
 
 
 def _always(element: Element) -> Callable[[], Element]:

@@ -59,11 +59,14 @@ def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     """The answer, what is wrong in words and an answer that shows it, then the table."""
     yield f"## May it ship? {escape(together(runs))}"
+    told: set[str] = set()
     for run in runs:
         yield ""
         yield f"**{escape(shipping(run).line, 2000)}**"
         yield ""
-        yield from _points(run)
+        points = [line for line in _points(run) if line not in told]
+        told.update(points)  # of a judge that the runs share, for example
+        yield from points
     yield ""
     yield from markdown.table(table.HEADER, map(_cells, table.rows(runs)))
     yield ""

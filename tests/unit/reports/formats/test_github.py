@@ -188,7 +188,7 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(
     passed = decide(replace(GATE, benchmark="b"), records("R R"))
     run = RunSummary(Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)})
     page = written(tmp_path, run)
-    assert page.startswith("# What was there\n\n## Refusal checks: No\n")
+    assert page.startswith("# What was there\n\n## May it ship? No\n\n**No: ")
     shown = "".join(data for data, _ in rendered(page).texts)
     for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%", "answer 0 (C)"):
         assert part in shown
@@ -208,7 +208,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     (found,) = github.commands(runs)
     assert found.startswith("::error title=test_judge[injection]::judge injection 50.0%25 [")
     page = written(tmp_path, *runs)
-    assert page.startswith("## Refusal checks: Not decided\n")
+    assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
     shown = "".join(data for data, _ in rendered(page).texts)
     assert shown.count("judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%") == 1
     assert "judge agreement" not in shown
@@ -222,4 +222,4 @@ def test_a_huge_summary_is_cut_before_github_refuses_it(records: Many, tmp_path:
         page = written(tmp_path, run)
         assert len(page.encode()) < 2**20
         assert page.endswith("see the run's folder.\n")
-    assert page.startswith("## Refusal checks: No\n")
+    assert page.startswith("## May it ship? No\n\n**No: ")

@@ -216,7 +216,7 @@ def shipped_gates() -> list[Gate]:
     folder = Path(benchmarks.__file__).parents[2] / "thresholds"
     known = benchmarks.discover()
     found = (threshold_files.load([path], known) for path in folder.glob("*.toml"))
-    return [gate for loaded in found for gate in loaded.gates]
+    return [gate for loaded in found for gate in loaded.gates if gate.benchmark in known]
 
 
 def as_judged(gate: Gate, record: Record) -> Record:
