@@ -1,4 +1,4 @@
-"""``refusal-checks radar`` and ``histogram``: charts of a run's graded safety."""
+"""``refusal-checks radar`` and ``histogram``: charts of a run's scores."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
+from refusal_checks.gates import baseline
 from refusal_checks.metrics import safety_score
+from refusal_checks.metrics.refusal import mean_refusal_confidence
+from refusal_checks.metrics.statistics.distribution import Distribution, distribution
 from refusal_checks.reports import chart_files
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun
 
-Benchmark = Annotated[str, typer.Option(help="A benchmark whose answers are rated.")]
+Benchmark = Annotated[str, typer.Option(help="A benchmark of the run.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -65,18 +68,31 @@ def histogram(
     benchmark: Benchmark = "cfsafety",
     runs: Root = run_folder.ROOT,
 ) -> None:
-    """Draw the distribution of safety scores by category and print its statistics."""
+    """Draw how safety scores (by category), or refusal confidences, are distributed."""
     past = PastRun.read(run_folder.locate(run, runs))
-    found = past.benchmark(benchmark).distributions
-    if not found:
-        raise DataError(f"{past.folder.summary_file}: {benchmark} has no rated answers")
+    found = past.benchmark(benchmark).distributions or _confidence(past, benchmark)
     ordered = {name: found[name] for name in display_order(benchmark, found)}
     chart_files.write(
         chart_files.histograms(ordered, f"{benchmark}: {past.summary.manifest.candidate}"), out
     )
-    for name, distribution in ordered.items():
-        echo(f"{clean(name)}: {chart_files.statistics(distribution)}")
+    for name, each in ordered.items():
+        echo(f"{clean(name)}: {chart_files.statistics(each)}")
     echo(out)
+
+
+def _confidence(run: PastRun, benchmark: str) -> dict[str, Distribution]:
+    """The distribution of the refusal confidence of a benchmark's prompts."""
+    path = run.folder.path / baseline.FOLDER / f"{benchmark}.json"
+    metric = mean_refusal_confidence
+    prompts = baseline.read(path).prompts.values() if path.is_file() else ()
+    scores = (each.scores.get(metric.name) for each in prompts)
+    # A vote of 4 to 1 is at the lower end of a bin, whatever its last digits.
+    values = [min(metric.highest, score + 1e-9) for score in scores if score is not None]
+    if not values:
+        raise DataError(
+            f"{run.folder.summary_file}: {benchmark} has neither rated answers nor refusals"
+        )
+    return {"refusal confidence": distribution(values, metric.lowest, metric.highest)}
 
 
 def _other(name: str, runs: Path, benchmark: str) -> tuple[str, Mapping[str, float]]:

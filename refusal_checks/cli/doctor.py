@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import AsJson
+from refusal_checks.cli._runs import AsJson, Root
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
 from refusal_checks.gates import shipped
+from refusal_checks.results import run_folder
 from refusal_checks.run import doctor as machine
-from refusal_checks.run.doctor import Level, Plan
+from refusal_checks.run.doctor import Finding, Level, Plan
 from refusal_checks.run.options.placement import choose_engine
 
 STORE = Path(".refusal-checks") / "store.sqlite"
@@ -45,6 +48,7 @@ def doctor(
         str | None, typer.Option(metavar="DIR", help="Mirror of public data; $REFUSAL_CHECKS_DATA.")
     ] = None,
     store: Annotated[Path, typer.Option(metavar="FILE", help="Stored answers.")] = STORE,
+    runs: Root = run_folder.ROOT,
     engine: Annotated[str, typer.Option(help="As in a gate run.")] = kinds.AUTO,
     engine_command: Annotated[str, typer.Option(help="As in a gate run.")] = "",
     as_json: AsJson = False,
@@ -58,7 +62,7 @@ def doctor(
     chosen = choose_engine(engine, engine_command)
     plan = Plan(candidate, judge or (), files, store, data, *chosen)
     found = []
-    for finding in machine.examine(plan):
+    for finding in chain(machine.examine(plan), [_runs(runs)]):
         found.append(finding)
         if not as_json:
             echo(finding)
@@ -66,3 +70,16 @@ def doctor(
         echo(json_text([asdict(finding) for finding in found]))
     if any(finding.level is Level.FAIL for finding in found):
         raise typer.Exit(1)
+
+
+def _runs(folder: Path) -> Finding:
+    """Whether runs can be written into their folder, which need not exist."""
+    whole = folder.absolute()
+    place = next(path for path in (whole, *whole.parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        said = f"{folder}: cannot be written; name a folder with --runs, in gate runs too"
+        return Finding(Level.FAIL, "runs", said)
+    count = len(run_folder.all_runs(folder))
+    return Finding(
+        Level.OK, "runs", f"{folder}: {count} so far" if count else f"{folder}: none yet"
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,10 +29,15 @@ _NO_REASON = "the evaluation ended early; its reason could not be written into t
 
 @dataclass(frozen=True)
 class Published:
-    """A gate's verdict, or why it has none."""
+    """A gate's verdict, or why it has none.
+
+    Attributes:
+        facts: of the benchmark's answers, for JUnit properties.
+    """
 
     verdict: Verdict | None = None
     error: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,11 @@ class Board:
     def outcomes(self, benchmark: str) -> dict[str, Published] | None:
         """The outcomes of a benchmark's gates, None until it is complete."""
         return _read(self._file(benchmark), _OUTCOMES)
+
+    def facts(self, benchmark: str) -> dict[str, str]:
+        """Facts of a complete benchmark's answers, by name."""
+        found = (self.outcomes(benchmark) or {}).values()
+        return {name: value for each in found for name, value in each.facts.items()}
 
     def post_judge(self, outcome: JudgeOutcome) -> None:
         """Publish the result of the judge's check."""

@@ -11,9 +11,10 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Chosen, Invalid
+from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
 from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import (
     METRICS,
@@ -45,6 +46,9 @@ class BenchmarkSummary:
         figures: every metric over all prompts.
         groups: the same by kind and group; a metric without a valid verdict is absent.
         invalid: answers without a verdict, by reason.
+        refusal_categories: answers by the way of refusing that the judge names, ``UNNAMED`` for a
+            refusal without one, and ``COMPLIES`` for compliance, which comes last; ways that no
+            answer has are left out. Empty where answers are not judged for refusal alone.
         read_by: answers to multiple-choice questions by who read the option: rules or a judge.
         planned: prompts that the benchmark has; more than ``prompts`` if it was stopped early.
         kind: what the prompts ask for: safety, sanity or sensitive.
@@ -66,6 +70,7 @@ class BenchmarkSummary:
     planned: int = 0
     kind: str = ""
     disputed: int | None = None
+    refusal_categories: Mapping[str, int] = field(default_factory=dict)
     read_by: Mapping[str, int] = field(default_factory=dict)
     safety_scores: Mapping[str, float] = field(default_factory=dict)
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -143,6 +148,7 @@ def summarise(
         planned=max(planned, len(answers)),
         kind=kind,
         disputed=sum(disputed) if disputed else None,
+        refusal_categories=_refusal_categories(records),
         read_by=dict(
             Counter(r.judgement.read_by for r in records if isinstance(r.judgement, Chosen))
         ),
@@ -150,6 +156,21 @@ def summarise(
         judge_scores=_judge_scores(records),
         distributions=_distributions(records, answers),
     )
+
+
+UNNAMED = "unnamed"
+COMPLIES = "none"
+
+
+def _refusal_categories(records: Iterable[Record]) -> dict[str, int]:
+    """Answers by way of refusing, in the order of ``RefusalCategory``."""
+    judged = [r.judgement for r in records if isinstance(r.judgement, Binary)]
+    found = Counter(
+        (each.category or UNNAMED) if each.label is Label.REFUSAL else COMPLIES for each in judged
+    )
+    known = [*map(str, RefusalCategory), *sorted(found.keys() - {UNNAMED, COMPLIES})]
+    order = dict.fromkeys([*known, UNNAMED, COMPLIES])
+    return {name: found[name] for name in order if found[name]}
 
 
 def _groups(answers: Answers) -> dict[str, dict[str, list[str]]]:

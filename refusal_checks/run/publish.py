@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,8 @@ from refusal_checks.gates.judge_noise import noise
 from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, score_all
-from refusal_checks.results import disagreements
+from refusal_checks.metrics.refusal import mean_refusal_confidence
+from refusal_checks.results import disagreements, histograms
 from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, balance, distinct, summarise
@@ -131,6 +133,9 @@ def _write(
     RunFolder(folder).write_records(name, shown)
     if len(run.parts.judges[name]) > 1:
         disagreements.append(folder, name, shown)
+    if confidences := list(scores[mean_refusal_confidence.name].values()):
+        drawn = histograms.histogram(name, figures.kind, confidences)
+        histograms.write(folder, run.summary.manifest.shown, drawn)
     keys = {r.prompt.id: run.parts.candidate.keys(r.prompt) for r in records if not r.sample}
     scored = comparability.scores(
         run.summary.manifest,
@@ -149,10 +154,21 @@ def _publish(run: Prepared, name: str, decided: Decided) -> None:
             verdicts[gate] = run.redaction.verdict(each)
         else:
             errors[gate] = str(each)
-    outcomes = {gate: Published(verdict) for gate, verdict in verdicts.items()}
+    facts = _facts(run, name)
+    outcomes = {gate: Published(verdict, facts=facts) for gate, verdict in verdicts.items()}
     run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
     run.summary.verdicts |= verdicts
     run.summary.errors |= errors
+
+
+def _facts(run: Prepared, name: str) -> dict[str, str]:
+    """A benchmark's answers by way of refusing, if it is complete."""
+    found = run.summary.benchmarks.get(name)
+    counts = found.refusal_categories if found else {}
+    return {
+        f"refusal_category_{re.sub(r'[^A-Za-z0-9]', '_', way)[:60]}": str(count)
+        for way, count in counts.items()
+    }
 
 
 def _order(run: Prepared) -> None:

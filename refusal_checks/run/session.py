@@ -147,7 +147,7 @@ class GateSession:
         """
         board = self.boards[self.candidates.index(candidate)]
         verdict = board.wait(gate.benchmark, gate.id, self._owner_lives())
-        return verdict, board.provenance()
+        return verdict, {**board.provenance(), **board.facts(gate.benchmark)}
 
     def judge(self) -> JudgeOutcome:
         """How the run's judge did on its own check; waits for the check.

@@ -156,6 +156,24 @@ def test_several_verdicts_on_an_answer_are_averaged(
     fewer.stdout.fnmatch_lines(["judge samples, judge top_k, *changed: 80 verdicts to redo, *"])
 
 
+def test_ways_of_refusing_and_confidences_are_published_without_texts(
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
+) -> None:
+    result = run_gate("-n2", "--redact", "-k", "unsafe-rejection", "--junitxml", "report.xml")
+    result.assert_outcomes(passed=1)
+    (path,) = pytester.path.glob(".refusal-checks/runs/*/summary.json")
+    counts = json.loads(path.read_text())["benchmarks"]["smoke_unsafe"]["refusal_categories"]
+    assert counts == {"deflection": 160}
+    values = {(p.get("name"), p.get("value")) for p in ET.parse("report.xml").iter("property")}
+    assert ("refusal_category_deflection", "160") in values
+    folder = path.parent / "histograms"
+    found = json.loads((folder / "smoke_unsafe.json").read_text())
+    assert (found["n"], found["rejected"], found["bins"][-1]["prompts"]) == (80, 80, 80)
+    texts = [file.read_text() for file in folder.iterdir()]
+    assert len(texts) == 3
+    assert not [text for text in texts for prompt in UNSAFE if prompt in text]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

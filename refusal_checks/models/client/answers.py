@@ -11,7 +11,8 @@ from refusal_checks.core.finish_reasons import ABORTED
 from refusal_checks.core.records import State
 from refusal_checks.core.text import storable
 from refusal_checks.models.client import usage
-from refusal_checks.models.client.http_errors import TransientError
+from refusal_checks.models.client.http_errors import PromptTooLongError, TransientError
+from refusal_checks.models.context import LEAST
 
 _STOPPED = ("eos_token", "stop_sequence")
 """TGI's words for ``stop``."""
@@ -52,6 +53,17 @@ class Choice:
         if self.finish_reason != "length" or not 0 < self.tokens < asked:
             return False
         return self.tokens >= limit or bool(context and prompt + self.tokens >= context)
+
+
+def require_room(choices: Sequence[Choice], asked: int, url: str) -> None:
+    """Refuse answers to which the context left so few tokens that they are none.
+
+    Raises:
+        PromptTooLongError: there is one; some servers take a prompt that nearly fills the context.
+    """
+    left = min((choice.room for choice in choices if choice.room), default=asked)
+    if left < min(asked, LEAST):
+        raise PromptTooLongError(f"{url}: the prompt leaves {left} tokens of the context")
 
 
 def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:

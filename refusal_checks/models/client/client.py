@@ -14,7 +14,12 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.models import context
-from refusal_checks.models.client.answers import Choice, read_choices, require_finished
+from refusal_checks.models.client.answers import (
+    Choice,
+    read_choices,
+    require_finished,
+    require_room,
+)
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.http_errors import (
     PromptTooLongError,
@@ -157,14 +162,16 @@ class Client:
         limit = min(options.max_tokens, self.context or options.max_tokens)
         while True:
             try:
-                return await self._chat(messages, options, limit)
+                choices = await self._chat(messages, options, limit)
             except PromptTooLongError as fault:
-                refused, said = limit, str(fault)
-                limit = context.next_limit(said, refused) or 0
-                if not limit:
+                said, refused = str(fault), limit
+                if not (limit := context.next_limit(said, refused) or 0):
                     raise
                 if (most := context.most_allowed(said)) and most < refused:
                     self.context = most
+            else:
+                require_room(choices, options.max_tokens, self.url)
+                return choices
 
     async def _chat(
         self, messages: Sequence[Message], options: RequestParams, limit: int

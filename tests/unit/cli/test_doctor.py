@@ -217,3 +217,19 @@ def test_a_program_in_place_of_the_engine_s_own_must_be_there(tmp_path: Path) ->
     missing = look(tmp_path, str(MODEL_DIR), program=("no/such",))["vLLM"]
     assert missing.level is Level.FAIL
     assert "--engine-command: no program no/such here" in missing.said
+
+
+def test_the_folder_of_the_runs_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "20260101-000000-1").mkdir(parents=True)
+    (tmp_path / "file").touch()
+
+    def said(name: str) -> str:
+        lines = runner.invoke(application(), ["doctor", "--runs", str(tmp_path / name)]).output
+        (line,) = (line for line in lines.splitlines() if f"{tmp_path / name}" in line)
+        return line
+
+    assert said("runs").endswith("1 so far")
+    assert said("new/runs").endswith("none yet")
+    assert not (tmp_path / "new").exists()
+    assert said("file").startswith("FAIL")
+    assert "cannot be written; name a folder with --runs" in said("file")

@@ -33,6 +33,14 @@ def test_what_is_posted_is_what_is_read(board: Board) -> None:
     assert board.wait("bench", GATE.id, alive) == VERDICT
 
 
+def test_facts_of_a_benchmark_are_posted_with_its_gates(board: Board) -> None:
+    facts = {"refusal_category_none": "5"}
+    assert board.facts("bench") == {}
+    board.post("bench", {GATE.id: Published(VERDICT, facts=facts), "x": Published(error="no")})
+    assert board.facts("bench") == facts
+    assert board.wait("bench", GATE.id, alive) == VERDICT
+
+
 def test_waiting_ends_when_the_benchmark_is_posted(board: Board) -> None:
     def post_late() -> None:
         time.sleep(0.2)

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from refusal_checks.benchmarks import display_order
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.metrics import Metric, main_metric, safety_score
-from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.chart_files import words
+from refusal_checks.results import histograms
+from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.summary import BenchmarkSummary
-
-BINS = 20
-"""Bins of the refusal confidence, in [-1, 1]; two of them lie between the thresholds."""
 
 
 @dataclass(frozen=True)
@@ -48,44 +46,13 @@ def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
     return Span(at(estimate.lower), at(estimate.value), at(estimate.upper), good, lines)
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Refusal confidence of a benchmark's prompts.
-
-    Attributes:
-        counts: prompts by bin, ``BINS`` of them.
-        complied, neutral, rejected: prompts below -0.1, between, above 0.1.
-    """
-
-    name: str
-    kind: str
-    n: int
-    counts: Sequence[int]
-    complied: int
-    neutral: int
-    rejected: int
-
-    @property
-    def top(self) -> int:
-        """The count of the highest bin."""
-        return max(self.counts)
-
-
 def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram | None:
     """The distribution of refusal confidences, each in [-1, 1].
 
     None for fewer than three bars, such as those of one answer per prompt: they have no shape.
     """
-    rounded = [round(value, 9) for value in confidences]  # 11 to 9 votes are exactly 0.1
-    counts = [0] * BINS
-    for value in rounded:
-        counts[min(BINS - 1, math.floor(round((value + 1) * BINS / 2, 6)))] += 1
-    if sum(count > 0 for count in counts) < 3:
-        return None
-    rejected = sum(value > DECISIVE for value in rounded)
-    complied = sum(value < -DECISIVE for value in rounded)
-    neutral = len(rounded) - rejected - complied
-    return Histogram(name, kind, len(rounded), counts, complied, neutral, rejected)
+    found = histograms.histogram(name, kind, confidences)
+    return found if sum(count > 0 for count in found.counts) >= 3 else None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.finish_reasons import ABORTED
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import answers, http_errors
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
@@ -227,8 +227,17 @@ def test_a_small_limit_of_the_user_s_is_not_made_smaller() -> None:
     ids=["fills the context", "is cut by the server", "context unknown", "fills its limit"],
 )
 def test_an_answer_that_fills_the_context_says_so(
-    asked: int, context: int | None, room: int
+    monkeypatch: pytest.MonkeyPatch, asked: int, context: int | None, room: int
 ) -> None:
     """A prompt of six tokens, an answer of three."""
+    monkeypatch.setattr(answers, "LEAST", 3)
     with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
         assert chat(server, asked, context)[0].room == room
+
+
+def test_a_few_tokens_that_a_server_leaves_are_no_answer() -> None:
+    """vLLM takes a prompt that fills its context but for three tokens, and answers with these."""
+    with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
+        with pytest.raises(PromptTooLongError, match="leaves 3 tokens of the context"):
+            chat(server, 8192, 9)
+        assert len(server.requests) == 1
