@@ -106,7 +106,7 @@ class FakeServer:
         self._lists = models if lists == () else lists
         self._api_key = api_key
         self.faults = list(faults)
-        self._finish_reason = finish_reason
+        self.finish_reason = finish_reason
         self._no_schemas = no_schemas
         self._context = context
         self.delay = delay
@@ -298,7 +298,7 @@ class FakeServer:
         tokens = [{"token": word, "logprob": -0.5 * (index + 1)} for word in text.split()]
         return {
             "index": index,
-            "finish_reason": self._finish_reason,
+            "finish_reason": self.finish_reason,
             "message": {"role": "assistant", **message},
             "logprobs": {"content": tokens},
         }

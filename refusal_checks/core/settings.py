@@ -106,7 +106,11 @@ class Sampling(Frozen):
     temperature: float = Field(0.6, ge=0, le=2, description="temperature of the answers")
     top_p: float = Field(0.95, gt=0, le=1, description="nucleus sampling of the answers")
     top_k: int = Field(20, ge=0, description="most probable tokens to sample from; 0: no limit")
-    max_tokens: int = Field(8192, ge=1, description="most tokens of an answer, with its reasoning")
+    max_tokens: int = Field(
+        8192,
+        ge=1,
+        description="most tokens of an answer with its reasoning, as far as the context holds them",
+    )
     seed: int = Field(
         0, ge=0, lt=2**31, description="seed of the run; each prompt derives its own from it"
     )

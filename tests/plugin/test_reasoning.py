@@ -131,3 +131,25 @@ def test_two_system_prompts_are_one_too_many(run_gate: RunGate) -> None:
     result = run_gate("--system-prompt", "One.", "--system-prompt-file", "two.txt")
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*--system-prompt-file: give one of them*"])
+
+
+def test_answers_are_bounded_by_the_context_and_a_note_names_what_is_too_small(
+    run_gate: RunGate, server: FakeServer, project: pytest.Pytester
+) -> None:
+    """A server that tells its context of 300 tokens, and a model that thinks until it is full."""
+
+    def full(body: Body) -> Sequence[str | Body]:
+        if "response_format" in body:
+            return well_behaved(body)
+        return [{"reasoning": "hm " * 299, "content": None} for _ in range(body["n"])]
+
+    server.answer, server.max_model_len = full, 300
+    server.refusal = lambda body: "max_tokens: too large" * (body["max_tokens"] > 300)
+    server.finish_reason = "length"
+    result = run_gate("-k", "smoke_safe-rejection")
+    result.assert_outcomes(errors=1)
+    assert {body["max_tokens"] for body in server.requests} == {300}
+    result.stdout.fnmatch_lines(["*invalid in smoke_safe: 160 unclosed reasoning*"])
+    (note,) = (line for line in summary(project)["notes"] if line.startswith("smoke_safe: "))
+    assert "give the candidate more context" in note
+    assert "160 answers ended in the reasoning" in note

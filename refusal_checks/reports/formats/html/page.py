@@ -25,13 +25,14 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.reports import brief, words
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
-from refusal_checks.reports.formats.html.charts import Bars, Histogram, Radar
+from refusal_checks.reports.formats.html.charts import Bars, Radar
 from refusal_checks.reports.formats.html.facts import facts, pathless
 from refusal_checks.reports.formats.html.gate_rows import Section, sections
 from refusal_checks.reports.formats.html.payload import Payload, embed
 from refusal_checks.reports.formats.html.scatter import Scatter, scatter
 from refusal_checks.reports.formats.html.visible import visible
 from refusal_checks.reports.worst_answers import worst_answers
+from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import RunSummary
