@@ -194,6 +194,15 @@ def _no_command(line: str) -> str:
     return _AT_START.sub(r"\1: ", line)
 
 
+def duration(seconds: float) -> str:
+    """A rough duration, for example ``3 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 def count(number: int, noun: str) -> str:
     """A number of things, for example ``1 prompt`` or ``2 prompts``."""
     return f"{number} {noun}{'s' * (number != 1)}"

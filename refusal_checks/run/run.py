@@ -15,6 +15,7 @@ from refusal_checks.results.live import LiveLog, LivePlan
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run import redo_reasons
+from refusal_checks.run.forecast import Work, forecast
 from refusal_checks.run.manifest import effort, engines_ready, facts, finished
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.plan import Pending, Plan
@@ -65,6 +66,9 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
+        work = Work(answers, verdicts, self.options.sampling.samples)
+        if expected := forecast(self.summary.manifest, work, self.folder.parent):
+            run.say(expected)
         if (answers or verdicts) and not self.options.fresh:
             self._say_changes()
         run.board.open(facts(self.summary.manifest))

@@ -116,6 +116,7 @@ def run_gate(
         model = f"{server.url}#fake"
         models = ("--candidate", model, "--judge", model)
         monkeypatch.setenv("COLUMNS", "120")  # else the table has 80, as in CI
-        return project.runpytest_subprocess(*models, "--samples", "2", *args)
+        shown = () if "-q" in args else ("-v",)  # all remarks, statistics and figures by group
+        return project.runpytest_subprocess(*models, "--samples", "2", *shown, *args)
 
     return run

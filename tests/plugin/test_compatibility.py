@@ -127,7 +127,10 @@ def test_an_old_store_holds_every_type_of_verdict(old_store: Path) -> None:
         assert store.judgements(verdicts) == verdicts
 
 
-def test_an_old_run_is_shown_reported_and_accepted_again(project: pytest.Pytester) -> None:
+def test_an_old_run_is_shown_reported_and_accepted_again(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # wide enough for intervals
     shown = command("runs", "show", OLD / "run")
     assert "smoke_unsafe-rejection_rate  75.0% [30.1, 95.4]" in shown
     command("report", "html", "report.html", OLD / "run")

@@ -24,7 +24,7 @@ def shown(result: pytest.RunResult) -> list[str]:
     """What the terminal said of the run."""
     lines = result.outlines
     first = next(i for i, line in enumerate(lines) if "= refusal checks =" in line)
-    last = next(i for i, line in enumerate(lines) if line.startswith("run folder "))
+    last = next(i for i, line in enumerate(lines) if line.startswith("May it ship? "))
     return [line for line in lines[first + 1 : last + 1] if line]
 
 
@@ -43,7 +43,7 @@ def test_a_run_is_listed_shown_and_exported(
     assert candidate == judge == f"{server.url}#fake"
     assert took.startswith("0:0")
     for name in ("last", run, runs / run):
-        again = call("runs", "show", name, "--runs", runs).output.splitlines()
+        again = call("runs", "show", name, "-v", "--runs", runs).output.splitlines()
         assert [line for line in again if line] == shown(first)
     export = ("runs", "export", "last", str(project.path / "all.jsonl"), "--runs", str(runs))
     # In a process of its own: pytester has its tests forget what they import.

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from refusal_checks.core.text import duration
 from refusal_checks.results.progress import Count, Progress
 
 if TYPE_CHECKING:
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 WINDOW = 60.0
 """Seconds over which speed is measured, so that answers from the store are soon forgotten."""
+
+LEAST_SECONDS = 10.0
+LEAST_SHARE = 0.05
+"""For how long, and over what share of the prompts, speed is measured before the time left is told:
+the first answers come late and together, so that the first figures mislead."""
 
 NAMED = 3
 """Most benchmarks named in a line."""
@@ -45,6 +51,8 @@ class Pace:
         if self._samples and answers < self._samples[-1].answers:
             self._samples.clear()  # another plan began: repeats, or the next candidate
         prompts = sum(count.judged for count in counts)
+        if len(self._samples) == 1 and prompts == self._samples[0].prompts:
+            self._samples.clear()  # nothing is judged yet: an engine's first answers take longest
         self._samples.append(_Sample(now, answers, prompts, progress.tokens()))
         while now - self._samples[0].seconds > WINDOW:
             self._samples.popleft()
@@ -58,7 +66,16 @@ class Pace:
         return (getattr(last, name) - getattr(first, name)) / seconds if seconds > 0 else None
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
-        """Seconds until all is judged; None while unknown."""
+        """Seconds until all is judged; None while that would mean nothing."""
+        if not self._samples:
+            return None
+        first, last = self._samples[0], self._samples[-1]
+        planned = sum(count.planned for count in counts.values())
+        if (
+            last.seconds - first.seconds < LEAST_SECONDS
+            or last.prompts - first.prompts < LEAST_SHARE * planned
+        ):
+            return None
         speed = self.rate("prompts")
         rest = sum(count.planned - count.judged for count in counts.values() if not count.done)
         return rest / speed if speed else None
@@ -96,15 +113,6 @@ def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
         yield f"{tokens:,.0f} tokens/s"
     if left is not None:
         yield f"about {duration(left)} left"
-
-
-def duration(seconds: float) -> str:
-    """A rough duration, for example ``3 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def bars(title: str, progress: Progress, pace: Pace, height: int) -> RenderableType:

@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from refusal_checks.reports.terminal.bars import Pace, bars, duration, is_active, line
+from refusal_checks.core.text import duration
+from refusal_checks.reports.terminal.bars import Pace, bars, is_active, line
 from refusal_checks.results.progress import Count, Progress
 
 
@@ -29,9 +30,9 @@ def paced(*seen: tuple[float, Progress]) -> Pace:
 
 def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
     now = progress(a=120, b=50, c=200)
-    pace = paced((0.0, progress(a=80, b=50, c=200)), (10.0, now))
+    pace = paced((0.0, progress(a=60, b=50, c=200)), (20.0, now))
     assert line("", now, pace) == (
-        "a 120/200 judged, b 50/200 judged; 8 answers/s; about 58 s left"
+        "a 120/200 judged, b 50/200 judged; 6 answers/s; about 77 s left"
     )
 
 
@@ -62,6 +63,18 @@ def test_what_the_store_held_is_forgotten_after_a_while() -> None:
     pace.see(progress(a=110), 80.0)
     assert pace.rate("answers") == pytest.approx(2.0)
     assert pace.left(progress(a=110).benchmarks) == pytest.approx(90.0)
+
+
+def test_the_time_left_is_not_told_before_it_means_something() -> None:
+    first = (0.0, progress(a=0)), (30.0, progress(a=2))
+    for seen in (
+        first,
+        (*first, (40.0, progress(a=9))),
+        ((0.0, progress(a=1)), (9.0, progress(a=99))),
+    ):
+        assert paced(*seen).left(progress(a=2).benchmarks) is None
+    late = paced((0.0, progress(a=0)), (50.0, progress(a=0)), (90.0, progress(a=100)))
+    assert late.left(progress(a=100).benchmarks) == pytest.approx(40.0)
 
 
 def test_another_plan_starts_the_clock_anew() -> None:

@@ -1,0 +1,76 @@
+"""What a run is to expect, told by earlier runs of the same models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.run.forecast import Work, forecast
+
+WORK = Work(answers=1000, verdicts=1000, samples=5)
+MODELS = {"candidate": {"version": "org/model@1"}, "judges": {"org/judge": {"version": "j@1"}}}
+THEN: dict[str, Any] = {
+    "models": MODELS,
+    "asked": {"answers": 800, "verdicts": 800, "reused": 0},
+    "tokens": {
+        "candidate": {"requests": 160, "prompt": 3_285, "output": 20_451},
+        "judge": {"requests": 800, "prompt": 74_651, "output": 18_401, "verdicts": 800},
+    },
+    "evaluation_s": 54.8,
+    "engines": {"started": ["org/model"], "ready_s": [62.0]},
+}
+
+
+def manifest(**facts: Any) -> Manifest:
+    return Manifest().extended(**({"models": MODELS} | facts))
+
+
+def run(root: Path, name: str, content: Any) -> None:
+    (root / name).mkdir(parents=True)
+    (root / name / "summary.json").write_text(json.dumps(content))
+
+
+def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
+    slow = THEN | {"evaluation_s": 5480}
+    run(tmp_path, "20260101-100000-1", {"manifest": slow})
+    run(tmp_path, "20260102-100000-1", {"manifest": THEN})
+    run(tmp_path, "20260103-100000-1", {"manifest": slow | {"models": {"judges": {"x": {}}}}})
+    run(tmp_path, "20260104-100000-1", [])
+    (tmp_path / "20260105-100000-1").mkdir()
+    assert forecast(manifest(), WORK, tmp_path) == (
+        "to expect: about 1,200 requests, 150,000 tokens, 68 s after 62 s for the engines to start "
+        "(as run 20260102-100000-1 took)"
+    )
+
+
+def test_without_an_earlier_run_only_the_requests_are_known(tmp_path: Path) -> None:
+    (tmp_path / "20260102-100000-1").mkdir()
+    for root in (tmp_path, tmp_path / "none"):
+        assert forecast(manifest(), WORK, root) == (
+            "to expect: about 1,200 requests; tokens and time are not known before a run of these "
+            "models has ended here"
+        )
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        {"asked": {"answers": 0, "verdicts": 0, "reused": 9}},
+        {"evaluation_s": None},
+        {"tokens": {}},
+        {"tokens": {"candidate": {"requests": 3}, "judge": {"requests": 3}}},
+    ],
+)
+def test_a_run_that_asked_for_nothing_tells_nothing(
+    tmp_path: Path, lacking: dict[str, Any]
+) -> None:
+    run(tmp_path, "20260102-100000-1", {"manifest": THEN | lacking})
+    assert "not known" in forecast(manifest(), WORK, tmp_path)
+
+
+def test_nothing_is_expected_where_all_is_stored(tmp_path: Path) -> None:
+    assert forecast(manifest(), Work(0, 0, 5), tmp_path) == ""
