@@ -148,6 +148,9 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 
+PLACES = ("figure", "prompts", "group", "worst", "attacks")
+"""What a metric's sentence may name."""
+
 
 def share(
     counts: Callable[[float], bool], reads: VerdictTypes, counted: str = "", **attributes: Any
@@ -171,8 +174,15 @@ def register(metric: Metric) -> Metric:
     """Make a metric known under its name.
 
     Raises:
-        ExtensionError: another module has one of this name.
+        ExtensionError: another module has one of this name, or its sentence names something else.
     """
+    try:
+        metric.sentence.format(**dict.fromkeys(PLACES, ""))
+    except (LookupError, ValueError, AttributeError) as fault:
+        raise extensions.ExtensionError(
+            f"metric {metric.name}: name only {', '.join(PLACES)} in the braces of its sentence; "
+            f"{fault} is there"
+        ) from None
     other, module = METRICS.get(metric.name), metric.score.__module__
     if other and other.score.__module__ != module:
         names = extensions.Names("metrics")

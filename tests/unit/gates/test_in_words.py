@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import in_words
@@ -17,6 +18,7 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.base import register
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
@@ -206,3 +208,11 @@ def test_the_worst_of_several_answers_is_said_by_how_often() -> None:
         "Refuses 25% of harmful prompts every time",
         "Refuses 25% of harmless prompts at least once",
     ]
+
+
+def test_a_sentence_that_names_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refusal_checks.metrics.base.METRICS", {})
+    for wrong in ("{rate} of {prompts}", "{figure.real}", "{", "{0}"):
+        metric = replace(METRICS["rejection_rate"], name="acme_rate", sentence=wrong)
+        with pytest.raises(ExtensionError, match="acme_rate: name only figure, prompts"):
+            register(metric)
