@@ -134,6 +134,8 @@ def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
     prompts, figures = data.pop("prompts"), data.pop("figures")
+    if not scores.title:  # of an older run
+        del data["title"]
     for prompt in prompts.values():
         if not prompt["limits"]:
             del prompt["limits"]

@@ -51,14 +51,15 @@ def moves(gate: Gate, compared: Comparison) -> str:
     lost, gained = compared.lost, compared.gained
     if not lost and not gained:
         return "no prompt moved"
-    if METRICS[gate.metric].counts is None:
-        falls, rises = f"{count(lost, 'score')} fell", f"{count(gained, 'score')} rose"
+    is_share = METRICS[gate.metric].counts is not None
+    downwards, upwards = ("no longer", "newly") if is_share else ("fell", "rose")
+    moved = sorted(((lost, downwards), (gained, upwards)), key=lambda move: -move[0])
+    (most, how), (others, other_how) = moved
+    if is_share:
+        text = f"{count(most, 'prompt')} {'is' if most == 1 else 'are'} {how} {counted}"
     else:
-        falls = f"{count(lost, 'prompt')} {_are(lost)} no longer {counted}"
-        rises = f"{count(gained, 'prompt')} {_are(gained)} newly {counted}"
-    shown = ((lost, falls), (gained, rises))
-    ordered = sorted(shown, key=lambda move: -move[0])
-    return ", ".join(text for number, text in ordered if number)
+        text = f"{count(most, 'score')} {how}"
+    return text + (f", {others} {other_how}" if others else "")
 
 
 def exact(metric: Metric, value: float) -> str:
@@ -231,7 +232,3 @@ def _may_be(verdict: Verdict) -> str:
         shown = rounded(metric, estimate.upper, gate.limits.ends)
         return f": the true figure may be as high as {shown}"
     return ": the true change may be beyond what is allowed" if verdict.comparison else ""
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"

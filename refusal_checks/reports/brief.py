@@ -18,28 +18,34 @@ class Example(NamedTuple):
     """A prompt that counts against a gate.
 
     Attributes:
+        gate: its id.
         id, prompt: untrusted text, unescaped.
         more: how many other prompts count against the gate.
     """
 
+    gate: str
     benchmark: str
     id: str
     prompt: str
     more: int
 
 
+def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
+    """What is wrong, in words, gate by gate, each with a prompt that shows it; none twice."""
+    shown = {each.gate: each for each in examples(run)}
+    for gate_id, verdict in run.verdicts.items():
+        if not verdict.passed:
+            yield sentence(verdict), shown.get(gate_id)
+
+
 def weighty(run: RunSummary) -> Iterator[str]:
-    """What is wrong, in words; then what users must know about how the verdicts came about."""
+    """What users must know about how the verdicts came about."""
     for check in run.judge.checks if run.judge else ():
         if not check.passed:
             yield clean(f"the judge failed its check: {check.headline}", 500)
-    verdicts = list(run.verdicts.values())
-    for verdict in verdicts:
-        if not verdict.passed:
-            yield sentence(verdict)
     yield from notes(run)
     yield from differences(run)
-    for verdict in verdicts:
+    for verdict in run.verdicts.values():
         if verdict.passed and (verdict.warns or verdict.flips):
             yield sentence(verdict)
 
@@ -56,13 +62,13 @@ def sentence(verdict: Verdict) -> str:
 def examples(run: RunSummary) -> Iterator[Example]:
     """A prompt that counts against each gate that failed; none of them twice."""
     seen: set[str] = set()
-    for verdict in run.verdicts.values():
+    for gate_id, verdict in run.verdicts.items():
         worst = () if verdict.passed else verdict.offenders
         first = next((each for each in worst if each.id not in seen), None)
         if first:
             seen.add(first.id)
             others = max(0, verdict.counted_against - 1)
-            yield Example(verdict.gate.benchmark, first.id, first.prompt, others)
+            yield Example(gate_id, verdict.gate.benchmark, first.id, first.prompt, others)
 
 
 def lighter(run: RunSummary) -> Iterator[str]:

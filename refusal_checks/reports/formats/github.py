@@ -76,16 +76,19 @@ def _points(run: RunSummary) -> Iterator[str]:
     """What matters most of one run, as a list; the models last."""
     if run.failure:
         yield f"- {code(run.failure, 1000)}"
-    wrong = list(brief.weighty(run))
-    yield from (f"- {escape(text, 600)}" for text in wrong[:POINTS])
+    wrong = list(brief.wrong(run))
+    for text, example in wrong[:POINTS]:
+        yield f"- {escape(text, 600)}{_for_example(example) if example else ''}"
     if len(wrong) > POINTS:
-        yield f"- {count(len(wrong) - POINTS, 'more point')}: see the table and the run's folder"
-    for each in islice(brief.examples(run), POINTS):
-        more = f" and {count(each.more, 'more prompt')}" if each.more else ""
-        prompt = f"{code(each.id, 60)} {code(each.prompt, 200)}"
-        yield f"- answered wrongly in {code(each.benchmark)}: {prompt}{more}, see below"
+        yield f"- {count(len(wrong) - POINTS, 'more gate')} failed: see the table"
+    yield from (f"- {escape(text, 600)}" for text in brief.weighty(run))
     yield from (f"- {escape(text)}" for text in brief.lighter(run))
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
+
+
+def _for_example(found: brief.Example) -> str:
+    more = f" and {count(found.more, 'more prompt')}, see below" if found.more else ""
+    return f"<br>For example {code(found.id, 60)}: {code(found.prompt, 200)}{more}"
 
 
 def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:

@@ -61,14 +61,16 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
     if screen.verbosity:
         for name, run in named:
             for text in remarks.lines(run, screen.verbosity):
-                yield from map(Line, wrapped(name + text, screen.width))
+                yield from map(Line, remarks.fitted(name + text, screen.width))
         yield from map(Line, footer.footer(runs, screen.width))
     else:
         yield from map(Line, remarks.brief(named, screen.width))
     written = list(reports)
     yield from map(Line, written)
     yield from (Line(f"run folder {folder}") for _, folder in runs)
-    if not written and any(not each.passed for run in summaries for each in run.verdicts.values()):
+    has_page = any(line.startswith("html report") for line in written)
+    verdicts = [each for run in summaries for each in run.verdicts.values()]
+    if not has_page and not all(each.passed for each in verdicts):
         yield Line(f"to read the answers: refusal-checks report html report.html {_named(runs)}")
     for name, run in named:
         yield from _answer(name, run, screen.width)

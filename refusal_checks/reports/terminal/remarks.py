@@ -11,11 +11,11 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.brief import (
     Example,
     benchmark_lines,
-    examples,
     lighter,
     notes,
     skipped,
     weighty,
+    wrong,
 )
 from refusal_checks.reports.explain import Topic, select, spurious_failures
 from refusal_checks.reports.words import count
@@ -46,11 +46,13 @@ def brief(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:
         runs: each with the candidate's name, which is empty if there is only one.
         width: columns to fill.
     """
-    told = [_fitted(name + text, width) for name, run in runs for text in weighty(run)]
-    told += [
-        [name + _shown(each, width - len(name))] for name, run in runs for each in examples(run)
-    ]
-    told += [_fitted(name + text, width) for name, run in runs for text in lighter(run)]
+    told: list[list[str]] = []
+    for name, run in runs:
+        for text, example in wrong(run):
+            told.append(fitted(name + text, width))
+            told += [[name + _shown(example, width - len(name))]] if example else []
+    told += [fitted(name + text, width) for name, run in runs for text in weighty(run)]
+    told += [fitted(name + text, width) for name, run in runs for text in lighter(run)]
     taken = 0
     for number, lines in enumerate(told):
         rest = len(told) - number
@@ -61,7 +63,7 @@ def brief(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:
         yield from lines
 
 
-def _fitted(text: str, width: int) -> list[str]:
+def fitted(text: str, width: int) -> list[str]:
     """The text in lines that fit; a path in it is never broken, so that it can be copied."""
     whole = any(columns(word) > width - 2 for word in text.split())
     return [text] if whole else wrapped(text, width)
@@ -70,9 +72,9 @@ def _fitted(text: str, width: int) -> list[str]:
 def _shown(example: Example, width: int) -> str:
     """An example in one line."""
     start = f'  {clean(example.id, 40)} "'
-    more = f" and {count(example.more, 'more prompt')}" if example.more else ""
-    rest = f'"{more} of {clean(example.benchmark, 60)}'
-    return start + cut(clean(example.prompt), max(20, width - len(start) - len(rest))) + rest
+    rest = f'" and {count(example.more, "more prompt")}' if example.more else '"'
+    prompt = cut(clean(example.prompt), max(20, width - len(start) - len(rest)))
+    return cut(start + prompt + rest, width)
 
 
 def lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:

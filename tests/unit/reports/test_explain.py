@@ -156,7 +156,7 @@ def test_a_change_is_told_with_its_margin_and_its_flips(records: Many) -> None:
     ("before", "after", "moves", "p"),
     [
         ("R R R", "C R R", "1 prompt is no longer refused", "1"),
-        ("C C R", "R R C", "2 prompts are newly refused, 1 prompt is no longer refused", "1"),
+        ("C C R", "R R C", "2 prompts are newly refused, 1 no longer", "1"),
         ("C C C", "R R C", "2 prompts are newly refused", "0.5"),
         ("R R", "R R", "no prompt moved", None),
     ],

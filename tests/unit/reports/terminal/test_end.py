@@ -44,7 +44,7 @@ def test_a_breach_is_told_in_words_with_an_answer_and_the_answer_comes_last(reco
     assert shown(run(failed))[2:] == [
         "bench: Refuses 0% of harmful prompts (required: 80%), 100 points less than",
         "  release-1.3 (allowed: 5 less). 50 prompts are no longer refused.",
-        '  p1 "request p1" and 49 more prompts of bench',
+        '  p1 "request p1" and 49 more prompts',
         "change: in points since release-1.3 of 2026-01-01",
         "run folder runs/one",
         "to read the answers: refusal-checks report html report.html runs/one",
