@@ -63,6 +63,11 @@ class Benchmark:
         """True if other rows than the known ones are refused, wherever they come from."""
         return bool(self.sha256) or all(resource.is_pinned for resource in self.resources)
 
+    @property
+    def is_gated(self) -> bool:
+        """True if only those can fetch its data who have accepted conditions, with a token."""
+        return any(resource.is_gated for resource in self.resources)
+
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds all resources."""
         return all(resource.is_in(mirror) for resource in self.resources)

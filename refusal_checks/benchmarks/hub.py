@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
-from refusal_checks.core.errors import DataError, network_reason
+from refusal_checks.core.errors import DataError, network_reason, require_known
 from refusal_checks.core.text import without_credentials
 
 LARGEST = 2**30
@@ -37,12 +37,16 @@ class HubSplit:
         repository: ``ORG/NAME`` on the hub.
         revision: the commit, or a branch or tag if it is not pinned.
         folder: where a mirror holds the split's Parquet files, relative to the mirror's root.
+        config: which of the data set's configurations; None where it has only one.
+        is_gated: the hub gives it only to accounts that have accepted its conditions.
     """
 
     repository: str
     revision: str
     split: str
     folder: str
+    config: str | None = None
+    is_gated: bool = False
     is_pinned: ClassVar[bool] = False  # the commit says what the hub gives, not what a mirror holds
 
     def is_in(self, mirror: Path) -> bool:
@@ -63,6 +67,20 @@ class HubSplit:
             DataError: it is missing or cannot be read; the message says what to do.
         """
         return self._mirrored(mirror) if mirror else self._download()
+
+    def table(self, mirror: Path | None, prompt: str, *others: str) -> list[dict[str, Any]]:
+        """The rows of ``rows`` with these columns only.
+
+        Args:
+            prompt: the column with the prompts.
+
+        Raises:
+            DataError: see ``rows``; or there is no such column, or a row without a prompt.
+        """
+        rows, where = self.rows(mirror), f"{self.repository}, {self.split}"
+        _require_columns((prompt, *others), rows.column_names, where)
+        found: list[dict[str, Any]] = rows.select_columns([prompt, *others]).to_list()
+        return _with_text(found, prompt, where)
 
     def _files(self, mirror: Path) -> list[str]:
         return sorted(map(str, (mirror / self.folder).glob(f"{self.split}-*.parquet")))
@@ -87,16 +105,16 @@ class HubSplit:
     def _download(self) -> Any:
         import datasets
 
+        named = (self.repository, self.config) if self.config else (self.repository,)
         try:
             with _quiet():
-                return datasets.load_dataset(
-                    self.repository, split=self.split, revision=self.revision
-                )
+                return datasets.load_dataset(*named, split=self.split, revision=self.revision)
         except (OSError, ValueError) as fault:
             raise DataError(self._explain(fault)) from fault
 
     def _explain(self, fault: Exception) -> str:
-        where = f"{self.repository}, split {self.split} (revision {self.revision})"
+        config = f" {self.config}," if self.config else ""
+        where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
         reason = " ".join(without_credentials(str(fault)).split())[:300]
         if "gated" in reason.lower():
             return (
@@ -110,6 +128,32 @@ class HubSplit:
             f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or see to the network: {where} "
             f"could not be loaded: {without_credentials(network_reason(fault))}"
         )
+
+
+def read_parquet(path: Path, prompt: str, *others: str) -> list[dict[str, Any]]:
+    """The rows of a Parquet file with these columns only, see ``HubSplit.table``.
+
+    Raises:
+        DataError: it is no such file, too large, or lacks a column or a prompt; names the file.
+    """
+    from pyarrow import parquet
+
+    _require_small(str(path))
+    _require_columns((prompt, *others), parquet.read_schema(path).names, str(path))
+    found = parquet.read_table(path, columns=[prompt, *others]).to_pylist()
+    return _with_text(found, prompt, str(path))
+
+
+def _require_columns(wanted: Iterable[str], known: Sequence[str], where: str) -> None:
+    for column in wanted:
+        require_known(column, known, where, "column", DataError)
+
+
+def _with_text(rows: list[dict[str, Any]], column: str, where: str) -> list[dict[str, Any]]:
+    for number, row in enumerate(rows):
+        if not isinstance(row[column], str):
+            raise DataError(f"{where}: row {number} has no text in the column {column}")
+    return rows
 
 
 def _require_small(file: str) -> None:

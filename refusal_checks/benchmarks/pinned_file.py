@@ -25,6 +25,10 @@ class Resource(Protocol):
     def is_pinned(self) -> bool:
         """True if it has a known digest, so that a mirror can hold no other data in its place."""
 
+    @property
+    def is_gated(self) -> bool:
+        """True if only those can fetch it who have accepted its conditions, with a token."""
+
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds it."""
 
@@ -53,6 +57,7 @@ class PinnedFile:
     revision: str
     sha256: str
     is_pinned: ClassVar[bool] = True
+    is_gated: ClassVar[bool] = False
 
     def is_in(self, mirror: Path) -> bool:
         """See ``Resource.is_in``."""

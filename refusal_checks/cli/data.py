@@ -100,8 +100,14 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
         wanted += [name for name in read.tables if known[name].resources]
     for name in wanted:
         require_known(name, known, "--benchmark", "benchmark", DataError)
-    chosen = dict.fromkeys(wanted) or known
-    return mirror.public(known[name] for name in chosen)
+    if wanted:
+        return mirror.public(known[name] for name in dict.fromkeys(wanted))
+    chosen = mirror.public(known.values())
+    gated = [found.name for found in chosen if found.is_gated]
+    if gated:
+        said = "gated data is fetched if named with --benchmark, once its conditions are accepted"
+        echo(f"SKIPPED  {', '.join(gated)}: {said}")
+    return [found for found in chosen if not found.is_gated]
 
 
 def _end(failed: Iterable[str], what: str) -> None:

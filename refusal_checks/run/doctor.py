@@ -182,7 +182,8 @@ def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:
         folder = mirror_folder(named)
     except DataError as fault:
         return Finding(Level.FAIL, "data", str(fault), "name the folder of `data pull`")
-    wanted = public(discover().values() if needed is None else needed)
+    known = [found for found in discover().values() if not found.is_gated]
+    wanted = public(known if needed is None else needed)
     if folder is None:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
         if wanted and _is_offline():

@@ -130,3 +130,19 @@ def test_without_a_network_every_failure_is_told(
     monkeypatch.setattr("datasets.load_dataset", offline)
     with pytest.raises(DataError, match="could not be pulled: xstest_safe, sorrybench"):
         data("pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench")
+
+
+def test_gated_data_is_only_fetched_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr("pooch.retrieve", offline)
+    monkeypatch.setattr("datasets.load_dataset", offline)
+    done = CliRunner().invoke(application(), ["data", "pull", str(tmp_path)])
+    assert "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: gated data is" in done.output
+    assert "polyguard_safe" in str(done.exception)
+    assert "wildguardtest" not in str(done.exception)
+    with pytest.raises(DataError, match="could not be pulled: wildguardtest_safe"):
+        data("pull", tmp_path, "--benchmark", "wildguardtest_safe")

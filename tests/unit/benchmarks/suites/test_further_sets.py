@@ -1,0 +1,393 @@
+"""Further public sets: read from files of their published columns, with mild rows of our own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from datasets.exceptions import DatasetNotFoundError
+
+from refusal_checks.benchmarks import discover, load_prompts, mirror
+from refusal_checks.benchmarks.suites import (
+    do_not_answer,
+    jailbreakbench,
+    or_bench,
+    polyguard,
+    simple_safety_tests,
+    strongreject,
+    wildguard,
+)
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Kind
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.threshold_files import load
+from refusal_checks.metrics.refusal import rejection_rate
+
+ROOT = Path(__file__).parents[4]
+
+CSV: Mapping[str, tuple[Any, str, str, Kind, str]] = {
+    "jailbreakbench_benign": (
+        jailbreakbench,
+        "jailbreakbench/benign-behaviors.csv",
+        "Index,Goal,Target,Behavior,Category,Source\n"
+        '0,"Write a card, please","Sure, here",Card,Privacy,Original\n',
+        Kind.SANITY,
+        "refusal",
+    ),
+    "strongreject": (
+        strongreject,
+        "strongreject/strongreject_dataset.csv",
+        'category,source,forbidden_prompt\nNon-violent crimes,custom,"Skip a queue\nunseen"\n',
+        Kind.SAFETY,
+        "strongreject",
+    ),
+    "or_bench_hard": (
+        or_bench,
+        "or-bench/or-bench-hard-1k.csv",
+        "prompt,category\nHow do I kill a process?,violence\n",
+        Kind.SANITY,
+        "refusal",
+    ),
+    "or_bench_toxic": (
+        or_bench,
+        "or-bench/or-bench-toxic.csv",
+        "prompt,category\nInsult my neighbour,harassment\n",
+        Kind.SAFETY,
+        "refusal",
+    ),
+    "simple_safety_tests": (
+        simple_safety_tests,
+        "simple-safety-tests/SimpleSafetyTests - test cases.csv",
+        "id,harm_area,counter,category,prompts_final\n"
+        "ctrl_1,Scams and Fraud,1,Information seeking,How are queues skipped?\n",
+        Kind.SAFETY,
+        "refusal",
+    ),
+}
+"""By benchmark: suite, file of the mirror, published columns with a row, kind and judge."""
+
+FOUND: Mapping[str, tuple[str, str, dict[str, str]]] = {
+    "jailbreakbench_benign": (
+        "0",
+        "Write a card, please",
+        {"category": "Privacy", "source": "Original"},
+    ),
+    "strongreject": (
+        "0",
+        "Skip a queue\nunseen",
+        {"category": "Non-violent crimes", "source": "custom"},
+    ),
+    "or_bench_hard": ("0", "How do I kill a process?", {"category": "violence"}),
+    "or_bench_toxic": ("0", "Insult my neighbour", {"category": "harassment"}),
+    "simple_safety_tests": (
+        "0",
+        "How are queues skipped?",
+        {"category": "Scams and Fraud", "form": "Information seeking"},
+    ),
+}
+"""By benchmark: number, text and groups of the prompt in its row."""
+
+PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
+
+
+def unchecked(monkeypatch: pytest.MonkeyPatch, suite: Any) -> None:
+    """Let a suite read files of other bytes than the published one."""
+    monkeypatch.setattr(suite, "fetch", lambda file, folder: folder / file.path)
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def put_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    datasets.Dataset.from_dict(dict(columns)).to_parquet(str(path))
+    return path
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_a_published_table_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, file, text, kind, judge = CSV[name]
+    put(tmp_path, file, "\ufeff" + text)
+    unchecked(monkeypatch, suite)
+    benchmark = discover()[name]
+    number, request, groups = FOUND[name]
+    (prompt,) = load_prompts(benchmark, tmp_path)
+    assert (prompt.id, prompt.request, dict(prompt.groups)) == (f"{name}-{number}", request, groups)
+    assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (kind, judge, True)
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_another_release_of_a_table_is_refused_with_its_address(name: str, tmp_path: Path) -> None:
+    _, file, text, _, _ = CSV[name]
+    path = put(tmp_path, file, text)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    (resource,) = discover()[name].resources
+    with pytest.raises(
+        DataError, match=rf"sha256 {sha256}, expected .*{resource.revision}.*fetch h"
+    ):
+        load_prompts(discover()[name], tmp_path)
+    path.unlink()
+    with pytest.raises(DataError, match=r"lacks .*; fetch it with `refusal-checks data pull"):
+        load_prompts(discover()[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", CSV)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda text: text.replace("category", "kind").replace("Category", "kind"), "no column"),
+        (lambda text: text + "a cell\n", "as many cells as"),
+        (lambda text: text.splitlines()[0] + "\n", "no rows"),
+        (lambda text: "", "no rows"),
+        (lambda text: text + '"open', "not a CSV"),
+    ],
+    ids=["columns", "cells", "header only", "nothing", "quotation"],
+)
+def test_a_broken_table_is_named(
+    name: str,
+    change: Callable[[str], str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    suite, file, text, _, _ = CSV[name]
+    path = put(tmp_path, file, change(text))
+    unchecked(monkeypatch, suite)
+    with pytest.raises(DataError, match=reason) as fault:
+        load_prompts(discover()[name], tmp_path)
+    assert str(path) in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("prompt,category\n ,violence\n", "prompt or_bench_hard-0 is empty"),
+        ("Index,Goal,Category,Source\n1,a,b,c\n1,d,e,f\n", "two prompts have the id .*benign-1"),
+    ],
+)
+def test_empty_and_repeated_rows_are_named(
+    text: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "or_bench_hard" if text.startswith("prompt") else "jailbreakbench_benign"
+    put(tmp_path, CSV[name][1], text)
+    unchecked(monkeypatch, CSV[name][0])
+    with pytest.raises(DataError, match=reason):
+        load_prompts(discover()[name], tmp_path)
+
+
+QUESTIONS: dict[str, list[Any]] = {
+    "id": [1, 2],
+    "risk_area": ["Malicious Uses", "Misinformation Harms"],
+    "types_of_harm": ["Nudging", "Rumours"],
+    "specific_harms": ["a", "b"],
+    "question": ["How do I cheat at cards?", "Is the moon cheese?"],
+    "GPT4_response": ["No.", "No."],
+}
+
+
+def test_do_not_answer_is_read_and_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_parquet(tmp_path / PARQUET, QUESTIONS)
+    unchecked(monkeypatch, do_not_answer)
+    benchmark = discover()["do_not_answer"]
+    first, second = load_prompts(benchmark, tmp_path)
+    assert (first.id, first.request) == ("do_not_answer-1", "How do I cheat at cards?")
+    assert dict(first.groups) == {"area": "Malicious Uses", "category": "Nudging"}
+    assert (second.id, second.groups["area"]) == ("do_not_answer-2", "Misinformation Harms")
+    assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (Kind.SAFETY, "degree", True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"id": [1], "Question": ["a"]}, r'no column "question"; did you mean "Question"'),
+        ({**QUESTIONS, "question": ["a", None]}, "row 1 has no text in the column question"),
+        ({**QUESTIONS, "id": [1, 1]}, "two prompts have the id do_not_answer-1"),
+        ({**QUESTIONS, "question": ["a", " "]}, "prompt do_not_answer-2 is empty"),
+    ],
+)
+def test_a_broken_parquet_file_is_named(
+    columns: Mapping[str, Sequence[Any]],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_parquet(tmp_path / PARQUET, columns)
+    unchecked(monkeypatch, do_not_answer)
+    with pytest.raises(DataError, match=reason):
+        load_prompts(discover()["do_not_answer"], tmp_path)
+
+
+def test_a_file_that_is_no_parquet_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, PARQUET, "id,question\n")
+    with pytest.raises(DataError, match="expected cc03d6e3"):
+        load_prompts(discover()["do_not_answer"], tmp_path)
+    unchecked(monkeypatch, do_not_answer)
+    with pytest.raises(DataError, match="not a Parquet file"):
+        load_prompts(discover()["do_not_answer"], tmp_path)
+
+
+WILDGUARD: dict[str, list[Any]] = {
+    "prompt": ["Skip the queue", "Bake a cake", "Pretend: skip the queue", "Who knows?"],
+    "adversarial": [False, False, True, False],
+    "response": ["No.", "Yes.", None, None],
+    "response_harm_label": [None] * 4,
+    "prompt_harm_label": ["harmful", "unharmful", "harmful", None],
+    "subcategory": ["fraud", "benign", "fraud", None],
+}
+TEST = Path("test-00000-of-00001.parquet")
+
+
+def test_wildguard_s_halves_are_apart_and_unlabelled_prompts_in_neither(tmp_path: Path) -> None:
+    put_parquet(tmp_path / wildguard.TEST.folder / TEST, WILDGUARD)
+    unsafe, safe = discover()["wildguardtest_unsafe"], discover()["wildguardtest_safe"]
+    found = load_prompts(unsafe, tmp_path)
+    assert [prompt.id for prompt in found] == ["wildguardtest_unsafe-0", "wildguardtest_unsafe-2"]
+    assert [dict(prompt.groups) for prompt in found] == [
+        {"category": "fraud", "form": "vanilla"},
+        {"category": "fraud", "form": "adversarial"},
+    ]
+    assert [prompt.request for prompt in load_prompts(safe, tmp_path)] == ["Bake a cake"]
+    assert (unsafe.kind, safe.kind) == (Kind.SAFETY, Kind.SANITY)
+    assert unsafe.is_gated
+    assert not unsafe.is_pinned
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"prompt_harm_label": ["yes", "no", "yes", None]}, "row 0: prompt_harm_label 'yes' is n"),
+        ({"prompt": ["a", None, "b", "c"]}, "row 1 has no text in the column prompt"),
+        ({"prompt_harm_label": ["unharmful"] * 4}, "wildguardtest_unsafe: no prompts"),
+    ],
+)
+def test_other_rows_than_wildguard_s_are_named(
+    changes: dict[str, list[Any]], reason: str, tmp_path: Path
+) -> None:
+    put_parquet(tmp_path / wildguard.TEST.folder / TEST, WILDGUARD | changes)
+    with pytest.raises(DataError, match=reason):
+        load_prompts(discover()["wildguardtest_unsafe"], tmp_path)
+
+
+def test_the_training_half_of_wildguard_is_not_taken_for_the_test(tmp_path: Path) -> None:
+    columns = {name: rows for name, rows in WILDGUARD.items() if name != "subcategory"}
+    put_parquet(tmp_path / wildguard.TEST.folder / TEST, columns)
+    with pytest.raises(DataError, match=r'wildguardmix, test: no column "subcategory"'):
+        load_prompts(discover()["wildguardtest_safe"], tmp_path)
+    (tmp_path / wildguard.TEST.folder / TEST).rename(
+        tmp_path / wildguard.TEST.folder / "train-0.parquet"
+    )
+    with pytest.raises(DataError, match=r"has no hub/allenai/wildguardmix/wildguardtest/test-\*"):
+        load_prompts(discover()["wildguardtest_safe"], tmp_path)
+
+
+def test_a_gated_set_says_what_to_do_and_asks_for_its_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        asked.append((args, kwargs))
+        raise DatasetNotFoundError("Dataset 'allenai/wildguardmix' is a gated dataset on the Hub.")
+
+    monkeypatch.setattr("datasets.load_dataset", refuse)
+    remedy = "accept its conditions at https://huggingface.co/datasets/allenai/wildguardmix .*HF_TO"
+    with pytest.raises(DataError, match=remedy):
+        load_prompts(discover()["wildguardtest_safe"], None)
+    assert asked == [
+        (
+            ("allenai/wildguardmix", "wildguardtest"),
+            {"split": "test", "revision": wildguard.TEST.revision},
+        )
+    ]
+
+
+def polyguard_rows() -> dict[str, list[Any]]:
+    """Two items in all languages, and one without a label."""
+    rows = [
+        {
+            "id": item,
+            "language": language,
+            "prompt": f"{language} {item}",
+            "prompt_harm_label": ["harmful", "unharmful", None][item],
+            "adversarial": False,
+            "subcategory": "others",
+        }
+        for language in polyguard.LANGUAGES
+        for item in range(3)
+    ]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def test_polyguard_has_a_group_for_each_language_and_a_cluster_for_each_item(
+    tmp_path: Path,
+) -> None:
+    put_parquet(tmp_path / polyguard.TEST.folder / TEST, polyguard_rows())
+    found = load_prompts(discover()["polyguard_unsafe"], tmp_path)
+    assert Counter(prompt.groups["language"] for prompt in found) == dict.fromkeys(
+        polyguard.LANGUAGES.values(), 1
+    )
+    assert len(found) == 17
+    assert {prompt.cluster for prompt in found} == {"0"}
+    assert {p.cluster for p in load_prompts(discover()["polyguard_safe"], tmp_path)} == {"1"}
+    assert len({prompt.id for prompt in found}) == 17
+
+
+def test_an_unknown_language_is_named(tmp_path: Path) -> None:
+    rows = polyguard_rows()
+    rows["language"][0] = "Sorbian"
+    put_parquet(tmp_path / polyguard.TEST.folder / TEST, rows)
+    with pytest.raises(DataError, match=r'row 0: no language "Sorbian".* Known: Arabic, Chinese'):
+        load_prompts(discover()["polyguard_unsafe"], tmp_path)
+
+
+def gates(name: str) -> dict[tuple[str, str, str | None], Gate]:
+    found = load([ROOT / "thresholds" / f"{name}.toml"], discover()).gates
+    return {(gate.benchmark, gate.metric, gate.group): gate for gate in found}
+
+
+def test_every_further_set_has_a_gate_and_none_of_them_is_a_default_gate() -> None:
+    further = [*CSV, "do_not_answer"]
+    assert {name for name, _, _ in gates("more")} == set(further)
+    assert {name for name, _, _ in gates("wildguard")} == {
+        benchmark.name for benchmark in wildguard.BENCHMARKS
+    }
+    languages = gates("languages")
+    for benchmark, bound in (("polyguard_unsafe", "minimum"), ("polyguard_safe", "maximum")):
+        for language in polyguard.LANGUAGES.values():
+            gate = languages[benchmark, rejection_rate.name, language]
+            assert getattr(gate, bound) is not None
+    default = {name for name, _, _ in gates("default")}
+    new = {*further, *(name for name, _, _ in gates("wildguard") | languages)}
+    assert not default & new
+
+
+def test_gates_bound_the_side_that_their_kind_asks_for() -> None:
+    for name in ("more", "wildguard", "languages"):
+        for gate in gates(name).values():
+            if gate.metric == rejection_rate.name:
+                is_safety = discover()[gate.benchmark].kind is Kind.SAFETY
+                assert (gate.minimum is not None) is is_safety
+
+
+def test_the_index_of_a_mirror_holds_their_revisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_parquet(tmp_path / polyguard.TEST.folder / TEST, polyguard_rows())
+    benchmark = discover()["polyguard_safe"]
+    monkeypatch.setattr(type(polyguard.TEST), "pull", lambda split, folder: folder)
+    mirror.write_index(tmp_path, {benchmark.name: mirror.pull(benchmark, tmp_path)})
+    assert mirror.read_index(tmp_path)["polyguard_safe"].revision == polyguard.TEST.revision
+    assert len(mirror.load(benchmark, tmp_path)) == 17
