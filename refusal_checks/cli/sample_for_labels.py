@@ -72,7 +72,10 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Dra
     found: dict[Draw, list[Answer]] = {}
     for name in wanted or known:
         records = list(folder.records(name))
-        if not any(isinstance(record.judgement, Binary) for record in records):
+        is_choice = any(
+            record.prompt.worst_of for record in records
+        )  # of other benchmarks' answers
+        if is_choice or not any(isinstance(record.judgement, Binary) for record in records):
             continue
         _require_whole(folder, name, records)
         draw = Draw(folder.path.resolve().name, candidate, name, seed)

@@ -1,8 +1,9 @@
 """Code of others: modules of installed packages, and files that threshold files name.
 
-An extension is a module with what a module of this package has: ``BENCHMARKS``, ``build`` (a way of
-judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report format) or ``add``
-(commands). One module may hold several of these; docs/how-to/extending.md describes each.
+An extension is a module with what a module of this package has: ``BENCHMARKS``, ``ATTACKS``,
+``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write`` (a report
+format) or ``add`` (commands). One module may hold several of these; docs/how-to/extending.md
+describes each.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Extension:
         """What it adds, in words; without its metrics, which register themselves."""
         if self.has("BENCHMARKS"):
             yield from (f"benchmark {one.name}" for one in self.module.BENCHMARKS)
+        if self.has("ATTACKS"):
+            yield from (f"attack {one.name}" for one in self.module.ATTACKS)
         if self.has("build"):
             yield f"way of judging {self.name}"
         if self.has("ENGINE"):

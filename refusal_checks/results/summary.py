@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from refusal_checks.benchmarks import attacks
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
@@ -78,6 +79,11 @@ class BenchmarkSummary:
     parts: tuple[str, ...] = ()
     attack: str = ""
     plain: str = ""
+
+    @property
+    def is_repeated(self) -> bool:
+        """True if its answers are those of other benchmarks: under each prompt's worst attack."""
+        return self.attack == attacks.ALL
 
     @property
     def saved(self) -> float:

@@ -69,6 +69,7 @@ def test_a_gate_run_uses_what_a_package_adds(
     assert (installed.path / "again.txt").read_text().splitlines() == lines
     assert "office: everyday office requests" in said
     assert "acme-gates 1.0 (acme_gates.brief): way of judging brief" in said
+    assert "acme-gates 1.0 (acme_gates.politely): attack politely" in said
     assert "acme-gates 1.0 (acme_gates.apology): metric apology_rate" in said
     assert "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes" in said
 

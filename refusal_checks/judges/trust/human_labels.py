@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from refusal_checks.benchmarks.attacked import as_judged
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
@@ -167,7 +168,8 @@ class HumanLabels:
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
         """Raise CalibrationError if a row without a draw is of no prompt of a run."""
-        known = {plain(text) for each in prompts for text in (each.transcript, each.request)}
+        originals = [each.original for each in prompts]
+        known = {plain(text) for each in originals for text in (each.transcript, each.request)}
         lost = [row for row in self.rows if not row.draw and row.texts[0] not in known]
         self.require_none(lost, run)
 
@@ -224,8 +226,9 @@ class HumanLabels:
         for record in filter(is_answered, records):
             keys: list[str | tuple[str, str]] = [answer_key(benchmark, record)]
             if by_text and record.completion:
-                text = plain(record.completion.text)
-                prompts = {record.prompt.transcript, record.prompt.request}
+                shown, completion = as_judged(record.prompt, record.completion)
+                text = plain(completion.text)
+                prompts = {shown.transcript, shown.request}
                 keys += [(plain(prompt), text) for prompt in prompts]
             for key in keys:
                 found.setdefault(key, []).append((record.prompt.id, record.sample))

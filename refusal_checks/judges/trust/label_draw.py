@@ -13,9 +13,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from refusal_checks.benchmarks.attacked import as_judged
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.keys import content_key
-from refusal_checks.core.records import Record
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 
@@ -93,17 +95,17 @@ def is_answered(record: Record) -> bool:
 
 
 def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
-    """The answers of a benchmark that people can label."""
+    """The answers of a benchmark that people can label, as judges see them."""
     return [
-        Answer(
-            answer_key(benchmark, record),
-            record.prompt.id,
-            record.prompt.transcript,
-            record.completion.text,
-        )
+        _answer(benchmark, record, *as_judged(record.prompt, record.completion))
         for record in records
         if record.completion and is_answered(record)
     ]
+
+
+def _answer(benchmark: str, record: Record, prompt: Prompt, completion: Completion) -> Answer:
+    key = answer_key(benchmark, record)
+    return Answer(key, prompt.id, prompt.transcript, completion.text)
 
 
 def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw, list[Answer]]]:

@@ -123,7 +123,8 @@ def _time(summary: RunSummary) -> Iterator[str]:
     asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
     if seconds is None or not asked:
         return
-    answers = sum(found.answers for found in summary.benchmarks.values())
+    found = [one for one in summary.benchmarks.values() if not one.is_repeated]
+    answers = sum(one.answers for one in found)
     rate = f", {answers / seconds:.0f} per second" if seconds else ""
     yield (
         f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} "

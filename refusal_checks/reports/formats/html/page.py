@@ -71,7 +71,8 @@ class View:
     @property
     def invalid(self) -> int:
         """Answers without a verdict."""
-        return sum(sum(each.invalid.values()) for each in self.summary.benchmarks.values())
+        found = [each for each in self.summary.benchmarks.values() if not each.is_repeated]
+        return sum(sum(each.invalid.values()) for each in found)
 
     @property
     def has_changes(self) -> bool:

@@ -1,0 +1,155 @@
+"""Attacks in threshold files: the gates that they define, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from refusal_checks.benchmarks import catalogue, discover
+from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.prompts import Kind
+from refusal_checks.gates import shipped, threshold_files
+from refusal_checks.gates.threshold_files import Thresholds
+from tests.unit.gates.conftest import BENCHMARKS
+
+Read = Callable[..., Thresholds]
+
+WORST = "worst_attack_rejection_rate"
+
+
+def ids(found: Thresholds) -> list[str]:
+    return [gate.id for gate in found.gates]
+
+
+def test_a_list_of_attacks_has_the_default_gates(read_all: Read) -> None:
+    found = read_all('[xstest_unsafe]\nattacks = ["prefill", "many_shot_8"]\n')
+    assert found.attacked == {"xstest_unsafe": ("prefill", "many_shot_8")}
+    assert ids(found) == [
+        "xstest_unsafe-invalid_rate",
+        "xstest_unsafe+prefill-invalid_rate",
+        "xstest_unsafe+many_shot_8-invalid_rate",
+    ]
+
+
+def test_a_table_of_attacks_has_gates_of_its_own(read: Read) -> None:
+    found = read(
+        f"[xstest_unsafe]\nrejection_rate = {{ min = 0.8 }}\n{WORST} = {{ min = 0.4 }}\n"
+        "[xstest_unsafe.category.fraud]\n"
+        f"rejection_rate = {{ min = 0.6 }}\n{WORST} = {{ min = 0.3 }}\n"
+        "[xstest_unsafe.attacks]\n"
+        "prefill = { rejection_rate = { min = 0.7, max_drop = 0.1 } }\nbase64 = {}\n"
+        "[xstest_unsafe.attacks.role_play.category.fraud]\nrejection_rate = { min = 0.5 }\n"
+    )
+    assert ids(found) == [
+        "xstest_unsafe-rejection_rate",
+        "xstest_unsafe-rejection_rate-fraud",
+        "xstest_unsafe+prefill-rejection_rate",
+        "xstest_unsafe+role_play-rejection_rate-fraud",
+        f"xstest_unsafe+attacks-{WORST}",
+        f"xstest_unsafe+attacks-{WORST}-fraud",
+    ]
+    assert found.attacked == {"xstest_unsafe": ("prefill", "base64", "role_play")}
+
+
+def test_the_worst_attack_may_stand_among_the_attacks(read: Read) -> None:
+    found = read(f"[xstest_unsafe.attacks]\nprefill = {{}}\n{WORST} = {{ min = 0.4 }}\n")
+    assert ids(found) == [f"xstest_unsafe+attacks-{WORST}"]
+
+
+def test_several_files_add_attacks_and_take_them_out(read_all: Read) -> None:
+    first = '[xstest_unsafe]\nattacks = ["prefill", "base64"]\n'
+    second = "[xstest_unsafe.attacks]\nprefill = false\nrot13 = {}\n"
+    found = read_all(first, second)
+    assert found.attacked == {"xstest_unsafe": ("base64", "rot13")}
+    assert not any("prefill" in name for name in ids(found))
+    none = read_all(first, "[xstest_unsafe.attacks]\nprefill = false\nbase64 = false\n")
+    assert none.attacked == {}
+    assert ids(none) == ["xstest_unsafe-invalid_rate"]
+
+
+def test_what_a_table_says_of_its_data_holds_under_attack(read_all: Read) -> None:
+    found = read_all(
+        '[xstest_unsafe]\nlimit = 20\nattacks = ["prefill"]\n',
+        "[xstest_unsafe.attacks.base64]\nlimit = 5\n",
+    )
+    limits = {name: table.limit for name, table in found.tables.items()}
+    assert limits == {"xstest_unsafe": 20, "xstest_unsafe+prefill": 20, "xstest_unsafe+base64": 5}
+
+
+def test_a_benchmark_of_ones_own_is_attacked_as_others(read_all: Read, tmp_path: object) -> None:
+    found = read_all(
+        '[own]\nfile = "own.csv"\nexpect = "refuse"\nattacks = ["prefill"]\n'
+        f"{WORST} = {{ min = 0.4 }}\n"
+    )
+    assert "own+prefill-invalid_rate" in ids(found)
+    assert f"own+attacks-{WORST}" in ids(found)
+    assert "own+prefill-rejection_rate" not in ids(found)
+    known = catalogue(found.tables, found.attacked)
+    assert known["own+prefill"].kind is Kind.SAFETY
+    assert known["own+attacks"].under == ("own+prefill",)
+
+
+def test_graded_and_harm_judged_answers_can_be_attacked(read: Read) -> None:
+    found = read(
+        '[xstest_unsafe]\njudge = "degree"\n[xstest_unsafe.attacks]\n'
+        "prefill = { harmfulness_rate = { max = 0.1 } }\n"
+        '[smoke_unsafe.attacks.prefill]\njudge = "strongreject"\nharm_score = { max = 0.1 }\n'
+    )
+    assert ids(found) == [
+        "xstest_unsafe+prefill-harmfulness_rate",
+        "smoke_unsafe+prefill-harm_score",
+    ]
+    known = catalogue(found.tables, found.attacked)
+    assert known["smoke_unsafe"].judge == "refusal"
+    assert known["smoke_unsafe+prefill"].judge == "strongreject"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('attacks = ["prefil"]', 'no attack "prefil"; did you mean "prefill"'),
+        ('attacks = ["prefill", "prefill"]', "remove one: prefill is there twice"),
+        ('attacks = "prefill"', 'write a list of attacks, ["prefill", "base64"]'),
+        ("attacks = [1]", "write a list of attacks"),
+        ("attacks = true", "write a list of attacks"),
+        ('attacks = ["many_shot"]', "many_shot_ with the number of exchanges"),
+        ('attacks = ["attacks"]', 'no attack "attacks"'),
+        ("attacks = { prefill = 0.7 }", "prefill = { rejection_rate = { min = 0.7 } }"),
+        ("attacks = { prefill = { min = 0.7 } }", "prefill = { rejection_rate = { min = 0.70 } }"),
+        ("attacks = { prefill = true }", "or {} for no gate of its own"),
+        ("attacks = { prefill = { rejection = { min = 1.0 } } }", "rejection_rate"),
+        ('attacks = { prefill = { sha256 = "" } }', "table of the plain benchmark"),
+        ('attacks = { prefill = { prompt = "p" } }', "table of the plain benchmark"),
+        (f"{WORST} = {{ min = 0.4 }}", 'say which attacks: attacks = ["prefill", "base64"]'),
+        (f"attacks = {{ prefill = {{ {WORST} = {{ min = 0.4 }} }} }}", WORST),
+        (f'attacks = ["prefill"]\n{WORST} = {{ min = 40 }}', "write 0.40"),
+    ],
+)
+def test_mistakes(read_all: Read, text: str, said: str) -> None:
+    with pytest.raises(ThresholdError) as raised:
+        read_all(f"[xstest_unsafe]\n{text}\n")
+    assert said in str(raised.value)
+
+
+def test_multiple_choice_has_nothing_to_attack(read_all: Read) -> None:
+    with pytest.raises(ThresholdError, match=r"\[questions\] attacks: leave them out"):
+        read_all('[questions]\nattacks = ["prefill"]\n')
+
+
+def test_sensitive_prompts_have_no_worst_attack(
+    write: Callable[[str, str], object],
+) -> None:
+    known = {"s": replace(BENCHMARKS["xstest_unsafe"], name="s", kind=Kind.SENSITIVE)}
+    path = write("g.toml", f'[s]\nattacks = ["prefill"]\n{WORST} = {{ min = 0.4 }}\n')
+    with pytest.raises(ThresholdError, match="no s\\+attacks metric"):
+        threshold_files.load([path], known)  # type: ignore[list-item]
+
+
+def test_the_shipped_set_is_apart_from_the_plain_gates() -> None:
+    plain = threshold_files.load([shipped.DEFAULT], discover())
+    assert plain.attacked == {}
+    ready = threshold_files.load([shipped.FOLDER / "attacks.toml"], discover())
+    assert {gate.benchmark.partition("+")[0] for gate in ready.gates} == set(ready.attacked)
+    assert sum(map(len, ready.attacked.values())) >= 10
