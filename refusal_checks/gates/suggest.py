@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from refusal_checks.benchmarks import attacks
+from refusal_checks.benchmarks.attacked import name_of
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -32,12 +34,14 @@ class Suggestion:
 
 
 def suggest(runs: Sequence[Mapping[str, Scores]]) -> dict[str, list[Suggestion]]:
-    """Proposed gates by benchmark.
+    """Proposed gates by benchmark; none on the worst attack, which is of others' answers.
 
     Args:
         runs: the scores of each reference run, by benchmark.
     """
-    names = dict.fromkeys(name for run in runs for name in run)
+    names = dict.fromkeys(
+        name for run in runs for name in run if not name.endswith(name_of("", attacks.ALL))
+    )
     return {name: list(_gates([run[name] for run in runs if name in run])) for name in names}
 
 
@@ -77,9 +81,16 @@ def as_toml(
 
 def _tables(gates: Mapping[str, Sequence[Suggestion]], command: str, date: str) -> Iterator[str]:
     for name, suggested in gates.items():
-        yield f"\n[{name if _BARE.fullmatch(name) else _quoted(name)}]"
+        yield f"\n[{_table(name)}]"
         for gate in suggested:
             yield f"{gate.metric} = {_gate(gate, command, date)}"
+
+
+def _table(benchmark: str) -> str:
+    """The table of a benchmark; of one under attack, within the plain one's."""
+    plain, _, attack = benchmark.rpartition("+")
+    path = (plain, attacks.ALL, attack) if plain and attacks.is_known(attack) else (benchmark,)
+    return ".".join(name if _BARE.fullmatch(name) else _quoted(name) for name in path)
 
 
 def _gate(gate: Suggestion, command: str, date: str) -> str:

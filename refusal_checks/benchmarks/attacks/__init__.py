@@ -11,7 +11,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.core.extensions import Extension, ExtensionError
 
-__all__ = ["ALL", "Attack", "Family", "discover", "find", "names"]
+__all__ = ["ALL", "Attack", "Family", "discover", "find", "is_known", "names"]
 
 ALL = "attacks"
 """Stands for all attacks on a benchmark together, so no attack has this name."""
@@ -86,6 +86,15 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
             f"{where}: write {family.name}_ with {family.parameter}, for example {example}: no "
             f'attack "{name}"'
         ) from None
+
+
+def is_known(name: str) -> bool:
+    """True if there is an attack of this name."""
+    try:
+        find(name, "")
+    except UserError:
+        return False
+    return True
 
 
 def _family(name: str, known: Iterable[Attack | Family]) -> Family | None:

@@ -82,3 +82,18 @@ def test_the_file_loads_and_says_where_it_comes_from(write: Write) -> None:
     assert "lower bound of 95.0% [" in gates[0].provenance
     assert gates[0].provenance.endswith('(suggest "a b", 2026-02-03)')
     assert text.splitlines()[0] == '# Written by: suggest "a b"'
+
+
+def test_gates_under_attack_go_into_the_table_of_attacks(write: Write) -> None:
+    (plain,) = run({"smoke_unsafe": 0.9}).values()
+    names = ("smoke_unsafe", "smoke_unsafe+many_shot_8", "smoke_unsafe+attacks")
+    runs = [{name: replace(plain, benchmark=name) for name in names}]
+    path = write("gates.toml", as_toml(suggest(runs), runs, "command", "2026-01-01"))
+    assert "[smoke_unsafe.attacks.many_shot_8]" in path.read_text()
+    found = threshold_files.load([path], benchmarks.discover())
+    assert [gate.id for gate in found.gates] == [
+        "smoke_unsafe-rejection_rate",
+        "smoke_unsafe-invalid_rate",
+        "smoke_unsafe+many_shot_8-rejection_rate",
+        "smoke_unsafe+many_shot_8-invalid_rate",
+    ]
