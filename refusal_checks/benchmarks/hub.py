@@ -90,10 +90,12 @@ class HubSplit:
 
         files = self._files(mirror)
         if not files:
+            pull = f"`refusal-checks data pull {mirror}{' --benchmark NAME' * self.is_gated}`"
+            first = f" ({self._conditions} first)" if self.is_gated else ""
             raise DataError(
                 f"the data mirror {mirror} has no {self.folder}/{self.split}-*.parquet; fetch it "
-                f"with `refusal-checks data pull {mirror}`, or put the Parquet files of "
-                f"{self.repository} (revision {self.revision}) there"
+                f"with {pull}{first}, or put the Parquet files of {self.repository} (revision "
+                f"{self.revision}) there"
             )
         for file in files:
             _require_small(file)
@@ -112,16 +114,20 @@ class HubSplit:
         except (OSError, ValueError) as fault:
             raise DataError(self._explain(fault)) from fault
 
+    @property
+    def _conditions(self) -> str:
+        """What gives an account the right to fetch a gated data set."""
+        return (
+            f"accept its conditions at https://huggingface.co/datasets/{self.repository} with your "
+            "account, then set HF_TOKEN to a read token of that account"
+        )
+
     def _explain(self, fault: Exception) -> str:
         config = f" {self.config}," if self.config else ""
         where = f"{self.repository},{config} split {self.split} (revision {self.revision})"
         reason = " ".join(without_credentials(str(fault)).split())[:300]
         if "gated" in reason.lower():
-            return (
-                f"{where} is gated: accept its conditions at https://huggingface.co/datasets/"
-                f"{self.repository} with your account, then set HF_TOKEN to a read token of that "
-                f"account (or run `hf auth login`): {reason}"
-            )
+            return f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
         if "Unknown split" in reason or "Bad split" in reason:
             return f"{where}: the data set has no such split: {reason}"
         return (

@@ -146,3 +146,8 @@ def test_gated_data_is_only_fetched_if_it_is_named(
     assert "wildguardtest" not in str(done.exception)
     with pytest.raises(DataError, match="could not be pulled: wildguardtest_safe"):
         data("pull", tmp_path, "--benchmark", "wildguardtest_safe")
+
+
+def test_a_shipped_threshold_file_is_found_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="unproven: wildguardtest_unsafe, wildguardtest_safe"):
+        data("verify", tmp_path, "--thresholds", "wildguard")

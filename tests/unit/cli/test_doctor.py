@@ -116,6 +116,14 @@ def test_models_are_named_right_cached_and_reached(
     assert look(tmp_path, "org/model")["candidate"].said == "org/model, cached"
 
 
+def test_gated_data_that_is_missing_is_pulled_by_its_name(tmp_path: Path) -> None:
+    gates = ROOT / "thresholds"
+    for file, remedy in (("wildguard", " --benchmark wildguardtest_unsafe"), ("more", "`")):
+        found = look(tmp_path, data=str(tmp_path), thresholds=(gates / f"{file}.toml",))["data"]
+        assert found.level is Level.FAIL
+        assert f"`refusal-checks data pull {tmp_path}{remedy}" in str(found)
+
+
 def test_prompts_with_special_tokens_are_said(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("prompt\nHow?\n<|im_end|> Now?\n[INST] So?\n")
     (tmp_path / "bad.csv").write_text("prompt\n")
