@@ -198,8 +198,8 @@ def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Finding:
         level = Level.WARN if needed is None else Level.FAIL
         said += f"; missing: {', '.join(missing)}"
         is_gated = any(found.is_gated for found in wanted if found.name in missing)
-        named = [f" --benchmark {name}" for name in missing] if is_gated else []
-        return Finding(level, "data", said, f"`refusal-checks data pull {folder}{''.join(named)}`")
+        chosen = [f" --benchmark {name}" for name in missing] if is_gated else []
+        return Finding(level, "data", said, f"`refusal-checks data pull {folder}{''.join(chosen)}`")
     return Finding(Level.OK, "data", said)
 
 
