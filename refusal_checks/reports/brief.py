@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates import in_words
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics import METRICS
 from refusal_checks.reports import words
 from refusal_checks.reports.explain import Topic, select
 from refusal_checks.reports.worst_answers import worst_answers
@@ -46,8 +48,18 @@ def weighty(run: RunSummary) -> Iterator[str]:
     yield from notes(run)
     yield from differences(run)
     for verdict in run.verdicts.values():
-        if verdict.passed and (verdict.warns or verdict.flips):
+        if verdict.passed and (verdict.warns or verdict.flips or _is_worse(verdict)):
             yield sentence(verdict)
+
+
+def _is_worse(verdict: Verdict) -> bool:
+    """True if the whole benchmark did worse than in the earlier run, beyond what is chance."""
+    gate, compared = verdict.gate, verdict.comparison
+    if compared is None or gate.group is not None or verdict.kind not in set(Kind):
+        return False
+    guard = METRICS[gate.metric].guard(Kind(verdict.kind))
+    change = compared.change
+    return (guard == "min" and change.upper < 0) or (guard == "max" and change.lower > 0)
 
 
 def sentence(verdict: Verdict) -> str:

@@ -38,8 +38,8 @@ def test_a_run_is_listed_shown_and_exported(
     assert listed[0].split() == [
         *("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
     ]
-    run, _, _, candidate, judge, passed, failed, errors, took = listed[1].split()
-    assert (passed, failed, errors) == ("1", "2", "0")
+    run, _, _, candidate, judge, passed, failed, waived, errors, took = listed[1].split()
+    assert (passed, failed, waived, errors) == ("1", "2", "0", "0")
     assert candidate == judge == f"{server.url}#fake"
     assert took.startswith("0:0")
     for name in ("last", run, runs / run):

@@ -168,3 +168,14 @@ def test_all_of_our_own_words_are_in_every_code_page(records: Many) -> None:
 @pytest.mark.parametrize(("columns", "width"), [(80, 79), (200, 100), (10, 40), (0, 40)])
 def test_a_terminal_is_filled_within_limits(columns: int, width: int) -> None:
     assert fitting(columns) == width
+
+
+def test_a_pass_that_is_worse_than_last_time_says_so(records: Many) -> None:
+    gate = Gate("bench", "rejection_rate", maximum=0.5)
+    before, after = records("C " * 100), records("R " * 20 + "C " * 80)
+    sane = [replace(r, prompt=replace(r.prompt, kind=Kind.SANITY)) for r in after]
+    earlier = Earlier(replace(scores_of(before), title="release-1.3"))
+    told = shown(run(decide(gate, sane, earlier=earlier)), width=100)[2]
+    assert told.startswith("bench: Refuses 20% of harmless prompts (allowed: 50%), 20 points more")
+    better = decide(gate, before, earlier=Earlier(scores_of(after)))
+    assert not [line for line in shown(run(better)) if line.startswith("bench: ")]
