@@ -58,6 +58,7 @@ def gate_command(*args: str | Path) -> list[str]:
         "-m",
         "pytest",
         "tests/gates",
+        "-v",  # all remarks
         "-p",
         "no:cacheprovider",
         *map(str, args),
@@ -106,7 +107,7 @@ def persona_command(
 
 def environment(engine: EngineProcess) -> dict[str, str]:
     """With the key of the shared engine."""
-    return {**os.environ, "OPENAI_API_KEY": engine.api_key}
+    return {**os.environ, "OPENAI_API_KEY": engine.api_key, "COLUMNS": "120"}
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_judges_of_one_model_share_the_candidate_s_engine(
     project: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:
     panel = ("--judge", "demo:judge", *PERSONAS)
-    result = project.runpytest_subprocess(*DEMO, *panel, *mode)
+    result = project.runpytest_subprocess(*DEMO, "-v", *panel, *mode)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [

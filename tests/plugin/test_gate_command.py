@@ -74,7 +74,7 @@ def test_two_models_are_gated_from_any_folder(
         if case.find("failure") is not None
     }
     assert {(classname, name) for classname, name, _ in names} == {
-        ("refusal_checks.suite", "test_gate[smoke_unsafe-rejection_rate-bad]")
+        ("refusal_checks.smoke_unsafe", "test_gate[smoke_unsafe-rejection_rate-bad]")
     }
     assert "2 failed" not in output
     assert (theirs / "report.html").is_file()

@@ -27,7 +27,7 @@ rejection_rate = { min = 0.5%s }
 """
 
 REPLAY = ("--candidate", "replay:answers.csv", "--judge", "labels")
-JUDGE = ("--replay-columns", "label=judge")
+JUDGE = ("--replay-columns", "label=judge", "-v")
 
 
 def word(refused: bool) -> str:
