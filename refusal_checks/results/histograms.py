@@ -85,7 +85,7 @@ def _bins(found: Histogram) -> Iterator[tuple[float, float, int]]:
         yield (number - half) / half, (number + 1 - half) / half, count
 
 
-_COLOURS = {"complied": "#0072b2", "neutral": "#999999", "rejected": "#d55e00"}
+_COLOURS = {"complied": "#0072b2", "neutral": "#6a727d", "rejected": "#d55e00"}
 
 
 def _drawn(title: str, found: Histogram) -> Iterator[str]:

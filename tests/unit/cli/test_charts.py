@@ -13,9 +13,11 @@ from pydantic import TypeAdapter
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, published
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.files import write_text
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Rated
+from refusal_checks.gates.baseline import PromptScores, Scores, dump
 from refusal_checks.metrics.statistics.distribution import distribution
 from refusal_checks.reports import chart_files
 from refusal_checks.results.manifest import Manifest
@@ -121,6 +123,28 @@ def test_histograms_state_their_statistics(
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines[:10]] == list(CATEGORIES)
     assert "bimodality" in lines[0]
+
+
+def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run("first")
+    votes = {
+        f"p{number}": PromptScores("", {"mean_refusal_confidence": 0.6}) for number in range(9)
+    }
+    known = Scores("cfsafety", "safety", "m", "", "", {}, {}, votes)
+    write_text(folder / "scores" / "cfsafety.json", dump(known))
+    path = folder / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["benchmarks"]["cfsafety"]["distributions"] = {}
+    path.write_text(json.dumps(summary))
+    command("histogram", folder, "--out", tmp_path / "histogram.svg")
+    assert "refusal confidence" in text(tmp_path / "histogram.svg")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "refusal confidence: n = 9, too few different scores to test"
+    (folder / "scores" / "cfsafety.json").unlink()
+    with pytest.raises(DataError, match="cfsafety has neither rated answers nor refusals"):
+        command("histogram", folder, "--out", tmp_path / "histogram.svg")
 
 
 def test_categories_of_a_summary_do_not_act_on_a_terminal(
