@@ -129,10 +129,9 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
     run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run("first")
-    votes = {
-        f"p{number}": PromptScores("", {"mean_refusal_confidence": 0.6}) for number in range(9)
-    }
-    known = Scores("cfsafety", "safety", "m", "", "", {}, {}, votes)
+    vote = PromptScores("", {"mean_refusal_confidence": 0.6})
+    votes = {f"p{number}": vote for number in range(9)}
+    known = Scores("cfsafety", Kind.SAFETY, "m", "", "", {}, {}, votes)
     write_text(folder / "scores" / "cfsafety.json", dump(known))
     path = folder / "summary.json"
     summary = json.loads(path.read_text())
