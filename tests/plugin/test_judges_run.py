@@ -160,7 +160,7 @@ def test_ways_of_refusing_and_confidences_are_published_without_texts(
     run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
     result = run_gate("-n2", "--redact", "-k", "unsafe-rejection", "--junitxml", "report.xml")
-    result.assert_outcomes(passed=1)
+    result.assert_outcomes(passed=2)
     (path,) = pytester.path.glob(".refusal-checks/runs/*/summary.json")
     counts = json.loads(path.read_text())["benchmarks"]["smoke_unsafe"]["refusal_categories"]
     assert counts == {"deflection": 160}
