@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -205,11 +206,19 @@ def test_the_shipped_gates_fit_in_a_hundred_columns(records: Many) -> None:
     everything = records("R " * 120 + "C " * 329 + "R-CRC")
     verdicts = [
         decide(replace(gate, group_kind=None), list(map(partial(as_judged, gate), everything)))
-        for gate in shipped_gates()
+        for gate in longest_of_their_kind(shipped_gates())
         if gate.benchmark != "rating_gradient"
     ]
     assert len(verdicts) >= 10
     assert max(map(len, lines(run(*verdicts), verbosity=2))) <= WIDTH
+
+
+def longest_of_their_kind(gates: Sequence[Gate]) -> list[Gate]:
+    """Of the gates on a benchmark's groups of one kind, that on the group with the longest name."""
+    by_length = sorted(gates, key=lambda gate: len(gate.group or ""))
+    return list(
+        {(gate.benchmark, gate.metric, gate.group_kind): gate for gate in by_length}.values()
+    )
 
 
 def shipped_gates() -> list[Gate]:
