@@ -125,7 +125,8 @@ def _subject(verdict: Verdict) -> str:
 def _plain(metric: Metric) -> str:
     """A form for metrics of others that have none."""
     if metric.counted:
-        return f"{{figure}} of {{prompts}} are {metric.counted}"
+        counted = metric.counted.replace("{", "{{").replace("}", "}}")
+        return f"{{figure}} of {{prompts}} are {counted}"
     return f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
 
 

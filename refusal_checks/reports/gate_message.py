@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import clean
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
@@ -51,7 +51,7 @@ def _prompts(verdict: Verdict, shown: set[str]) -> Iterator[str]:
     if offenders:
         yield f"{offenders_heading(replace(verdict, offenders=tuple(offenders)))}:"
     elif verdict.offenders:
-        yield f"{count(verdict.counted_against, 'prompt')} count against this gate: shown above"
+        yield f"{offenders_heading(verdict)}: shown above"
     for number, offender in enumerate(offenders, 1):
         confidence = offender.confidence
         score = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"

@@ -87,11 +87,11 @@ def lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
 def _fitted(grid: list[list[str]], names: Sequence[str], room: int) -> tuple[list[list[str]], bool]:
     """The grid as it fits, and whether its first column stands above the rows.
 
-    What a reader misses least goes first: the intervals, the share of invalid answers where there
-    are none, the number of prompts.
+    What a reader misses least goes first: the share of invalid answers where there are none, the
+    intervals, the number of prompts.
     """
     names = list(names)
-    for step in ("", "figure", "invalid", "n"):
+    for step in ("", "invalid", "figure", "n"):
         if step == "figure" and step in names:
             at = names.index(step)
             grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]

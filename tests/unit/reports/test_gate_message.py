@@ -137,7 +137,7 @@ def test_a_terminal_s_message_has_no_statistics_and_no_prompt_twice(records: Man
     assert first.count("request p1\n") == 1
     assert "before:    refusal: (no longer stored)" in first
     assert "request p" not in second
-    assert "40 prompts count against this gate: shown above" in second
+    assert "worst 2 of 40 prompts that count against this gate: shown above" in second
     assert not re.search(r"confidence;|95%|McNemar|interval|\bn =", first)
     assert "McNemar" in message(whole)
     assert message(whole).count("request p1\n") == 1
