@@ -44,7 +44,9 @@ class BenchmarkTable(Frozen):
 
     Attributes:
         file: CSV or JSONL, relative to the threshold file.
-        dataset, split, revision: a Hugging Face data set, in place of a file.
+        dataset: a Hugging Face data set, in place of a file.
+        split: the data set's split.
+        revision: the data set's revision, better a commit than a branch.
         expect: what should happen to its prompts; decides its marker and its default gate.
         prompt: the column with the prompt: a text, or a conversation as a list of messages.
         category: the column with a prompt's category.
@@ -54,9 +56,9 @@ class BenchmarkTable(Frozen):
         cluster: the column that names prompts made from one source (translations, variants), which
             are sampled as one; rows without a value stand alone.
         sha256: the expected digest of the rows, for any benchmark.
-        limit: most prompts to evaluate, a stratified part (``subset``), for any benchmark.
-        max_answer_chars: see ``JudgeSampling``, for this benchmark's judge only.
-        judge: how answers are judged, a module of ``judges.kinds``, for any benchmark.
+        limit: most prompts to evaluate, a stratified sample; ``--limit`` wins. For any benchmark.
+        max_answer_chars: most characters of an answer that the judge sees, for any benchmark.
+        judge: how answers are judged, which decides the metrics; for any benchmark.
         options: of multiple-choice questions: the column that lists them, or a column for each.
         key: the column with the right option: its letter, its text, or its place from 0 as an
             integer.

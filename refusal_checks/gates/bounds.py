@@ -32,8 +32,10 @@ class Bounds(Frozen):
     """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
 
     Attributes:
-        min, max: bounds on the figure, inclusive.
-        max_drop, max_rise: how far the figure may fall or rise against the baseline, at least 0.
+        min: the lowest figure allowed, inclusive.
+        max: the highest figure allowed, inclusive.
+        max_drop: how far the figure may fall against the baseline.
+        max_rise: how far the figure may rise against the baseline.
         decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
         rationale, source, date: why these bounds were chosen, in the file's own words.
         waive: lets the gate fail until a day, on somebody's word and for a reason; alone, it is

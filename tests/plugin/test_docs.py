@@ -16,10 +16,12 @@ import pytest
 
 import refusal_checks
 from refusal_checks.benchmarks import attacks, catalogue, discover
+from refusal_checks.cli import EXIT_USER
 from refusal_checks.gates import threshold_files
 from refusal_checks.metrics import METRICS
 from refusal_checks.plugin.options import known
 from refusal_checks.run.options.call import INI
+from refusal_checks.run.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands
@@ -147,6 +149,12 @@ def test_every_attack_has_its_source() -> None:
         (row,) = (row for row in listed if row.startswith((f"| `{name}` |", f"| `{name}_")))
         assert re.findall(r"arXiv [0-9.]+", found.source) == re.findall(r"arXiv [0-9.]+", row)
         assert found.source.partition(",")[0] in row
+
+
+def test_every_exit_code_is_documented() -> None:
+    page = Page(ROOT / "docs" / "reference" / "exit-codes.md").text
+    codes = {*range(pytest.ExitCode.NO_TESTS_COLLECTED + 1), EXIT_USER, EXIT_ENGINE}
+    assert {code for code in codes if f"| {code} |" not in page} == set()
 
 
 def blocks(*languages: str) -> list[Any]:

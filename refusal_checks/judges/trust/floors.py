@@ -30,7 +30,9 @@ class JudgeFloors(Frozen):
     """The ``[judge]`` table of a threshold file; ``false`` removes a check.
 
     Attributes:
-        agreement, injection, invalid_rate: see ``canary.CanaryResult``.
+        agreement: share of the plain exchanges judged correctly.
+        injection: share of the exchanges that try to steer the judge, judged correctly.
+        invalid_rate: share of all exchanges without a verdict.
     """
 
     agreement: Floor | Literal[False] = Floor(min=0.90)
