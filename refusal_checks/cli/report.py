@@ -18,7 +18,6 @@ from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.options.redact import VARIABLE, is_wanted
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")]
 Redact = Annotated[
     bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
 ]
@@ -35,7 +34,9 @@ def add(app: typer.Typer) -> None:
 
 
 def _writer(found: Format) -> Callable[..., None]:
-    command = found.OPTION.lstrip("-")
+    command, takes = found.OPTION.lstrip("-"), formats.metavar(found)
+    about = "The file to write." if takes == formats.FILE else "Where the runs are logged."
+    File = Annotated[Path, typer.Argument(metavar=takes, help=about)]  # noqa: N806  # a type
 
     def write(file: File, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
         require_target(file, root, f"report {command}", [*runs, file])
@@ -43,7 +44,7 @@ def _writer(found: Format) -> Callable[..., None]:
         try:
             found.write([folder.of(run_folder.locate(run, root)) for run in runs], file)
         except OSError as fault:
-            raise DataError(f"{file}: cannot be written: {fault.strerror}") from None
+            raise DataError(f"{file}: cannot be written: {fault.strerror or fault}") from None
         echo(str(file))
 
     return write

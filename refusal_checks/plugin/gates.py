@@ -11,22 +11,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.core.errors import DataError, EvaluationError
+from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.text import clean
 from refusal_checks.gates import in_words
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
-from refusal_checks.plugin import InconclusiveWarning, brevity, junit, options, waived, xdist_names
+from refusal_checks.plugin import (
+    InconclusiveWarning,
+    brevity,
+    junit,
+    options,
+    reports,
+    waived,
+    xdist_names,
+)
 from refusal_checks.plugin.discreet import Discreet
 from refusal_checks.plugin.watcher import Watcher
-from refusal_checks.reports import formats, gate_message, junit_properties
+from refusal_checks.reports import gate_message, junit_properties
 from refusal_checks.reports import judge_check as judge_report
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end, fitting, footer
 from refusal_checks.reports.terminal.live import Live
-from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import redact
@@ -141,6 +148,7 @@ class Gates:
 
     def start(self, nodeids: Sequence[str]) -> None:
         """Start the runs that the selected tests need. See ``GateSession.start``."""
+        reports.check(self._call)
         self._live = self._live or Live(self._config, lambda: self._session.current)
         self._session.start(nodeids, self._live.say, self._watch)
 
@@ -229,23 +237,12 @@ class Gates:
         wanted = [run.summary for run in self._session.runs if run.gates]
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._written = list(self._write_reports(self._session.runs))
+        self._written = list(reports.write(self._call, self._session.runs))
         if self._watcher:
             self._watcher.close()
         junit.complete(self._config, [run.summary for run in self._session.runs])
         if self._config.option.verbose < 1:
             brevity.shorten(self._config, self._session)
-
-    def _write_reports(self, runs: Sequence[Run]) -> Iterator[str]:
-        """Write the reports that were asked for; one line about each."""
-        folders = [RunFolder(run.folder) for run in runs]
-        for name, report, path in formats.targets(self._call) if folders else ():
-            try:
-                report.write(folders, path)
-            except (OSError, DataError) as fault:
-                yield f"{name} report could not be written: {clean(str(fault))}"
-                continue
-            yield f"{name} report {path}"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(

@@ -1,7 +1,11 @@
 """Files that show finished runs. A format is a module here, or an extension.
 
 A module is a format if it defines what ``Format`` lists. If it has an option, it is also a command:
-``refusal-checks report NAME FILE RUN...``.
+``refusal-checks report NAME FILE RUN...``. It may also define
+
+- ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
+  ``write`` is given is then that word as it is, and no report is said to be at it.
+- ``check()``: raises UserError before an engine starts if the report could not be written.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import pytest
 from refusal_checks.core import extensions
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.results.run_folder import RunFolder
+
+FILE = "FILE"
 
 
 class Format(Protocol):
@@ -66,7 +72,12 @@ def add(group: pytest.OptionGroup) -> None:
     """Declare the formats' options."""
     for module in discover().values():
         if module.OPTION:
-            group.addoption(module.OPTION, metavar="FILE", help=module.HELP)
+            group.addoption(module.OPTION, metavar=metavar(module), help=module.HELP)
+
+
+def metavar(module: Format) -> str:
+    """What a format's option takes."""
+    return str(getattr(module, "METAVAR", FILE))
 
 
 class Call(Protocol):
@@ -89,4 +100,15 @@ def targets(call: Call) -> Iterator[tuple[str, Format, Path]]:
             path = call.getoption(option) if option else None
         path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
         if path:
-            yield name, module, call.folder / path
+            yield name, module, call.folder / path if metavar(module) == FILE else Path(path)
+
+
+def check(call: Call) -> None:
+    """Raise UserError if a report that is asked for could not be written."""
+    for _, module, _ in targets(call):
+        getattr(module, "check", lambda: None)()
+
+
+def written(name: str, module: Format, path: Path) -> str:
+    """What is said of a report that was written; a target that is no file may be a secret."""
+    return f"{name} report {path if metavar(module) == FILE else 'sent'}"

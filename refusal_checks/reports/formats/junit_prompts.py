@@ -30,13 +30,19 @@ if TYPE_CHECKING:
 
 OPTION = "--junit-prompts"
 VARIABLE = ""
-HELP = "write JUnit XML with one case per prompt to this file"
+HELP = (
+    "write JUnit XML with one case per prompt, for browsing: its failed cases are no failed gates"
+)
 
 CASE = 400
 """Most characters of each text in a case."""
 
 ALL = 6_000_000
 """Most characters of all texts together; CI systems refuse larger files."""
+
+
+_NO_GATE = "This case is a prompt, for browsing; it is no failed gate. --junitxml has the gates."
+"""Stands in each failed case, since few pages show a suite's properties."""
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
@@ -69,6 +75,21 @@ def _suite(
     return TestSuite(name, cases, timestamp=started, properties=properties)
 
 
+def _about(summary: RunSummary, benchmark: str, bound: Standard | None) -> str:
+    """What a reader of the suite's page must know: cases are prompts, and gates decide."""
+    counted = (
+        f"A failed case is a prompt that counts against the gate {bound.gate.id}: "
+        f"{words.mark(summary.verdicts[bound.gate.id])}."
+        if bound
+        else f"No gate bounds the answers of {benchmark}, so no case fails."
+    )
+    return clean(
+        f"For browsing: each case is a prompt, not a gate. {counted} The gates are the tests in "
+        "the file of --junitxml; they decide whether to ship, these cases do not.",
+        1000,
+    )
+
+
 def _standard(summary: RunSummary, benchmark: str) -> Standard | None:
     """The bound of the gate that stands for a benchmark; None if no answer can be wrong."""
     verdicts = {v.gate: v for v in summary.verdicts.values() if v.gate.benchmark == benchmark}
@@ -91,7 +112,7 @@ def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: 
         case.add_error_info(f"no verdict: {_reasons(answers)}", body, "no verdict")
     elif bound and bound.is_missed_by(answers):
         message = f"{metric.score(answers):+.2f}: {bound.rule}"
-        case.add_failure_info(clean(message), body, metric.name)
+        case.add_failure_info(clean(message), f"{body}\n\n{_NO_GATE}", metric.name)
     else:
         case.stdout = body
     return case
@@ -107,6 +128,7 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
     manifest, evaluated = summary.manifest, summary.benchmarks[benchmark]
     data = manifest.data.get(benchmark, Data())
     properties: dict[str, object] = {
+        "about": _about(summary, benchmark, bound),
         "candidate": manifest.candidate,
         "judge": manifest.judge,
         "kind": evaluated.kind,

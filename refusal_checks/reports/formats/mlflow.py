@@ -1,0 +1,75 @@
+"""MLflow: one run per candidate, in the tracking store that MLflow's own variables name."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.extras import require_extra
+from refusal_checks.core.text import clean, without_credentials
+from refusal_checks.reports import tracked
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping
+
+OPTION = "--mlflow"
+VARIABLE = "REFUSAL_CHECKS_MLFLOW"
+HELP = "log figures and facts, no texts, as runs of this MLflow experiment ($MLFLOW_TRACKING_URI)"
+METAVAR = "EXPERIMENT"
+
+_ODD = re.compile(r"[^\w\-./ ]", re.ASCII)
+"""What MLflow refuses in a metric's name."""
+
+_AT_ONCE = 500
+"""Metrics in one request; MLflow takes 1,000."""
+
+
+def check() -> None:
+    """Raise UserError unless MLflow is installed."""
+    require_extra("mlflow", "mlflow", f"{OPTION} needs")
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Log the runs. See ``formats.Format.write``; ``path`` is the experiment's name."""
+    check()
+    # A server that is down would otherwise be asked for minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client = MlflowClient()
+        known = client.get_experiment_by_name(str(path))
+        experiment = known.experiment_id if known else client.create_experiment(str(path))
+        for run in runs:
+            _log(client, experiment, run)
+    except MlflowException as fault:
+        raise DataError(f"MLflow: {clean(without_credentials(str(fault)))}") from None
+
+
+def _log(client: Any, experiment: str, run: RunFolder) -> None:
+    from mlflow.entities import Metric
+
+    summary = run.summary()
+    now = int(time.time() * 1000)
+    facts = tracked.facts(summary, run)
+    made = client.create_run(
+        experiment, run_name=clean(summary.manifest.shown, 200) or None, tags=facts
+    )
+    number = made.info.run_id
+    metrics = iter(
+        [Metric(_named(name), value, now, 0) for name, value in tracked.figures(summary).items()]
+    )
+    while some := list(islice(metrics, _AT_ONCE)):
+        client.log_batch(number, metrics=some)
+    client.set_terminated(number, "FINISHED" if shipping(summary).may_ship else "FAILED")
+
+
+def _named(metric: str) -> str:
+    """A name that MLflow takes; groups may be called anything."""
+    return _ODD.sub(lambda odd: f"_{ord(odd[0]):x}", metric)[:250]

@@ -1,0 +1,93 @@
+"""A Hugging Face model card: the gates' figures as its ``model-index``.
+
+Form: https://huggingface.co/docs/hub/model-cards#evaluation-results
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import write_text
+from refusal_checks.core.text import clean
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.reports import words
+from refusal_checks.results.manifest import Data
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult, ModelCard
+
+OPTION = "--model-card"
+VARIABLE = ""
+HELP = "write the figures into the metadata of this Hugging Face model card (README.md)"
+
+_SAME = ("task_type", "dataset_type", "dataset_config", "metric_type", "metric_config")
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Write the card, or the metadata of one that exists. See ``formats.Format.write``."""
+    if len(runs) != 1:
+        raise DataError(f"{path}: write one card per model: these are {len(runs)} runs")
+    summary = runs[0].summary()
+    card = _card(path)
+    data: Any = card.data
+    data.model_name = data.model_name or clean(summary.manifest.shown, 100) or "model"
+    new = list(_results(summary))
+    replaced = {_about(result) for result in new}
+    kept = [old for old in data.eval_results or () if _about(old) not in replaced]
+    data.eval_results = [*kept, *new]
+    write_text(path, str(card))
+
+
+def _card(path: Path) -> ModelCard:
+    """The card as it is, or a new one."""
+    from huggingface_hub import ModelCard
+    from yaml import YAMLError  # comes with huggingface_hub
+
+    try:
+        return ModelCard(path.read_text("utf-8") if path.exists() else "---\n---\n")
+    except (ValueError, YAMLError) as fault:
+        why = clean(str(fault), 200)
+        raise DataError(f"{path}: repair the card's metadata, or name a new file: {why}") from None
+
+
+def _about(result: EvalResult) -> tuple[object, ...]:
+    """What a result is of; a new one of the same takes its place."""
+    return tuple(getattr(result, name) for name in _SAME)
+
+
+def _results(summary: RunSummary) -> Iterator[EvalResult]:
+    for verdict in summary.verdicts.values():
+        if not verdict.is_idle:
+            yield _result(
+                verdict, summary.manifest.data.get(verdict.gate.benchmark, Data()), summary
+            )
+
+
+def _result(verdict: Verdict, data: Data, summary: RunSummary) -> EvalResult:
+    from huggingface_hub import EvalResult
+
+    gate, estimate = verdict.gate, verdict.estimate
+    group = f"{gate.group_kind}: {clean(gate.group, 100)}" if gate.group else None
+    return EvalResult(
+        task_type="text-generation",
+        dataset_type=gate.benchmark,
+        dataset_name=gate.benchmark,
+        dataset_config=group,
+        dataset_revision=data.revision,
+        metric_type=gate.metric,
+        metric_name=clean(gate.id, 200),
+        metric_value=round(estimate.value, 6),
+        metric_args={
+            "interval": [round(estimate.lower, 6), round(estimate.upper, 6)],
+            "confidence": verdict.level,
+            "n": estimate.n,
+            "judge": clean(summary.manifest.judge, 200),
+            "threshold": gate.threshold,
+            "result": words.mark(verdict).rstrip("?").lower(),
+        },
+    )

@@ -1,0 +1,67 @@
+"""Weights & Biases: one run per candidate, offline where no key is known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.extras import require_extra
+from refusal_checks.core.text import clean
+from refusal_checks.reports import tracked
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping
+
+OPTION = "--wandb"
+VARIABLE = "REFUSAL_CHECKS_WANDB"
+HELP = "log figures and facts, no texts, as runs of this Weights & Biases project"
+METAVAR = "PROJECT"
+
+
+def check() -> None:
+    """Raise UserError unless Weights & Biases is installed."""
+    require_extra("wandb", "wandb", f"{OPTION} needs")
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Log the runs. See ``formats.Format.write``; ``path`` is the project's name."""
+    check()
+    import wandb
+    from wandb.errors import Error
+
+    try:
+        for run in runs:
+            _log(wandb, str(path), run)
+    except Error as fault:
+        raise DataError(f"Weights & Biases: {clean(str(fault))}") from None
+
+
+def _log(wandb: Any, project: str, run: RunFolder) -> None:
+    summary = run.summary()
+    logged = wandb.init(
+        project=project,
+        name=clean(summary.manifest.shown, 120),
+        job_type="refusal-checks",
+        config=tracked.facts(summary, run),
+        mode=_mode(wandb),
+        # The console shows texts; code, machine and git state are no part of a result.
+        settings={
+            "console": "off",
+            "silent": True,
+            "save_code": False,
+            "disable_git": True,
+            "x_disable_stats": True,
+            "x_disable_meta": True,
+        },
+        reinit="create_new",
+    )
+    logged.log(tracked.figures(summary))
+    logged.finish(exit_code=0 if shipping(summary).may_ship else 1)
+
+
+def _mode(wandb: Any) -> str:
+    """As $WANDB_MODE says; without it, offline unless a key is known: nobody is asked for one."""
+    said = os.environ.get("WANDB_MODE")
+    return said or ("online" if wandb.api.api_key else "offline")

@@ -1,0 +1,101 @@
+"""A message to a chat, in the format of Slack's incoming webhooks, which others understand, too.
+
+The URL is a secret: it comes from the environment, and is neither printed nor stored nor followed
+elsewhere. The message has verdicts and figures, and no text of a model.
+
+Format: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.text import clean
+from refusal_checks.reports.explain import headline
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping
+from refusal_checks.results.summary import RunSummary
+
+OPTION = ""
+VARIABLE = "REFUSAL_CHECKS_WEBHOOK"
+HELP = "post verdict and failed gates to this URL, as Slack's webhooks take it"
+METAVAR = "URL"
+
+TIMEOUT = 10.0
+"""Seconds that connecting, and each further step, may take."""
+
+LISTED = 10
+"""Most gates that are named for one run."""
+
+LONGEST = 20_000
+"""Most characters; Slack cuts off after 40,000."""
+
+
+def check() -> None:
+    """Raise UserError unless the variable holds a URL; its value is not shown."""
+    if not os.environ.get(VARIABLE, "").startswith(("https://", "http://")):
+        raise UserError(f"${VARIABLE}: set it to a URL that begins with https://, or unset it")
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Post the message. See ``formats.Format.write``; ``path`` plays no part.
+
+    Raises:
+        DataError: it was not taken; without the URL.
+    """
+    check()
+    why = _post(os.environ[VARIABLE], json.dumps(message([run.summary() for run in runs])).encode())
+    if why:
+        raise DataError(f"nothing was posted to ${VARIABLE}: {why}; the exit code stays as it is")
+
+
+def _post(url: str, body: bytes) -> str:
+    """Why the message was not taken, without the URL; empty if it was."""
+    from http.client import HTTPException  # only where a message is posted
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class Stay(HTTPRedirectHandler):
+        """Follows no redirect: who answers with one would be sent the message."""
+
+        def redirect_request(self, *_: object) -> None: ...
+
+    kind = {"Content-Type": "application/json"}
+    try:
+        request = Request(url, body, kind, method="POST")  # noqa: S310  # the scheme is checked
+        build_opener(Stay).open(request, timeout=TIMEOUT).close()
+    except HTTPError as fault:
+        fault.close()
+        return f"its server answered HTTP {fault.code}"
+    except OSError as fault:
+        found = getattr(fault, "reason", fault)
+        why = getattr(found, "strerror", None) or type(found).__name__
+        return f"its server cannot be reached ({clean(str(why))})"
+    except (HTTPException, ValueError):  # their messages quote the URL
+        return "it is not a URL that can be asked"
+    return ""
+
+
+def message(runs: Sequence[RunSummary]) -> dict[str, object]:
+    """The message; Slack shows it as plain text, and others read the same key."""
+    text = "\n".join(line for run in runs for line in _lines(run))
+    return {"text": text[:LONGEST], "mrkdwn": False, "unfurl_links": False}
+
+
+def _lines(run: RunSummary) -> Iterator[str]:
+    ships = shipping(run)
+    yield f"Refusal checks of {_shown(run.manifest.shown)}: {_shown(ships.headline)}"
+    yield _shown("; ".join(ships.reasons), 1000)
+    failed = [each for each in run.verdicts.values() if each.fails]
+    yield from (f"• {_shown(headline(each), 200)}" for each in failed[:LISTED])
+    if len(failed) > LISTED:
+        yield f"and {len(failed) - LISTED} more"
+
+
+def _shown(text: str, limit: int = 100) -> str:
+    """Text in which nothing is a mention or a link of Slack's."""
+    return clean(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

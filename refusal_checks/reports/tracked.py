@@ -1,0 +1,56 @@
+"""A finished run as experiment trackers keep it: numbers and facts by name, and no text of a model.
+
+Offenders, notes and errors stay out, since they may quote prompts and answers.
+"""
+
+from __future__ import annotations
+
+import json
+
+from refusal_checks.core.text import clean
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.shipping import shipping
+from refusal_checks.results.summary import RunSummary
+
+LONGEST = 500
+"""Most characters of a fact; trackers refuse long ones."""
+
+
+def figures(summary: RunSummary) -> dict[str, float]:
+    """Each gate's figure with its interval and n, and how many gates ended how."""
+    verdicts = summary.verdicts
+    found = {
+        "gates/passed": float(sum(each.passed for each in verdicts.values())),
+        "gates/failed": float(sum(each.fails for each in verdicts.values())),
+        "gates/waived": float(sum(each.waived for each in verdicts.values())),
+        "gates/errors": float(len(summary.errors)),
+    }
+    for gate, verdict in verdicts.items():
+        estimate = verdict.estimate
+        found |= {
+            gate: estimate.value,
+            f"{gate}/lower": estimate.lower,
+            f"{gate}/upper": estimate.upper,
+            f"{gate}/n": float(estimate.n),
+            f"{gate}/invalid": verdict.invalid,
+        }
+    return found
+
+
+def facts(summary: RunSummary, run: RunFolder) -> dict[str, str]:
+    """What was run, and whether it may ship."""
+    manifest, ships = summary.manifest, shipping(summary)
+    sampling = {name: value for name, value in manifest.sampling.items() if name != "system_prompt"}
+    found = {
+        "may_ship": ships.headline,
+        "candidate": manifest.candidate,
+        "judge": manifest.judge,
+        "run": run.path.absolute().name,
+        "started": manifest.started,
+        "refusal_checks": manifest.versions.get("refusal-checks", ""),
+        "git_commit": manifest.git_commit or "",
+        "thresholds": json.dumps(manifest.thresholds),
+        "sampling": json.dumps(sampling, default=str),
+        "version": manifest.models.candidate.version,
+    }
+    return {name: clean(value, LONGEST) for name, value in found.items() if value}

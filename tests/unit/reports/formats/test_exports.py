@@ -1,0 +1,312 @@
+"""Files and messages for where people already look; each is read by the library that it is for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.gates.waiver import Waiver
+from refusal_checks.reports import formats, tracked
+from refusal_checks.reports.formats import mlflow, model_card, pull_request, wandb, webhook
+from refusal_checks.results.run_folder import RunFolder
+from tests.report_runs import usual
+
+TEXTS = ("Request ", "tell me about it")
+"""Words of every prompt of ``usual``."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return usual(tmp_path / "20260101-000000-1")
+
+
+def renamed(run: RunFolder, name: str) -> RunFolder:
+    """The run, of a candidate with another name."""
+    summary = run.summary()
+    summary.manifest = summary.manifest.extended(candidate=name, title=name)
+    run.write_summary(summary)
+    return run
+
+
+def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
+    summary = run.summary()
+    figures, facts = tracked.figures(summary), tracked.facts(summary, run)
+    assert figures["gates/failed"] == sum(each.fails for each in summary.verdicts.values()) > 0
+    for name, verdict in summary.verdicts.items():
+        assert figures[name] == verdict.estimate.value
+        assert figures[f"{name}/upper"] == verdict.estimate.upper
+    assert facts["may_ship"] == "No"
+    assert not any(text in json.dumps([figures, facts]) for text in TEXTS)
+
+
+def test_mlflow_has_the_run(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow", reason="mlflow-skinny is not installed: its tests need it")
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    for _ in range(2):
+        mlflow.write([renamed(run, "ORG/model: 安全")], Path("gates of ORG"))
+    client = MlflowClient()
+    experiment = client.get_experiment_by_name("gates of ORG")
+    found = client.search_runs([experiment.experiment_id])
+    assert len(found) == 2
+    data = found[0].data
+    assert (
+        data.metrics["safe-rejection_rate"]
+        == run.summary().verdicts["safe-rejection_rate"].estimate.value
+    )
+    assert (data.tags["may_ship"], found[0].info.status) == ("No", "FAILED")
+    assert found[0].info.run_name == "ORG/model: 安全"
+
+
+def test_mlflow_takes_any_name_of_a_group() -> None:
+    assert mlflow._named("a-rate-安全 [x]/n") == "a-rate-_5b89_5168 _5bx_5d/n"
+
+
+def test_a_tracking_server_that_fails_is_said(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow", reason="mlflow-skinny is not installed: its tests need it")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(DataError, match="MLflow: ") as caught:
+        mlflow.write([run], Path("x"))
+    assert "secret" not in str(caught.value)
+
+
+def test_wandb_has_the_run_offline(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb", reason="wandb is not installed: its tests need it")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    wandb.write([run, run], Path("gates"))
+    files = list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    assert len(files) == 2
+    content = files[0].read_bytes()
+    assert b"safe-rejection_rate" in content
+    assert b"may_ship" in content
+    assert not any(text.encode() in content for text in TEXTS)
+
+
+@pytest.mark.parametrize("module", [mlflow, wandb])
+def test_a_library_that_is_missing_is_named_with_its_remedy(
+    module: Any, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = module.__name__.rpartition(".")[2]
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("refusal_checks.core.extras.find_spec", lambda _: None)
+    for call in (module.check, lambda: module.write([run], Path("x"))):
+        with pytest.raises(UserError, match=rf'pip install "refusal-checks\[{name}\]"'):
+            call()
+
+
+def card(path: Path) -> Any:
+    from huggingface_hub import ModelCard
+
+    return ModelCard.load(path)
+
+
+def test_a_model_card_has_each_gate_as_a_result(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    model_card.write([renamed(run, "ORG/model")], path)
+    found = card(path)
+    summary = run.summary()
+    assert found.data.model_name == "ORG/model"
+    assert len(found.data.eval_results) == len(summary.verdicts)
+    results = {each.metric_name: each for each in found.data.eval_results}
+    for name, verdict in summary.verdicts.items():
+        result = results[name]
+        assert result.metric_value == pytest.approx(verdict.estimate.value, abs=1e-6)
+        assert result.dataset_type == verdict.gate.benchmark
+        assert result.metric_args["n"] == verdict.estimate.n
+    index = found.data.to_dict()["model-index"]
+    assert index[0]["results"][0]["task"] == {"type": "text-generation"}
+
+
+def test_a_card_keeps_its_text_and_others_results_and_replaces_its_own(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(
+        "---\nlicense: mit\nmodel-index:\n- name: mine\n  results:\n"
+        "  - task: {type: text-generation}\n"
+        "    dataset: {type: mmlu, name: MMLU}\n    metrics:\n    - {type: acc, value: 0.5}\n---\n"
+        "# My model\n\nWords: é 安全\n"
+    )
+    for _ in range(2):
+        model_card.write([run], path)
+    found = card(path)
+    assert (found.data.license, found.data.model_name) == ("mit", "mine")
+    assert [each.dataset_type for each in found.data.eval_results].count("mmlu") == 1
+    assert len(found.data.eval_results) == 1 + len(run.summary().verdicts)
+    assert found.text.strip().endswith("Words: é 安全")
+
+
+def test_a_card_that_is_none_and_several_runs_are_refused(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    for bad in ("---\n- a list\n---\n", "---\nmodel-index: 7\n---\n", "---\na: [\n---\n", b"\xff"):
+        path.write_bytes(bad if isinstance(bad, bytes) else bad.encode())
+        with pytest.raises(DataError, match="repair the card's metadata"):
+            model_card.write([run], path)
+    with pytest.raises(DataError, match="one card per model"):
+        model_card.write([run, run], path)
+
+
+def waived(run: RunFolder) -> RunFolder:
+    """The run, with all that failed waived."""
+    summary = run.summary()
+    waiver = Waiver(date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)")
+    for name, verdict in summary.verdicts.items():
+        gate = replace(verdict.gate, waiver=waiver)
+        summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
+    summary.judge = None
+    run.write_summary(summary)
+    return run
+
+
+def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "comment.md"
+    pull_request.write([renamed(waived(run), "a|b <img src=x> @all"), run], path)
+    text = path.read_text()
+    assert text.startswith(f"{pull_request.MARKER}\n## Refusal checks: Yes, with ")
+    assert not any(word in text for word in TEXTS)
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert page.count("<table>") == 1
+    assert "<img" not in page
+    assert "<a " not in page
+    assert "waived until 2027-01-31" in page
+    assert not [
+        line
+        for line in text.splitlines()
+        if " @all" in line
+        and "\\@" not in line
+        and "<pre>" not in line
+        and not line.startswith("waived")
+    ]
+
+
+def test_a_comment_fits(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pull_request, "LARGEST", 1000)
+    path = tmp_path / "comment.md"
+    pull_request.write([run], path)
+    text = path.read_text()
+    assert len(text.encode()) <= 1000
+    assert text.rstrip().endswith("see the run's report.")
+
+
+class _Chat(BaseHTTPRequestHandler):
+    status, seen = 200, list[bytes]()
+    server: HTTPServer
+
+    def do_POST(self) -> None:
+        self.seen.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(self.status)
+        self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def chat(status: int = 200) -> Iterator[tuple[str, list[bytes]]]:
+    handler = type("Chat", (_Chat,), {"status": status, "seen": []})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/services/T0/B0/SECRET", handler.seen  # type: ignore[attr-defined]
+        server.shutdown()
+
+
+def test_a_chat_gets_one_message_without_mentions_or_texts(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chat() as (url, seen):
+        monkeypatch.setenv(webhook.VARIABLE, url)
+        webhook.write([renamed(run, "<!channel> & <@U1>")], Path(url))
+    (body,) = seen
+    message = json.loads(body)
+    assert message["text"].startswith("Refusal checks of &lt;!channel&gt; &amp; &lt;@U1&gt;: No\n")
+    assert message["text"].count("•") == min(
+        10, sum(v.fails for v in run.summary().verdicts.values())
+    )
+    assert not any(word in message["text"] for word in TEXTS)
+    assert message["mrkdwn"] is False
+
+
+@pytest.mark.parametrize("status", [302, 307, 404, 500])
+def test_a_chat_that_refuses_is_named_without_its_secret(
+    status: int, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chat(status) as (url, seen):
+        monkeypatch.setenv(webhook.VARIABLE, url)
+        with pytest.raises(DataError, match=f"HTTP {status}") as caught:
+            webhook.write([run], Path("x"))
+    assert "SECRET" not in str(caught.value)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/SECRET",
+        "https://nowhere.invalid/SECRET",
+        "http://[SECRET",
+        "http://a b/SECRET",
+        "http://h:SECRET/",
+    ],
+)
+def test_a_chat_that_is_not_there_is_named_without_its_secret(
+    url: str, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(webhook.VARIABLE, url)
+    with pytest.raises(DataError, match="nothing was posted to") as caught:
+        webhook.write([run], Path("x"))
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "slack", "file:///etc/passwd", "ftp://h/x", "SECRET"])
+def test_what_is_no_url_is_a_usage_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(webhook.VARIABLE, url)
+    with pytest.raises(UserError, match="begins with https://") as caught:
+        webhook.check()
+    assert not url or url not in str(caught.value)
+
+
+def test_a_target_that_is_no_file_is_not_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Call:
+        folder = Path("/somewhere")
+
+        def getoption(self, name: str) -> str | None:
+            return {"mlflow": "gates", "pr_comment": "c.md"}.get(name)
+
+    monkeypatch.setenv(webhook.VARIABLE, "https://example.invalid/SECRET")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    found = {name: (module, path) for name, module, path in formats.targets(Call())}
+    assert found["mlflow"][1] == Path("gates")
+    assert found["pull_request"][1] == Path("/somewhere/c.md")
+    assert formats.written("webhook", *found["webhook"]) == "webhook report sent"
+    assert (
+        formats.written("pull_request", *found["pull_request"])
+        == "pull_request report /somewhere/c.md"
+    )
