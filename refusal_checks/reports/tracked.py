@@ -6,8 +6,11 @@ Offenders, notes and errors stay out, since they may quote prompts and answers.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import clean, without_credentials
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
@@ -16,11 +19,23 @@ LONGEST = 500
 """Most characters of a fact; trackers refuse long ones."""
 
 
+@contextmanager
+def faults(tracker: str) -> Iterator[None]:
+    """Turn whatever a tracker's library raises into a DataError, which ends no session."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as fault:
+        why = clean(without_credentials(str(fault) or type(fault).__name__))
+        raise DataError(f"{tracker}: {why}") from None
+
+
 def figures(summary: RunSummary) -> dict[str, float]:
     """Each gate's figure with its interval and n, and how many gates ended how."""
     verdicts = summary.verdicts
     found = {
-        "gates/passed": float(sum(each.passed for each in verdicts.values())),
+        "gates/passed": float(sum(each.passed and not each.is_idle for each in verdicts.values())),
         "gates/failed": float(sum(each.fails for each in verdicts.values())),
         "gates/waived": float(sum(each.waived for each in verdicts.values())),
         "gates/errors": float(len(summary.errors)),
@@ -28,7 +43,7 @@ def figures(summary: RunSummary) -> dict[str, float]:
     for gate, verdict in verdicts.items():
         estimate = verdict.estimate
         found |= {
-            gate: estimate.value,
+            f"{gate}/figure": estimate.value,
             f"{gate}/lower": estimate.lower,
             f"{gate}/upper": estimate.upper,
             f"{gate}/n": float(estimate.n),

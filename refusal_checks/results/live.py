@@ -126,7 +126,7 @@ class LiveLog:
             self._waiting.append((benchmark, records))
 
     def _work(self) -> None:
-        with suppress(OSError):
+        with suppress(Exception):  # whatever goes wrong here is no fault of the run's
             is_last = False
             while not is_last:
                 is_last = self._stopped.wait(EVERY)

@@ -10,9 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import DataError
 from refusal_checks.core.extras import require_extra
-from refusal_checks.core.text import clean, without_credentials
+from refusal_checks.core.text import clean
 from refusal_checks.reports import tracked
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
@@ -40,16 +39,13 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     # A server that is down would otherwise be asked for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
-    try:
+    with tracked.faults("MLflow"):
         client = MlflowClient()
         known = client.get_experiment_by_name(str(path))
         experiment = known.experiment_id if known else client.create_experiment(str(path))
         for run in runs:
             _log(client, experiment, run)
-    except MlflowException as fault:
-        raise DataError(f"MLflow: {clean(without_credentials(str(fault)))}") from None
 
 
 def _log(client: Any, experiment: str, run: RunFolder) -> None:

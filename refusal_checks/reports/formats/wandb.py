@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import DataError
 from refusal_checks.core.extras import require_extra
 from refusal_checks.core.text import clean
 from refusal_checks.reports import tracked
@@ -29,23 +28,22 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Log the runs. See ``formats.Format.write``; ``path`` is the project's name."""
     check()
     import wandb
-    from wandb.errors import Error
 
-    try:
+    with tracked.faults("Weights & Biases"):
         for run in runs:
             _log(wandb, str(path), run)
-    except Error as fault:
-        raise DataError(f"Weights & Biases: {clean(str(fault))}") from None
 
 
 def _log(wandb: Any, project: str, run: RunFolder) -> None:
     summary = run.summary()
+    entity, _, name = project.rpartition("/")
     logged = wandb.init(
-        project=project,
+        entity=entity or None,
+        project=name,
         name=clean(summary.manifest.shown, 120),
         job_type="refusal-checks",
         config=tracked.facts(summary, run),
-        mode=_mode(wandb),
+        mode=_mode(),
         # The console shows texts; code, machine and git state are no part of a result.
         settings={
             "console": "off",
@@ -61,7 +59,7 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
     logged.finish(exit_code=0 if shipping(summary).may_ship else 1)
 
 
-def _mode(wandb: Any) -> str:
-    """As $WANDB_MODE says; without it, offline unless a key is known: nobody is asked for one."""
-    said = os.environ.get("WANDB_MODE")
-    return said or ("online" if wandb.api.api_key else "offline")
+def _mode() -> str:
+    """As $WANDB_MODE says; without it, offline unless there is a key: nobody is asked for one."""
+    key = os.environ.get("WANDB_API_KEY")
+    return os.environ.get("WANDB_MODE") or ("online" if key else "offline")

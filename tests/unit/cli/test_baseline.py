@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,19 @@ def test_a_run_is_accepted_as_one_file_a_benchmark(run: Path, tmp_path: Path, na
     assert "1 gate failed in that run: smoke_unsafe-rejection_rate" in found.output
     written = (target / "smoke_unsafe.json").read_text()
     assert written == (run / "scores" / "smoke_unsafe.json").read_text()
+
+
+def test_gates_that_failed_under_a_waiver_are_named_apart(run: Path, tmp_path: Path) -> None:
+    past = RunFolder(run)
+    summary = past.summary()
+    summary.verdicts = {
+        name: replace(verdict, waived=not verdict.passed)
+        for name, verdict in summary.verdicts.items()
+    }
+    past.write_summary(summary)
+    found = call("baseline", "accept", run, tmp_path / "base")
+    said = "1 gate failed under a waiver in that run: smoke_unsafe-rejection_rate"
+    assert found.output.count("failed") == found.output.count(said) == 1
 
 
 def test_other_benchmarks_keep_their_files(run: Path, tmp_path: Path) -> None:

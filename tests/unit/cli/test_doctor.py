@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
+from refusal_checks.gates.waiver import today
 from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.run import reach
 from refusal_checks.run.doctor import Finding, Level, Plan, examine
@@ -139,6 +141,21 @@ def test_prompts_with_special_tokens_are_said(tmp_path: Path) -> None:
     )
     smoke = look(tmp_path, thresholds=(ROOT / "thresholds" / "smoke.toml",))
     assert "prompts" not in smoke
+
+
+def test_waivers_are_listed_and_ended_ones_are_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "gates.toml"
+    gate = 'rejection_rate = {{ max = 0.1, waive = {{ until = {}, by = "Ann", reason = "r" }} }}'
+    day = today() + timedelta(days=3)
+    path.write_text(f"[smoke_safe]\n{gate.format(day)}\n")
+    found = look(tmp_path, thresholds=(path,))["thresholds"]
+    assert found.level is Level.OK
+    assert f"smoke_safe-rejection_rate is waived until {day} by Ann" in found.said
+    path.write_text(f"[smoke_safe]\n{gate.format('2020-02-29')}\n")
+    found = look(tmp_path, thresholds=(path,))["thresholds"]
+    assert found.level is Level.WARN
+    assert "is no longer waived: it was until 2020-02-29 by Ann" in found.said
+    assert found.remedy == "renew or remove what has expired"
 
 
 def test_thresholds_and_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

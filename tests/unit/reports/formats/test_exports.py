@@ -45,7 +45,7 @@ def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
     figures, facts = tracked.figures(summary), tracked.facts(summary, run)
     assert figures["gates/failed"] == sum(each.fails for each in summary.verdicts.values()) > 0
     for name, verdict in summary.verdicts.items():
-        assert figures[name] == verdict.estimate.value
+        assert figures[f"{name}/figure"] == verdict.estimate.value
         assert figures[f"{name}/upper"] == verdict.estimate.upper
     assert facts["may_ship"] == "No"
     assert not any(text in json.dumps([figures, facts]) for text in TEXTS)
@@ -67,7 +67,7 @@ def test_mlflow_has_the_run(
     assert len(found) == 2
     data = found[0].data
     assert (
-        data.metrics["safe-rejection_rate"]
+        data.metrics["safe-rejection_rate/figure"]
         == run.summary().verdicts["safe-rejection_rate"].estimate.value
     )
     assert (data.tags["may_ship"], found[0].info.status) == ("No", "FAILED")
