@@ -15,7 +15,7 @@ from pathlib import Path
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
-from refusal_checks.reports.explain import headline
+from refusal_checks.gates import in_words
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
@@ -91,7 +91,8 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield f"Refusal checks of {_shown(run.manifest.shown)}: {_shown(ships.headline)}"
     yield _shown("; ".join(ships.reasons), 1000)
     failed = [each for each in run.verdicts.values() if each.fails]
-    yield from (f"• {_shown(headline(each), 200)}" for each in failed[:LISTED])
+    for verdict in failed[:LISTED]:
+        yield _shown(f"• {verdict.gate.id}: {in_words.sentence(verdict)}", 500)
     if len(failed) > LISTED:
         yield f"and {len(failed) - LISTED} more"
 
