@@ -36,9 +36,8 @@ def add(app: typer.Typer) -> None:
 def _writer(found: Format) -> Callable[..., None]:
     command, takes = found.OPTION.lstrip("-"), formats.metavar(found)
     about = "The file to write." if takes == formats.FILE else "Where the runs are logged."
-    File = Annotated[Path, typer.Argument(metavar=takes, help=about)]  # noqa: N806  # a type
 
-    def write(file: File, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
+    def write(file: Path, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
         require_target(file, root, f"report {command}", [*runs, file])
         folder = RedactedFolder if is_wanted(redact) else RunFolder
         try:
@@ -47,4 +46,5 @@ def _writer(found: Format) -> Callable[..., None]:
             raise DataError(f"{file}: cannot be written: {fault.strerror or fault}") from None
         echo(str(file))
 
+    write.__annotations__["file"] = Annotated[Path, typer.Argument(metavar=takes, help=about)]
     return write

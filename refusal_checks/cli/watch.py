@@ -21,7 +21,7 @@ def add(app: typer.Typer) -> None:
 
 def watch(
     run: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help=f"{EACH_RUN}; the last one.")
+        list[str] | None, typer.Argument(metavar="RUN", help=f"{EACH_RUN}; without: last.")
     ] = None,
     runs: Root = run_folder.ROOT,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
