@@ -75,7 +75,8 @@ def test_gates_that_failed_under_a_waiver_are_named_apart(run: Path, tmp_path: P
     past.write_summary(summary)
     found = call("baseline", "accept", run, tmp_path / "base")
     said = "1 gate failed under a waiver in that run: smoke_unsafe-rejection_rate"
-    assert found.output.count("failed") == found.output.count(said) == 1
+    assert said in found.output
+    assert found.output.count("note: ") == 1
 
 
 def test_other_benchmarks_keep_their_files(run: Path, tmp_path: Path) -> None:
