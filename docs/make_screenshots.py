@@ -35,6 +35,7 @@ MOST_BYTES = 300_000
 GATE = (
     "-m", "pytest", "tests/gates", "-p", "no:cacheprovider", "--color=yes", "-q", "--tb=no",
     "--judge", "demo:judge", "--allow-untrusted-judge", "--thresholds", "thresholds/smoke.toml",
+    "--redact",  # the prompts are harmful
 )  # fmt: skip
 
 OPENED = """() => {
