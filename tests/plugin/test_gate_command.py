@@ -113,7 +113,7 @@ def test_a_model_s_folder_and_other_paths_may_follow_a_space(
     monkeypatch.setenv("PYTHONPATH", str(theirs))
     (theirs / "my store.sqlite").touch()
     status, output = gate(
-        *(folder, "--judge", "keyword", "--thresholds", theirs / "gates" / "few.toml"),
+        *(folder, "-v", "--judge", "keyword", "--thresholds", theirs / "gates" / "few.toml"),
         *("--samples", "1", "--store", "my store.sqlite", "-k", "smoke_safe", "--stored-only"),
     )
     assert "code of a checkpoint" not in output

@@ -86,7 +86,7 @@ def test_failed_gates_are_annotated_once_and_the_step_s_summary_is_appended_to(
         "error title=smoke_unsafe-rejection_rate",
         "error title=smoke_unsafe-rejection_rate-zh",
     ]
-    assert page.read_text().startswith("# Earlier\n## Refusal checks: No\n")
+    assert page.read_text().startswith("# Earlier\n## May it ship? No\n")
 
 
 def test_without_a_terminal_there_are_no_annotations(
