@@ -61,7 +61,8 @@ class Shipping:
     @property
     def question(self) -> str:
         """Question and answer in one line, for the end of a terminal's output."""
-        return f"May it ship? {self.headline.upper()}: {'; '.join(self.decisive)}"
+        answer, comma, more = self.headline.partition(",")
+        return f"May it ship? {answer.upper()}{comma}{more}: {'; '.join(self.decisive)}"
 
 
 def shipping(summary: RunSummary) -> Shipping:
