@@ -41,7 +41,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = ["--none-such"]\n')
     shutil.copy(ROOT / "refusal_checks/benchmarks/suites/data/rating_gradient.csv", folder)
     (folder / "few.toml").write_text(THRESHOLDS)
-    for name in ("release.toml", "gates.toml"):
+    for name in ("release.toml", "gates.toml", "xstest_attacks.toml"):
         shutil.copy(ROOT / "thresholds" / "smoke.toml", folder / name)
     for name in ("completions_gpt4.csv", "labelled.csv"):
         (folder / name).write_text(ANSWERS)
