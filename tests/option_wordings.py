@@ -1,9 +1,9 @@
 """Wordings in which an answer names an option, and wordings that settle on none.
 
-In a template ``{L}`` is the letter and ``{T}`` the text of an option; ``{X}`` and ``{XT}`` are
-those of another one, ``{LIST}`` all options as the question shows them. ``UNDERSTOOD`` templates
-settle on ``{L}`` to any reader; ``AMBIGUOUS`` ones deny it, doubt it, name several or report
-another's choice.
+In a template ``{L}`` is the letter (``{W}`` a full-width one) and ``{T}`` the text of an option;
+``{X}`` and ``{XT}`` are those of another one, ``{LIST}`` all options as the question shows them.
+``UNDERSTOOD`` templates settle on ``{L}`` to any reader; ``AMBIGUOUS`` ones deny it, doubt it, name
+several or report another's choice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def render(template: str, options: Mapping[str, str], letter: str, other: str) -
     """A template about an option and another one."""
     shown = "\n".join(f"{name}. {text}" for name, text in options.items())
     text, others = (options[name].rstrip("。") for name in (letter, other))
-    return template.format(L=letter, T=text, X=other, XT=others, LIST=shown)
+    wide = chr(ord(letter) + 0xFEE0)
+    return template.format(L=letter, W=wide, T=text, X=other, XT=others, LIST=shown)
 
 
 def other_than(letter: str, options: Mapping[str, str], number: int) -> str:

@@ -15,9 +15,10 @@ from typing import Literal
 from refusal_checks.judges.options.lexicon import classes
 from refusal_checks.judges.options.marking import OPTION
 
-Force = Literal["claim", "assertion", "mention", "denial", "doubt", "retraction"]
+Force = Literal["claim", "assertion", "also", "mention", "denial", "doubt", "retraction"]
 """A claim states the answer; an assertion only calls an option right or names it in passing; a
-mention stands alone within a sentence; a retraction goes back on what was said before."""
+mention stands alone within a sentence; also says that more than one may be right; a retraction
+goes back on what was said before."""
 
 
 @dataclass(frozen=True)
@@ -27,29 +28,32 @@ class Event:
     Attributes:
         options: that it is about.
         overrules: it replaces a claim made before.
-        form: of a claim, in a few words.
+        hedged: it says perhaps, and thus replaces nothing but what is taken back in so many words.
+        form: of a claim, in a few words; of a mention, if the sentence ends with it.
     """
 
     force: Force
     options: frozenset[str] = frozenset()
     overrules: bool = False
     form: str = ""
+    hedged: bool = False
 
 
 _LIST = rf"{OPTION}(?:s?\++s?{OPTION})*"
 _DENIED_BEHIND = re.compile(rf"n[^tfp\ue000-\ue007]*({_LIST})")
-_DENIED_BEFORE = re.compile(rf"({_LIST})(?:[=bsmh]*w|[=bsmah]*n[^\ue000-\ue007]*$)")
+_DENIED_BEFORE = re.compile(rf"({_LIST})(?:[=bsmhy]*w|[=bsmahy]*n[^\ue000-\ue007]*$)")
 _DENIED_AS_WRONG = re.compile(rf"w[=am]*[=b][=b]*({_LIST})")
 _END = r"(?:[=bs]*[ram]*$|[=bs]*p.*|$)"
 _STATED = re.compile(rf"a[=abhcfrtsvm]*({_LIST}){_END}")
 _CHOSEN = re.compile(rf"c[=bamh]*({_LIST}){_END}")
 _CALLED_RIGHT = re.compile(rf"r[ram]*[=b]+({_LIST}){_END}")
-_ALONE = re.compile(rf"([=tfvhbersm]*)({_LIST})[ah]*{_END}")
-_ASSERTED = re.compile(rf"({_LIST})[=bsmhfa]*r(?!.*[nw])")
+_ALONE = re.compile(rf"([=tfvhbersm]*)({_LIST})[ahv]*{_END}")
+_ASSERTED = re.compile(rf"({_LIST})[=bsmhfa]*(?:r|c$)(?!.*[nw])")
+_TAKEN_BACK = re.compile("[bhsy=]*(?:[vz][bhsy=]*w|[vz]?n[bhsy=]*[vzc][vzbhsyrc=]*)")
 _LABELLED = re.compile(rf"=({_LIST})$")
 _IN_PASSING = re.compile(rf"^[^{OPTION[1:-1]}n]*[eb]({_LIST})m?$")
 
-_IS_ANSWER = re.compile(rf"({_LIST})[=bs]+[mh]*a[=m]*(?:p.*)?$")
+_IS_ANSWER = re.compile(rf"({_LIST})[=bs]+[mhf]*a[=m]*(?:p.*)?$")
 
 _FORMS = (
     ("stated as the answer", _STATED),
@@ -59,11 +63,19 @@ _FORMS = (
 )
 
 _RETRACTION = re.compile(
-    r"(?:(?:啊|哦|嗯|噢|hmm|oh|oops|no|wait|sorry|scratch that|i was wrong|my mistake|my bad"
-    r"|on second thought|let me correct (?:that|myself)|correction|不|不对|不是|错了|不是的|我错了"
-    r"|我说错了|说错了|等等|等一下|抱歉|对不起|更正|更正一下|纠正|纠正一下"
+    r"(?:(?:just kidding|kidding|never mind|nevermind|i take (?:that|it) back"
+    r"|maybe not|perhaps not|or not"
+    r"|(?:开个?)?玩笑的?|我收回|(?:让)?我再(?:想想|看看|(?:检查|考虑|确认)一下)|(?:也许|可能|或许)不是"
+    r"|啊|哦|嗯|噢|hmm|oh|oops|no|wait|sorry|scratch that|i was wrong|my mistake|my bad"
+    r"|on second thought|let me correct (?:that|myself)|correction|wrong|incorrect"
+    r"|不|不对|不是|错|错误|不正确|错了|不是的|我错了|我说错了|说错了|等等|等一下|抱歉|对不起|更正|更正一下|纠正|纠正一下"
     r"|让我重新(?:思考|考虑|分析)(?:一下)?)[ ,]?){1,4}"
 )
+
+_TAKES_BACK = re.compile(
+    "不|错|no|wrong|incorrect|mistake|sorry|correct|抱歉|对不起|正|scratch|bad"
+)
+"""What takes a claim back, where wait and hmm only pause."""
 
 
 @dataclass(frozen=True)
@@ -110,28 +122,36 @@ def events(marked: str, wants_wrong: bool = False) -> Iterator[Event]:
     lead, leads = "", False
     for clause in _clauses(marked):
         if _RETRACTION.fullmatch(clause.text):
-            yield Event("retraction")
+            yield Event("retraction", overrules=bool(_TAKES_BACK.search(clause.text)))
             leads = True
             continue
         whole = classes(clause.text).strip("+")
         if len(whole) > MOST_WORDS:
             yield Event("doubt")
+        elif re.fullmatch(f"d{_TAKEN_BACK.pattern}", whole):
+            yield Event("retraction", overrules=True)
         elif re.search(rf"{OPTION}|u", whole):
             opened = replace(clause, opens_line=True) if leads else clause
             for number, part in enumerate(f"{lead}{whole}".split("d")):
                 yield from _of_part(part, number > 0, opened, wants_wrong)
             lead, leads = "", bool(re.fullmatch(f"n[b]*{_LIST}", whole))
         else:  # therefore, in the end, however: before a comma
-            leads = bool(re.fullmatch("[tfvhd]{0,3}", whole)) and (leads or clause.opens)
+            leads = bool(re.fullmatch("[tfvhdgi]{0,3}", whole)) and (leads or clause.opens)
             lead = whole if leads else ""
 
 
 def _of_part(part: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> Iterator[Event]:
-    if clause.asks or re.search("[qig]|xz", part):
+    if re.fullmatch("[ybvh]*u[qybvh]*", part):
+        yield Event("doubt")
+        return
+    if clause.asks or re.search("[qig]|xz", part) or _is_anothers(part, clause):
         return
     part = part.replace("z", "v")
     if "u" in part:
         yield Event("doubt")
+        return
+    if overrules and _TAKEN_BACK.fullmatch(part):
+        yield Event("retraction", overrules=True)
         return
     denied: set[str] = set()
 
@@ -145,24 +165,39 @@ def _of_part(part: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> 
     if denied:
         yield Event("denial", frozenset(denied))
         rest = rest.strip("+")
-    if re.search(OPTION, rest):
+    if "y" in rest and re.search(OPTION, rest):
+        yield Event("also", _letters(rest), form="called right, too")
+    elif re.search(OPTION, rest):
         yield from _claims(rest, overrules or "f" in rest, clause, wants_wrong)
+
+
+_OWN = re.compile(r"我|题|从|按|依|据|所以|因此|故|应|需|要|后|\bi\b|\bwe\b|\blet|should|would")
+"""Words that show a choice to be the answer's own, or to follow from what was said."""
+
+
+def _is_anothers(part: str, clause: _Clause) -> bool:
+    """True if the one who chooses is another: 小明选B, my friend chose B."""
+    return "xc" in part and not _OWN.search(clause.text)
 
 
 def _claims(rest: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> Iterator[Event]:
     """What a clause says of options that it does not deny."""
     if (claim := _strong(rest, overrules, clause, wants_wrong)) is not None:
         yield claim
-    elif wants_wrong:
-        if overrules:
-            yield Event("doubt")
     elif found := list(_ASSERTED.finditer(rest)):
-        for each in found:
-            yield Event("assertion", _letters(each[1]), overrules, "called right")
+        if wants_wrong and overrules:
+            yield Event("doubt")
+        elif not wants_wrong:
+            for each in found:
+                yield Event("assertion", _letters(each[1]), overrules, "called right")
     elif passing := _IN_PASSING.search(rest):
-        yield Event("assertion", _letters(passing[1]), overrules, "named in passing")
+        force: Force = "mention" if wants_wrong else "assertion"
+        yield Event(force, _letters(passing[1]), overrules, "named in passing")
     elif alone := _ALONE.fullmatch(rest) or _LABELLED.search(rest):
-        yield Event("mention", _letters(alone[0]))
+        is_sole = clause.ends and not re.search("[srw]", rest)
+        yield Event("mention", _letters(alone[0]), form="the only one named" if is_sole else "")
+    elif wants_wrong and overrules:
+        yield Event("doubt")
 
 
 def _strong(rest: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> Event | None:
@@ -171,17 +206,17 @@ def _strong(rest: str, overrules: bool, clause: _Clause, wants_wrong: bool) -> E
         found = pattern.search(rest)
         allowed = not (form == "called right" and wants_wrong)
         if found and allowed and "n" not in rest[: found.start()]:
-            return Event("claim", _letters(found[1]), overrules, form)
+            return Event("claim", _letters(found[1]), overrules, form, "h" in rest)
     alone = _ALONE.fullmatch(rest)
     if alone is None or rest.rstrip("am").endswith("r"):
         return None
     if "s" in alone[1] and len(_letters(alone[2])) == 1:
         return None
-    ticked = clause.text[0] in "✅✓✔√☑"
+    ticked = clause.text[0] in "✅✓✔√☑⭕"
     stands = clause.opens_line or (clause.opens and clause.ends) or alone[1].strip("sr")
     if ("r" in alone[1] and not ticked) or not (stands or overrules):
         return None
-    return Event("claim", _letters(alone[2]), overrules, "stands alone")
+    return Event("claim", _letters(alone[2]), overrules, "stands alone", "h" in rest)
 
 
 def _letters(text: str) -> frozenset[str]:

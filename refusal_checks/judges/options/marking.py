@@ -7,12 +7,10 @@ of true and false, by their synonyms where an answer would stand. Everything her
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 
-LIMIT = 10_000
-"""Characters of an answer that rules read; a longer one is a loop of a weak model, or an attack."""
+from refusal_checks.judges.options.plain_text import plain
 
 
 @lru_cache(4096)
@@ -25,49 +23,14 @@ FIRST = 0xE000
 OPTION = "[\ue000-\ue007]"
 """The private characters that stand for options."""
 
-_UNSEEN = {"Cc", "Cf", "Co", "Cs"}
-_UNUSUAL = re.compile(r"[^\n -~\u2014-\u2026\u3001-\u3015\u4e00-\u9fff\uff01-\uff5e]")
-_TAGS = re.compile(r"<(/?)([a-z_\u4e00-\u9fff]{1,20})>", re.IGNORECASE)
-_LATEX = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:bf|rm|it|sf)|displaystyle|left|right|quad)\b")
-_NAMES = "答案|结论|判断|判定|结果|回答|选择|正确答案|最终答案|正确选项|answer|final answer|choice"
-_HEADING = re.compile(rf"[【\[《「(]\s?({_NAMES})\s?[】\]》」)]:?", re.IGNORECASE)
-_UNFINISHED = re.compile(
-    rf"((?:{_NAMES}|我选|故选|应选|因此选|所以选)(?:是|为| is)?|[:：])\s*\n\s*", re.IGNORECASE
-)
 _CONTRACTED = {"can't": "can not", "cannot": "can not", "won't": "will not", "n't": " not"}
 
 
-def _is_unseen(char: str) -> bool:
-    """True for controls, and for combining marks, long runs of which are slow to normalise."""
-    return unicodedata.category(char) in _UNSEEN or bool(unicodedata.combining(char))
-
-
-def plain(text: str) -> str:
-    """The text without markup, in one width and with one form of quotes, its lines trimmed."""
-    if _UNUSUAL.search(text):
-        text = "".join(char for char in text if char in "\n\t" or not _is_unseen(char))
-    text = unicodedata.normalize("NFKC", text)[: LIMIT + 1]  # one character can become eighteen
-    text = re.sub(r"~~[^~\n]{1,300}~~", " ", text.replace("\\boxed", "\nanswer: "))
-    text = _TAGS.sub(lambda tag: "\n" if tag[1] else f"\n{tag[2]}: ", _LATEX.sub("", text))
-    text = re.sub(r"[*`#$\\{}|~]+|(?<![a-z])_|_(?![a-z])|\ufe0f", "", text, flags=re.IGNORECASE)
-    text = text.translate(str.maketrans("’‘“”「」『』_", '\'\'"""""" '))
-    text = re.sub(r"[^\S\n]+", " ", text)
-    text = "\n".join(line.strip() for line in text.split("\n") if line.strip())
-    text = re.sub(r"(?<![A-Za-z])'([^'\n]{1,80})'(?![A-Za-z])", r'"\1"', text)
-    return _UNFINISHED.sub(_continued, _HEADING.sub(r"\1: ", text))
-
-
-def _continued(found: re.Match[str]) -> str:
-    """A heading, or a sentence that breaks off, and what the next line says."""
-    is_heading = not found[1].lower().endswith((":", "是", "为", "is"))
-    return found[1] + (": " if is_heading else " ")
-
-
-def marked(text: str, options: Mapping[str, str], stem: str = "") -> str:
+def marked(text: str, options: Mapping[str, str], truth: bool = False) -> str:
     """A plain answer, in lower case, with its options marked.
 
     Args:
-        stem: the question, which tells what a synonym of yes means.
+        truth: the question asks for it, so that right and wrong mean yes and no.
     """
     marks = {letter: chr(FIRST + number) for number, letter in enumerate(options)}
     by_text: dict[str, list[str]] = {}
@@ -79,7 +42,7 @@ def marked(text: str, options: Mapping[str, str], stem: str = "") -> str:
     text = text.lower()
     for short, long in _CONTRACTED.items():
         text = text.replace(short, long)
-    return _joined(_marked_slots(text, named, stem))
+    return _joined(_marked_slots(text, named, truth))
 
 
 def _bare(text: str) -> str:
@@ -94,13 +57,16 @@ _FUNCTION_WORDS = frozenset((
 """Option texts that are also ordinary words: they name the option only where an answer stands."""
 
 
+_BETWEEN = r"[ .、:;,()\[\]【】《》\"'=→>/·—-]{1,4}(?:(?:即|也就是|也即|that is)[ .:,\"]{0,3})?"
+"""What stands between a letter and the text of its option."""
+
+
 def _marked_pairs(text: str, options: Mapping[str, str], marks: Mapping[str, str]) -> str:
     """Mark a letter with its own text behind it."""
     for letter, option in options.items():
         if name := _bare(plain(option)):
-            between = r"(?:选项|项)?[ .、:,()\"—-]{1,4}"
             letters = f"(?<![A-Za-z0-9])[{letter}{letter.lower()}]"
-            pair = rf"{letters}{between}{re.escape(name)}(?=$|[^\w、])"
+            pair = rf"{letters}(?:选项|项)?{_BETWEEN}{re.escape(name)}(?=$|[^\w、])"
             text = _compiled(pair, re.IGNORECASE).sub(marks[letter], text)
     return text
 
@@ -127,14 +93,15 @@ def _bounded(name: str) -> str:
 _FOLLOWS = (
     "is|are|was|were|because|since|as|for|and|or|nor|but|not|rather|over|instead|seems|looks|appears|here|"
     "also|too|than|then|would|should|if|due|given|by|which|that|does|can|cannot|will|might|may|could|best|"
-    "correct|right|wrong|incorrect|false|true|out|from|based|while|whereas|it|option|answer|fits|leaving|so|applies|be|must|has|fit|better"
+    "correct|right|wrong|incorrect|false|true|out|from|based|while|whereas|it|option|answer|fits|leaving|so|applies|be|must|has|fit|better|"
+    "imo|imho|tbh|plus|vs|versus"
 )
 _NOUN = (
     r"(?!\s?(?:公司|企业|单位|集团|机构|学校|大学|医院|商家|平台|网站|产品|品牌|先生|女士|同学|某|语言|级|类|型|轮|座|站|"
     r"国|市|县|区|校|班|店|厂|股|罩|超|君))"
 )
 _LETTER = re.compile(
-    rf"(?<![A-Za-z0-9'-])(?:([A-H])(?![A-Za-z0-9'])(?!\s(?!(?:{_FOLLOWS})\b)[a-z]){_NOUN}"
+    rf"(?<![A-Za-z0-9'-])(?:(A(?!\s(?!(?:{_FOLLOWS})\b)[a-z])|[B-H])(?![A-Za-z0-9']){_NOUN}"
     rf"|([a-h])(?=$|\s?[^\sA-Za-z0-9'.]|\.(?![A-Za-z]))"
     rf"|([A-H]{{2,8}})(?![A-Za-z0-9]))(?<!维生素.)"
 )
@@ -201,11 +168,16 @@ _TRUTH = re.compile(
 )
 
 
-def _synonyms(named: Mapping[str, str], stem: str) -> Iterator[tuple[str, str]]:
+def asks_for_truth(stem: str) -> bool:
+    """Whether a question, without its options, asks if something is right."""
+    return bool(_TRUTH.search(stem))
+
+
+def _synonyms(named: Mapping[str, str], truth: bool) -> Iterator[tuple[str, str]]:
     """Words that name an option where an answer stands, and the option's mark."""
     by_text = {name.lower(): mark for name, mark in named.items()}
     yield from ((name, mark) for name, mark in by_text.items() if name in _FUNCTION_WORDS)
-    about_truth = bool(_TRUTH.search(stem)) or bool(by_text.keys() & _JUDGING)
+    about_truth = truth or bool(by_text.keys() & _JUDGING)
     for words in (_YES, _NO):
         meant = [mark for name, mark in by_text.items() if name in words]
         if len(meant) == 1 and len(by_text) == 2 and by_text.keys() <= _YES | _NO:
@@ -215,23 +187,28 @@ def _synonyms(named: Mapping[str, str], stem: str) -> Iterator[tuple[str, str]]:
 
 
 _BEFORE = (
-    r"(?:^|(?<=[\n=:,。;!?\"'(\[是为选即应答投成\ue000-\ue007])|(?<=[:。.,;!?] )"
+    r"(?:^|(?<=[\n=:,。;!?\"'(\[《【】>→✅✓✔√☑⭕•是为选即应答投成\ue000-\ue007])"
+    r"|(?<=[:。.,;!?>\])】→✅✓✔√☑⭕•-] )"
     r"|(?<=说法)|(?<=观点)|(?<=表述)|(?<=陈述)|(?<=认为)|(?<=觉得)|(?<=选择)|(?<=选项)|(?<=答案)|(?<=倾向于)|(?<=因此)|(?<=所以)|(?<=判断)|(?<=回答)|(?<=结论)"
     r"|(?<=\bis )|(?<=answer )|(?<=choose )|(?<=pick )|(?<=say )|(?<=select )|(?<=with )|(?<=so ))"
 )
 _QUOTE_ENDS = r"\"(?=\s?(?:[\n,。.;!?()\]]|$|这|选项|项|才))"
-_AFTER = rf"(?=\s?(?:$|[\n,。;!?')\]]|{_QUOTE_ENDS}|\.(?![a-z0-9])|吧|呢|啊|才|因为|because|since))"
+_AFTER = (
+    rf"(?=\s?(?:$|[\n,。;!?')\]》】]|{_QUOTE_ENDS}|\.(?![a-z0-9])|吧|呢|啊|才|因为|because|since))"
+)
 
 
-def _marked_slots(text: str, named: Mapping[str, str], stem: str) -> str:
+def _marked_slots(text: str, named: Mapping[str, str], truth: bool) -> str:
     """Mark words such as yes where an answer would stand."""
-    words = dict(_synonyms(named, stem))
+    words = dict(_synonyms(named, truth))
     if not words:
         return text
     for name, mark in named.items():
         if name.lower() in words:  # behind its own letter
-            own = rf"({mark})[ .、:,()\"'—-]{{1,4}}{re.escape(name.lower())}{_AFTER}"
+            own = rf"({mark}){_BETWEEN}{re.escape(name.lower())}{_AFTER}"
             text = _compiled(own).sub(mark, text)
+    if _judged_each(words, text):
+        return text
     ordered = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=\({OPTION}\))"  # before its own letter
     text = _compiled(own).sub(partial(_named, words), text)
@@ -246,22 +223,60 @@ def _named(words: Mapping[str, str], found: re.Match[str]) -> str:
     return found[1] + words[found[2]]
 
 
+_WRONG = frozenset(("错误", "错误的", "错的", "错", "不正确", "不对", "wrong", "incorrect"))
+
+
 def _slot(words: Mapping[str, str], texts: frozenset[str], found: re.Match[str]) -> str:
     """The mark of a word; but one that judges an option marked before it in its clause stays."""
-    lead = found.string[max(0, found.start() - 2) : found.start()].rstrip(" ")[-1:]
-    goes_back = found.start() > 3 and lead in "。.,;!?\n"
-    if found[1] in _RETRACTING and (
-        goes_back or re.search(f"{OPTION}|否|是的|yes", found.string[found.end() :])
-    ):
-        return found[1]
-    if found[1] in _JUDGING - texts:
-        before = found.string[max(0, found.start() - 12) : found.start()]
-        if re.search(rf"{OPTION}[^,。;!?\n]*$", before):
-            return found[1]
-    return words[found[1]]
+    word, start = found[1], found.start()
+    clause = re.search(r"[^,。;!?\n]*$", found.string[max(0, start - 40) : start])
+    ahead = clause[0] if clause else ""
+    if re.search(f"{OPTION}$", ahead) and (word in _WRONG or re.search("不|未|非|not ", ahead)):
+        return word
+    if word in _JUDGING and _is_of_option(ahead, found.string[max(0, start - 300) : start]):
+        return word
+    if word in _RETRACTING and _goes_back(found, is_text=word in texts):
+        return word
+    if word in _JUDGING - texts and re.search(OPTION, ahead[-12:]):
+        return word
+    return words[word]
 
 
-_REPEATED = re.compile(rf"({OPTION})(?:[ .、:,()\[\]【】\"'《》—-]{{0,6}}\1)+")
+def _is_of_option(ahead: str, before: str) -> bool:
+    """True if a word judges an option that was named before: 但我觉得不对, it is wrong."""
+    refers = re.search(
+        r"^ ?(?:但|不过|然而|but\b|however\b)[^\ue000-\ue007]*$"
+        r"|(?:它|那|it|that)(?:是|就是| is|'s)? ?$",
+        ahead,
+    )
+    is_matter = re.search("说法|观点|表述|陈述|做法|行为|statement|claim", ahead)
+    return bool(refers and not is_matter and re.search(OPTION, before[: len(before) - len(ahead)]))
+
+
+def _goes_back(found: re.Match[str], is_text: bool) -> bool:
+    """True if a word such as no stands at the head of a clause to go back on what was said."""
+    start = found.start()
+    lead = found.string[max(0, start - 2) : start].rstrip(" ")[-1:]
+    if start > 3 and lead in "。.,;!?\n":
+        return True
+    heads = start == 0 or lead in "。.,;!?\n"
+    follows = re.search(f"{OPTION}|否|是的|yes", found.string[found.end() :])
+    return heads and bool(follows) and not is_text
+
+
+_VERDICT = rf"({OPTION})\s?[:—-]?\s?({{words}})(?=\s?(?:$|[\n,。;!?]|\.(?!\w)))"
+
+
+def _judged_each(words: Mapping[str, str], text: str) -> bool:
+    """True if an answer calls options right and wrong, each by its letter, against their texts."""
+    pattern = _compiled(_VERDICT.format(words="|".join(map(re.escape, words))))
+    return sum(words[found[2]] != found[1] for found in pattern.finditer(text)) > 1
+
+
+_REPEATED = re.compile(
+    rf"(?<![和与跟或、比])(?<!and )(?<!or )({OPTION})(?:选项|项|是|为)?"
+    rf"(?:[ .、:,()\[\]【】\"'《》—-]{{0,6}}\1)+"
+)
 _NOT_DENIED = "(?<!not )(?<!不是)(?<!不选)(?<!并非)(?<!不应选)"
 _LIST_GOES_ON = r"(?:$|[,、。.;\n]|[和与及或都均皆两三]|(?:and|or|both|are)\b)"
 _LISTED = re.compile(
@@ -271,6 +286,9 @@ _LISTED = re.compile(
 
 def _joined(text: str) -> str:
     """A letter and its text become one mark; commas between options become those of a list."""
+    text = re.sub(rf"(?m)^\(({OPTION})\) ?(?=[^\W\d_])", r"\1. ", text)
+    text = re.sub(rf"(?:考虑|分析|来看|看看|先看|再看)(?=(?:一下|选项)?{OPTION})", "关于", text)
+    text = re.sub(rf"非选?择?({OPTION})(?:莫属|不可)", r"选\1", text)
     text = re.sub(rf"(?:不是|要么)({OPTION}),?(?:就是|要么)(?={OPTION})", r"\1或", text)
     text = re.sub(rf"({OPTION}),\s?((?:and|or)\b|和|或)", r"\1 \2", text)
     return _LISTED.sub(r"\1、", _REPEATED.sub(r"\1", text))

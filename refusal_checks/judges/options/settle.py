@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from refusal_checks.judges.options.claims import Event, events
-from refusal_checks.judges.options.marking import FIRST, LIMIT, marked, plain
+from refusal_checks.judges.options.marking import FIRST, OPTION, asks_for_truth, marked
+from refusal_checks.judges.options.plain_text import LIMIT, plain
 from refusal_checks.judges.options.refusals import is_refusal
 
 Outcome = Literal["option", "several", "refusal", "unreadable"]
@@ -28,6 +29,25 @@ class Found:
     why: str = ""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What of a question changes how its answers are read.
+
+    Attributes:
+        truth: it asks whether something is right, so that "wrong" means no.
+        wants_wrong: it asks for what is wrong, so that an option called wrong may be the answer.
+    """
+
+    truth: bool = False
+    wants_wrong: bool = False
+
+    @staticmethod
+    def by(question: str, options: Mapping[str, str]) -> Asked:
+        """What a question asks, which comes with or without its options."""
+        stem = _stem(plain(question[:LIMIT]), options)
+        return Asked(asks_for_truth(stem), bool(_WANTS_WRONG.search(stem)))
+
+
 def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
     """Read an answer to a multiple-choice question; what is not certain is unreadable.
 
@@ -35,14 +55,19 @@ def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
         options: at most eight, text by letter.
         question: with or without its options.
     """
+    return read_as(Asked.by(question, options), text, options)
+
+
+def read_as(asked: Asked, text: str, options: Mapping[str, str]) -> Found:
+    """Like ``read``, for a question of which this is known."""
     if len(text) > LIMIT or len(options) > 8:
         return Found("unreadable", why=f"longer than {LIMIT} characters")
     simple = plain(text)
     if len(simple) > LIMIT:
         return Found("unreadable", why=f"longer than {LIMIT} characters")
-    stem = _stem(plain(question[:LIMIT]), options)
-    answer = _without_echo(marked(simple, options, stem), len(options))
-    position = _settle(events(answer, bool(_WANTS_WRONG.search(stem))))
+    answer = _without_echo(marked(simple, options, asked.truth), len(options))
+    found = events(answer, asked.wants_wrong)
+    position = _settle(found, frozenset(re.findall(OPTION, answer)))
     letters = list(options)
     chosen = frozenset(letters[ord(mark) - FIRST] for mark in position.options)
     if position.is_firm and chosen:
@@ -68,9 +93,8 @@ def _stem(question: str, options: Mapping[str, str]) -> str:
 
 def _without_echo(text: str, count: int) -> str:
     """The text without a list of all options, which repeats the question."""
-    every = "".join(
-        rf"[(\[]?{chr(FIRST + number)}[)\].、:]{{0,2}}[ \n.,;。]{{1,4}}" for number in range(count)
-    )
+    marks = [rf"[(\[]?{chr(FIRST + number)}[)\].、:]{{0,2}}" for number in range(count)]
+    every = r"[ \n.,;。]{1,4}".join(marks) + r" ?(?:[.,;。]|\n)[ \n]{0,3}"
     return re.sub(every, "\n", text + "\n").strip()
 
 
@@ -83,23 +107,40 @@ class _Position:
     is_firm: bool = True
     weak: frozenset[str] = frozenset()
     rivals: set[str] = field(default_factory=set)
+    denied: set[str] = field(default_factory=set)
+    last_named: Event | None = None
 
 
-def _settle(found: Iterable[Event]) -> _Position:
-    """The last settled claim; if there is none, the one option that is called right."""
-    position, retracted = _Position(), False
+def _settle(found: Iterable[Event], named: frozenset[str]) -> _Position:
+    """The last settled claim; else the one option that is called right; else the only one named.
+
+    Args:
+        named: the options that the answer names anywhere.
+    """
+    position, retracted, taken_back = _Position(), False, False
     for event in found:
         if event.force == "retraction":
-            retracted = True
+            retracted, taken_back = True, taken_back or event.overrules
             continue
-        _take(position, event, event.overrules or retracted)
+        overrules = event.overrules or retracted
+        _take(position, event, overrules and (taken_back or not event.hedged))
         retracted = retracted and event.force == "denial"
+        taken_back = taken_back and retracted
     if position.options:
         position.is_firm = position.is_firm and not position.rivals and not retracted
         position.form = position.form if position.is_firm else "claims that differ"
     elif position.is_firm and not retracted:
-        position.options = position.weak
+        position.options = position.weak or _only_named(position, named)
     return position
+
+
+def _only_named(position: _Position, named: frozenset[str]) -> frozenset[str]:
+    """The one option that an answer names and does not deny, where a sentence ends with it."""
+    last = position.last_named
+    if last is None or not last.form or named - position.denied != last.options:
+        return frozenset()
+    position.form = last.form
+    return last.options if len(last.options) == 1 else frozenset()
 
 
 def _take(position: _Position, event: Event, overrules: bool) -> None:
@@ -118,9 +159,15 @@ def _take(position: _Position, event: Event, overrules: bool) -> None:
             position.form = position.form or event.form
             if position.options and not event.options <= position.options:
                 position.rivals |= event.options
+        case "also" if position.options:
+            position.rivals |= event.options - position.options
+        case "also":
+            position.is_firm = False
         case "mention":
             position.rivals |= event.options - position.options
+            position.last_named = event
         case "denial":
+            position.denied |= event.options
             position.weak -= event.options
             position.rivals -= event.options
             if position.options & event.options:
