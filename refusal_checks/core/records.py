@@ -26,6 +26,8 @@ class Completion:
         reasoning: whether reasoning preceded the answer, and whether it ended.
         room: tokens that the model's context left for the answer, if it used all of them and they
             are fewer than were asked for; else 0.
+        never_asked: of a recorded attack that was given up: nothing was sent, so there is no
+            answer, and only a label can say how its authors count it.
     """
 
     text: str
@@ -35,6 +37,7 @@ class Completion:
     label: str | None = None
     reasoning: State = ""
     room: int = 0
+    never_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -71,6 +71,16 @@ def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judg
     decide = getattr(judge, "without_asking", None)
     verdict: Judgement | None = decide(prompt, completion) if decide else None
     return verdict
+
+
+def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judgement]:
+    """The verdicts of judges on an exchange that has no answer; none if it is invalid to one.
+
+    A judge that can give one has a method of this name with the last parameter.
+    """
+    decide = (getattr(judge, "without_answer", None) for judge in judges)
+    found: list[Judgement | None] = [one(completion) if one else None for one in decide]
+    return [] if None in found else [verdict for verdict in found if verdict is not None]
 
 
 DEMO = "demo:judge"

@@ -168,6 +168,18 @@ class LabelsJudge:
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """See ``Judge.judge``; Invalid if the label is missing or unknown."""
+        return self._verdict(completion)
+
+    def without_answer(self, completion: Completion) -> Judgement | None:
+        """The label's verdict on an attack that was given up; see ``judges.base``."""
+        if not (completion.never_asked and completion.label):
+            return None
+        verdict = self._verdict(completion)
+        if not isinstance(verdict, Binary):
+            return verdict
+        return replace(verdict, rationale=f"{verdict.rationale}; the attack was given up unsent")
+
+    def _verdict(self, completion: Completion) -> Judgement:
         if completion.label is None or not (label := completion.label.strip()):
             return Invalid(Reason.NO_LABEL, "the recording has no label for this answer")
         if label.lower() == INVALID:

@@ -20,6 +20,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import storable
 from refusal_checks.models import recorded_logprobs, recordings
+from refusal_checks.models.recordings.document import NEVER_ASKED
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),
@@ -215,6 +216,7 @@ def _completions(
             storable(answer or ""),
             mean_logprob=recorded_logprobs.mean(own, names, where),
             label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
+            never_asked=row.get(NEVER_ASKED) is True,
         )
 
 

@@ -175,6 +175,12 @@ def _replayed(
             count = f"{len(reworded)} of {len(prompts)} prompts are"
             first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
             say(f"{recording.path}: {name}: {count} worded differently there (first: {first})")
+        if unsent := sum(one.never_asked for p in prompts for one in recording.answers(p)):
+            say(
+                f"{recording.path}: {name}: {unsent} attacks were given up and nothing was sent: "
+                "--judge labels counts them as their label says; for any other judge they are "
+                "invalid"
+            )
     return replay.ReplayCandidate(options.candidate.name, recording)
 
 

@@ -21,7 +21,7 @@ from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
 from refusal_checks.core.votes import combine
-from refusal_checks.judges.base import Judge, without_asking
+from refusal_checks.judges.base import Judge, without_answer, without_asking
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.plan import Task, verdict_key
@@ -122,11 +122,12 @@ class Evaluation:
             if isinstance(answer, Invalid):
                 return Record(prompt, sample, None, answer)
             fault = self._unusable(answer)
-            if fault is not None:
+            if fault is None:
+                verdicts = await asyncio.gather(
+                    *(self._verdict(judge, *as_judged(prompt, answer), stored) for judge in judges)
+                )
+            elif not (verdicts := without_answer(judges, answer)):
                 return Record(prompt, sample, answer, fault)
-            verdicts = await asyncio.gather(
-                *(self._verdict(judge, *as_judged(prompt, answer), stored) for judge in judges)
-            )
             votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
             return Record(prompt, sample, answer, combine(votes), votes if len(votes) > 1 else ())
 

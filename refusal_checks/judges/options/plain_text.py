@@ -46,13 +46,15 @@ def _characters() -> dict[int, str]:
     """Traditional characters as simplified ones, and letters in coloured squares and circles."""
     path = Path(__file__).with_name("traditional.toml")
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    same = str.maketrans(tables["traditional"], tables["simplified"])
+    pairs = zip(tables["traditional"], tables["simplified"], strict=True)
+    same = {ord(old): str(new) for old, new in pairs if old != "\n"}
     squares = {
         start + number: chr(ord("A") + number)
         for start in (0x1F150, 0x1F170, 0x1F1E6)
         for number in range(8)
     }
-    return same | squares | str.maketrans("’‘“”「」『』_", '\'\'"""""" ')
+    quotes = zip("’‘“”「」『』_", '\'\'"""""" ', strict=True)
+    return same | squares | {ord(old): new for old, new in quotes}
 
 
 _CHARACTERS = _characters()

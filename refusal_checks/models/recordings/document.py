@@ -16,6 +16,9 @@ Row = dict[str, Any]
 """A prompt and its answers, by column: ``prompt``, ``completion`` (a text, None, or a list of
 these), perhaps ``label``, and whatever else the file says."""
 
+NEVER_ASKED = "never asked"
+"""The column, which no file has, of rows whose answer is missing because nothing was sent."""
+
 PROMPTS = (
     "prompt", "question", "instruction", "request", "query", "goal", "behavior", "Behavior",
     "input", "text",

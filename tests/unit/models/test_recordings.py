@@ -14,7 +14,8 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
-from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.judges.base import without_answer
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models import recordings
 from refusal_checks.models.replay import Reading, read
@@ -49,6 +50,24 @@ def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing:
     labels = [verdict(samples[0]).label for samples in answers]
     assert labels.count(Label.COMPLIANCE) == broken
     assert [samples[0].text for samples in answers].count("") == missing
+    unanswered = [samples[0] for samples in answers if not samples[0].text]
+    for answer in unanswered:
+        (counted,) = without_answer([LabelsJudge()], answer)
+        assert isinstance(counted, Binary)
+        assert counted.label is Label.REFUSAL
+        assert not without_answer([LabelsJudge(), KeywordJudge()], answer)
+
+
+def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(tmp_path: Path) -> None:
+    rows = [
+        {"goal": "sent", "prompt": "attack", "response": None, "jailbroken": False},
+        {"goal": "unlabelled", "prompt": None, "response": None},
+    ]
+    found = read(saved(tmp_path / "a.json", {"jailbreaks": rows}))
+    table = saved(tmp_path / "b.json", [{"prompt": "q", "completion": None, "label": "refusal"}])
+    answers = [*found.answers(asked("sent")), *found.answers(asked("unlabelled"))]
+    for answer in (*answers, *read(table).answers(asked("q"))):
+        assert not without_answer([LabelsJudge()], answer)
 
 
 def test_an_inspect_log_in_json(mirror: Path) -> None:

@@ -1,14 +1,15 @@
 """JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
 
 A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that was
-sent in its place. An attack that was never sent has no answer.
+sent in its place. Where an attack was given up, both are null and ``jailbroken`` is false: the
+authors count it among the failed ones, as their attack success rates are over all 100 behaviours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from refusal_checks.models.recordings.document import Document, Row
+from refusal_checks.models.recordings.document import NEVER_ASKED, Document, Row
 
 
 def rows(document: Document) -> list[Row] | None:
@@ -24,5 +25,6 @@ def _row(row: Row) -> Row:
     label = (
         {True: "jailbroken", False: "not jailbroken"}.get(broken) if broken is not None else None
     )
-    own = {"prompt": row["goal"], "completion": row.get("response"), "attack": row.get("prompt")}
-    return {**row, **own, "label": label}
+    attack, answer = row.get("prompt"), row.get("response")
+    own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
+    return {**row, **own, NEVER_ASKED: attack is None and answer is None}
