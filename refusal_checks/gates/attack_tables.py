@@ -12,7 +12,8 @@ from typing import Any
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.benchmarks.attacked import Attacked, name_of
-from refusal_checks.core.errors import ThresholdError
+from refusal_checks.benchmarks.attacks import Attack, artifact
+from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.verdicts import Chosen, Valid
 from refusal_checks.gates.benchmark_tables import FOR_ANY, holds_groups, is_data
@@ -131,7 +132,7 @@ def _tables(
             together[WORST] = worst
         yield name, rest
         for attack, gates in listed.items():
-            known = attacks.find(attack, f"{where} {KEY}", ThresholdError).name
+            known = _find(path, attack, f"{where} {KEY}").name
             if found.setdefault(name, {}).get(known) and name_of(name, known) in content:
                 raise ThresholdError(f"{where} {KEY}: name {known} once")
             found[name][known] = gates is not False
@@ -139,6 +140,16 @@ def _tables(
         if together:
             found.setdefault(name, {})
             yield name_of(name, attacks.ALL), together
+
+
+def _find(path: Path, name: str, where: str) -> Attack:
+    """The attack of a name, or the one that sends a file's texts; it is relative to this one."""
+    if not name.startswith(artifact.PREFIX):
+        return attacks.find(name, where, ThresholdError)
+    try:
+        return artifact.read(path.parent / name.removeprefix(artifact.PREFIX))
+    except DataError as fault:
+        raise ThresholdError(f'{where} "{name}": {fault}') from None
 
 
 def _listed(where: str, value: Any) -> dict[str, Any]:

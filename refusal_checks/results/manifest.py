@@ -58,6 +58,7 @@ class Data(_Facts):
         max_answer_chars: the most characters of an answer that its judges are shown.
         pinned: whether other rows would have been refused; None in runs of older versions.
         attack: that rewrote the prompts, by this seed; empty for plain ones.
+        attack_sha256: digest of the file that the attack's texts are from, if it has one.
         left_out: prompts that the attack could not rewrite.
     """
 
@@ -69,6 +70,7 @@ class Data(_Facts):
     pinned: bool | None = None
     attack: str = ""
     attack_seed: int = 0
+    attack_sha256: str = ""
     left_out: int = 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from refusal_checks import __version__
-from refusal_checks.benchmarks import Benchmark, digest
+from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
 from refusal_checks.engines import kinds
@@ -98,7 +98,9 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
     if not benchmark.attack:
         return found
     lost = parts.left_out.get(benchmark.name, 0)
+    recorded = attacks.artifact.known(benchmark.attack)
     attack = {"attack": benchmark.attack, "attack_seed": SEED, "left_out": lost}
+    attack["attack_sha256"] = recorded.sha256 if recorded else ""
     return found.model_validate(found.model_dump() | attack)
 
 

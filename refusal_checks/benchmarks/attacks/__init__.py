@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from refusal_checks.benchmarks.attacks import artifact
 from refusal_checks.benchmarks.attacks.base import Attack, Family
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError, require_known
@@ -71,7 +72,7 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
         UserError: there is none; names the nearest, or what the parameter must be.
     """
     known = discover()
-    found = known.get(name)
+    found = known.get(name) or artifact.known(name)
     if isinstance(found, Attack):
         return found
     family = found or _family(name, known.values())

@@ -64,6 +64,7 @@ class Attack:
         unfit: what the prompts have in common that it cannot rewrite; empty if it can all.
         decode: an answer in plain text, for attacks that ask for an encoded one; it takes any
             text, and gives back what is not encoded as it is.
+        sha256: digest of the file that its texts are from; empty for one that has no file.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Attack:
     rewrite: Rewrite
     unfit: str = ""
     decode: Callable[[str], str] = unchanged
+    sha256: str = ""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _marked_texts(text: str, named: Mapping[str, str]) -> str:
 
 def _bounded(name: str) -> str:
     if re.fullmatch(r"[\d、, ]+", name):
-        return rf"(?<![\d、.]){re.escape(name)}(?![\d%年月日条款个])(?!、\d|\.[^\n])"
+        return rf"(?<![\d、.]){re.escape(name)}(?![\d%年月日条款个])(?!、\d|\.[^\n.])"
     start = r"(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", name) else ""
     end = r"(?![A-Za-z0-9])" if re.search("[A-Za-z0-9]$", name) else ""
     return f"{start}{re.escape(name)}{end}"
@@ -210,7 +210,7 @@ def _marked_slots(text: str, named: Mapping[str, str], truth: bool) -> str:
     if _judged_each(words, text):
         return text
     ordered = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=\({OPTION}\))"  # before its own letter
+    own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=(?:\(| ?[-—] ?){OPTION})"  # before its own letter
     text = _compiled(own).sub(partial(_named, words), text)
     texts = frozenset(name.lower() for name in named)
     for name, mark in named.items():
@@ -250,7 +250,7 @@ def _is_of_option(ahead: str, before: str) -> bool:
         ahead,
     )
     is_matter = re.search("说法|观点|表述|陈述|做法|行为|statement|claim", ahead)
-    return bool(refers and not is_matter and re.search(OPTION, before[: len(before) - len(ahead)]))
+    return bool(refers and not is_matter and re.search(OPTION, before))
 
 
 def _goes_back(found: re.Match[str], is_text: bool) -> bool:
