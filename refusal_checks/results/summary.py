@@ -61,6 +61,7 @@ class BenchmarkSummary:
         parts: benchmarks whose prompts are all among this one's.
         attack: the attack on its prompts, or ``attacks`` for each prompt's worst; empty for none.
         plain: the benchmark that is attacked.
+        confidences: refusal confidence by prompt id, if it is under attack or attacked.
     """
 
     prompts: int
@@ -79,6 +80,7 @@ class BenchmarkSummary:
     parts: tuple[str, ...] = ()
     attack: str = ""
     plain: str = ""
+    confidences: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_repeated(self) -> bool:

@@ -15,8 +15,9 @@ from refusal_checks.gates.finding import Rules, expected_breaches, select
 from refusal_checks.gates.judge_noise import noise
 from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.judges.trust.check import JudgeCheck
-from refusal_checks.metrics import METRICS, score_all
+from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
+from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
 from refusal_checks.results import disagreements, histograms
 from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
@@ -55,6 +56,9 @@ def benchmark(
     scores, planned = score_all(records), len({p.id for p in prompts_of(about, run.parts.plan)})
     figures = summarise(records, run.rules.level, scores, planned, about.kind.value)
     figures = replace(figures, parts=about.parts, attack=about.attack, plain=about.plain)
+    if about.attack or any(each.plain == name for each in run.options.benchmarks.values()):
+        by_prompt = scores.get(rejection_rate.name) or scores.get(worst_attack_rejection_rate.name)
+        figures = replace(figures, confidences=by_prompt or {})
     run.summary.benchmarks[name] = figures
     for line in cut_short.remarks(records, run.options.sampling, run.options.judge_sampling):
         run.summary.note(f"{name}: {line}")

@@ -210,7 +210,8 @@ def _marked_slots(text: str, named: Mapping[str, str], truth: bool) -> str:
     if _judged_each(words, text):
         return text
     ordered = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=(?:\(| ?[-—] ?){OPTION})"  # before its own letter
+    # before its own letter
+    own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=(?:\(| ?[-—] ?){OPTION})"
     text = _compiled(own).sub(partial(_named, words), text)
     texts = frozenset(name.lower() for name in named)
     for name, mark in named.items():

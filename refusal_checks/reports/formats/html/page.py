@@ -23,6 +23,7 @@ from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.judges.trust.check import ABOUT
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import brief, words
+from refusal_checks.reports.attack_matrix import Cell, matrix
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.charts import Bars, Radar
@@ -59,6 +60,7 @@ class View:
     radars: Sequence[Radar]
     scatter: Scatter | None
     facts: Mapping[str, Sequence[tuple[str, str]]]
+    attacks: Mapping[str, Sequence[Cell]]
     payloads: Sequence[str]
     against: Mapping[int, int]
 
@@ -136,6 +138,7 @@ def _view(number: int, run: RunFolder) -> View:
         radars=[chart for name in names if (chart := charts.radar(name, summary.benchmarks[name]))],
         scatter=scatter([(candidate, summary)]),
         facts=facts(summary),
+        attacks=matrix(summary),
         payloads=payloads,
         against=against,
     )
