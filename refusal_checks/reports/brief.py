@@ -10,7 +10,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates import in_words
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import words
+from refusal_checks.reports import attack_matrix, words
 from refusal_checks.reports.explain import Topic, select
 from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
@@ -91,6 +91,7 @@ def lighter(run: RunSummary) -> Iterator[str]:
     yield from skipped(run)
     for name, benchmark in run.benchmarks.items():
         yield from benchmark_lines(name, benchmark)
+    yield from attack_matrix.lines(run)
     yield from worst_answers(run)
 
 

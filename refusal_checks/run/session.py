@@ -32,6 +32,7 @@ from refusal_checks.gates.threshold_files import Thresholds
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.results.board import Board, JudgeOutcome
+from refusal_checks.run import selection
 from refusal_checks.run.interrupts import Watch
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import command_line, models
@@ -115,10 +116,10 @@ class GateSession:
         """The candidates' names, all different; one empty name if no candidate is given.
 
         Raises:
-            pytest.UsageError: names and candidates do not go together.
+            pytest.UsageError: names and candidates do not go together, or -k mixes up the two.
         """
         with _usage_errors():
-            return models.titles(self._call) or ("",)
+            return selection.clear(self._config, self.thresholds.gates, models.titles(self._call))
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:

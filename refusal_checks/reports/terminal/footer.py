@@ -9,7 +9,7 @@ from refusal_checks.core.text import clean, wrapped
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.reports import attack_matrix, judge_check
+from refusal_checks.reports import judge_check
 from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.reports.words import count
 from refusal_checks.results.disagreements import FILE
@@ -36,7 +36,6 @@ def footer(runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH) -> Itera
                 yield from wrapped(line, width)
         yield from disagreements(summary, folder)
         yield from readings(summary)
-        yield from attack_matrix.lines(summary)
         yield from _engines(summary.manifest.engines)
         for line in (*tokens(summary.manifest.tokens), *_time(summary)):
             yield from wrapped(line, width)

@@ -8,6 +8,7 @@ from refusal_checks.core.text import clean, columns, cut, padded, wrapped
 from refusal_checks.gates import in_words
 from refusal_checks.metrics import main_metric
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports import attack_matrix
 from refusal_checks.reports.brief import (
     Example,
     benchmark_lines,
@@ -88,6 +89,7 @@ def lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
     yield from _gates(summary)
     for name, benchmark in summary.benchmarks.items():
         yield from benchmark_lines(name, benchmark)
+    yield from attack_matrix.lines(summary)
     yield from worst_answers(summary)
     yield from _whole(summary, verbosity)
     yield from groups(summary)

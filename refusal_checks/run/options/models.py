@@ -104,11 +104,7 @@ def titles(config: Given) -> tuple[str, ...]:
     """
     written, given = candidate_names(config), config.getoption("candidate_name")
     if not given:
-        ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in written]
-        return tuple(
-            end if end and ends.count(end) == 1 else name
-            for end, name in zip(ends, written, strict=True)
-        )
+        return _shortest(written)
     if len(given) != len(written):
         raise ModelError(
             f"--candidate-name is given {len(given)} times for {len(written)} candidates: give it "
@@ -118,6 +114,18 @@ def titles(config: Given) -> tuple[str, ...]:
         if not name.strip() or given.count(name) > 1:
             raise ModelError(f'--candidate-name "{name}": give each candidate a name of its own')
     return tuple(given)
+
+
+def _shortest(written: Sequence[str]) -> tuple[str, ...]:
+    """The fewest last parts of each name that no other one has; the whole name where all agree."""
+    parts = [name.rpartition("#")[2].strip("/").split("/") for name in written]
+    found: list[str] = []
+    for name, own in zip(written, parts, strict=True):
+        others = [each for each in parts if each is not own]
+        tails = (own[-count:] for count in range(1, len(own) + 1))
+        tail = next((t for t in tails if all(each[-len(t) :] != t for each in others)), None)
+        found.append("/".join(tail) if tail and any(tail) else name)
+    return tuple(found)
 
 
 def candidate_names(config: Given) -> tuple[str, ...]:
