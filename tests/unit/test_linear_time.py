@@ -15,7 +15,7 @@ from refusal_checks.core.text import clean, clean_lines, storable, wrapped
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
 from refusal_checks.judges.kinds import multiple_choice, refusal
-from refusal_checks.judges.options.plain_text import LIMIT
+from refusal_checks.judges.options.marking import LIMIT
 from refusal_checks.models.client import answers
 from refusal_checks.reports import markdown
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 
-from refusal_checks.judges.options.plain_text import plain
+from refusal_checks.judges.options.plain_text import LIMIT, plain
 
 
 @lru_cache(4096)
@@ -18,6 +18,8 @@ def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """A pattern of options, which thousands of questions share."""
     return re.compile(pattern, flags)
 
+
+__all__ = ["FIRST", "LIMIT", "OPTION", "asks_for_truth", "marked"]
 
 FIRST = 0xE000
 OPTION = "[\ue000-\ue007]"

@@ -21,7 +21,7 @@ _LAYOUT = re.compile(
 """Tags of HTML that say nothing; in lower case, since ``<B>`` may be an option."""
 
 _TAGS = re.compile(r"<(/?)([a-z_\u4e00-\u9fff]{1,20})>", re.IGNORECASE)
-_NUMBERED_ROW = re.compile(r"^\s*\|\s*\d{1,4}\s*\|", re.MULTILINE)
+_NUMBERED_ROW = re.compile(r"^ ?\| {0,9}\d{1,4} {0,9}\|", re.MULTILINE)
 _NUMBER = re.compile(r"^\(?\d{1,3}[.、:)] ?(?=[^\d\s])", re.MULTILINE)
 _SURE = re.compile(
     r" ?\((?=[^()\n]{0,40}(?:确定|把握|置信|信心|sure|certain|confiden|\d%|0?\.\d))"

@@ -55,7 +55,8 @@ def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
         options: at most eight, text by letter.
         question: with or without its options.
     """
-    return read_as(Asked.by(question, options), text, options)
+    is_long = len(text) > LIMIT
+    return read_as(Asked() if is_long else Asked.by(question, options), text, options)
 
 
 def read_as(asked: Asked, text: str, options: Mapping[str, str]) -> Found:
