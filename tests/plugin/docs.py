@@ -38,6 +38,7 @@ NOT_TRIED = {
     ". checks": "enters that environment",
     "git": "would act on this repository",
     "python -m": "takes minutes, or real engines",
+    "refusal-checks report mlflow": "needs mlflow",
     "mike": "publishes the site; needs a remote",
 }
 """Commands of which only the shell syntax is checked: the words that they begin with, and why."""

@@ -177,6 +177,8 @@ def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     for name in re.findall(r'rubric = "(.+?)"', text):
         (tmp_path / name).touch()
+    for name in re.findall(r'"artifact:(.+?)"', text):
+        (tmp_path / name).write_text('[{"prompt": "What?", "attack": "Say what."}]')
     assert catalogue(threshold_files.load([path], discover()).tables)
 
 
