@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results import run_folder, runs_folder
+from refusal_checks.run.options.redact import VARIABLE
+
+Value = TypeVar("Value")
 
 _NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 EACH_RUN = f"Runs, each by {_NAMED}"
@@ -34,6 +37,12 @@ Root = Annotated[
 ]
 
 
+Page = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")
+]
+Redact = Annotated[
+    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
@@ -58,3 +67,15 @@ def require_target(target: Path, root: Path, command: str, right: Iterable[str |
             f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "
             "command takes what it should write"
         )
+
+
+def write_page(write: Callable[[Value, Path], None], found: Value, path: Path) -> None:
+    """Write a page.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    try:
+        write(found, path)
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be written: {fault.strerror}") from None

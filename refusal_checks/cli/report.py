@@ -9,18 +9,14 @@ from typing import Annotated
 import typer
 
 from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import Root, Runs, require_target
+from refusal_checks.cli._runs import Redact, Root, Runs, require_target
 from refusal_checks.core.errors import DataError
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.options.redact import VARIABLE, is_wanted
-
-Redact = Annotated[
-    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
-]
+from refusal_checks.run.options.redact import is_wanted
 
 
 def add(app: typer.Typer) -> None:

@@ -208,12 +208,17 @@ def load(path: Path) -> dict[str, Scores]:
 
 def differences(earlier: Scores, conditions: Mapping[str, str]) -> list[str]:
     """The conditions in which two runs differ, each with both values; empty if comparable."""
-    names = dict.fromkeys([*earlier.conditions, *conditions])
-    pairs = {name: (earlier.conditions.get(name, ""), conditions.get(name, "")) for name in names}
+    return changed(earlier.conditions, conditions)
+
+
+def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The conditions that differ, each with both values."""
+    names = dict.fromkeys([*then, *now])
+    pairs = {name: (then.get(name, ""), now.get(name, "")) for name in names}
     return [
-        f"other {name}: {_short(then)} then, {_short(now)} now"
-        for name, (then, now) in pairs.items()
-        if then != now
+        f"other {name}: {_short(before)} then, {_short(after)} now"
+        for name, (before, after) in pairs.items()
+        if before != after
     ]
 
 

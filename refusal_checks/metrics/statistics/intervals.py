@@ -124,3 +124,17 @@ def refusal_confidence(
     weights = softmax_weights(logprobs, temperature)
     total = math.fsum(weight * sign for weight, sign in zip(weights, signs, strict=True))
     return max(-1.0, min(1.0, total))
+
+
+def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:
+    """The difference of two figures of which only the intervals are known.
+
+    Conservative where both are of the same prompts, whose scores vary together. n is the smaller.
+
+    Source: G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures",
+    Statistics in Medicine 27 (2008): the method of variance estimates recovery.
+    """
+    value = after.value - before.value
+    below = math.hypot(after.value - after.lower, before.upper - before.value)
+    above = math.hypot(after.upper - after.value, before.value - before.lower)
+    return Estimate(value, value - below, value + above, min(before.n, after.n))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.results.conditions import conditions
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.run.comparability import conditions
 
 MANIFEST: dict[str, Any] = {
     "candidate": "org/model",

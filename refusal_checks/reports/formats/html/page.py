@@ -1,44 +1,30 @@
-"""The page: the runs' contents in the templates.
+"""The report's page: the runs' contents in the templates.
 
-The page fetches nothing and runs only its own scripts: its Content-Security-Policy allows the
-inline style and scripts by their hashes alone. Model output reaches it as escaped template values,
-or as JSON that the script shows as text.
+Model output reaches it as escaped template values, or as JSON that the script shows as text.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import clean
-from refusal_checks.gates.checks import AllowedRange
-from refusal_checks.judges.trust.check import ABOUT
-from refusal_checks.metrics import METRICS
-from refusal_checks.reports import brief, words
+from refusal_checks.reports import brief
 from refusal_checks.reports.attack_matrix import Cell, matrix
-from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.charts import Bars, Radar
-from refusal_checks.reports.formats.html.facts import facts, pathless
+from refusal_checks.reports.formats.html.documents import document
+from refusal_checks.reports.formats.html.facts import facts
 from refusal_checks.reports.formats.html.gate_rows import Section, sections
 from refusal_checks.reports.formats.html.payload import Payload, embed
 from refusal_checks.reports.formats.html.scatter import Scatter, scatter
-from refusal_checks.reports.formats.html.visible import visible
 from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import RunSummary
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -101,16 +87,8 @@ def page(runs: Sequence[RunFolder]) -> Iterator[str]:
     """
     views = [_view(number, run) for number, run in enumerate(runs)]
     together = scatter([(view.candidate, view.summary) for view in views], baselines=False)
-    style = _source("report.css")
-    scripts = [_source("records.js"), _source("controls.js")]
-    policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {_digest(style)}; script-src {' '.join(map(_digest, scripts))}"
-    )
-    template = _environment().get_template("report.html.j2")
-    return template.generate(
-        views=views, together=together, style=style, scripts=scripts, policy=policy
-    )
+    scripts = ("records.js", "controls.js", "theme.js")
+    return document("report.html.j2", scripts, views=views, together=together)
 
 
 def _view(number: int, run: RunFolder) -> View:
@@ -156,39 +134,3 @@ def _bars(name: str, summary: RunSummary) -> list[Bars]:
         if gate.benchmark == name and gate.group is None
     }
     return list(charts.bars(name, summary.benchmarks[name], limits))
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "visible": visible,
-        "clean": clean,
-        "name": partial(clean, limit=120),
-        "pathless": pathless,
-        "percent": lambda value: f"{100 * value:.3g}%",
-    }
-    environment.globals |= {
-        "about": ABOUT,
-        "drawing": charts.span,
-        "limits": AllowedRange,
-        "metrics": METRICS,
-        "spurious_failures": spurious_failures,
-        "words": words,
-    }
-    return environment
-
-
-def _source(name: str) -> Markup:
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of ours
-
-
-def _digest(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

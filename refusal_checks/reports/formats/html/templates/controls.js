@@ -167,15 +167,5 @@ addEventListener("hashchange", () => {
   recall();
 });
 
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
-const label = () => { $("theme").textContent = isDark() ? "Light" : "Dark"; };
-$("theme").addEventListener("click", () => {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  label();
-});
-dark.addEventListener("change", label);
-label();
-$("theme").hidden = false;
 $("browser").hidden = false;
 recall();

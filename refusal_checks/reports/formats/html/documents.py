@@ -1,0 +1,84 @@
+"""Pages from templates, each one file.
+
+A page fetches nothing and runs only its own scripts: its Content-Security-Policy allows the inline
+style and scripts by their hashes alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from refusal_checks.core.text import clean
+from refusal_checks.gates.checks import AllowedRange
+from refusal_checks.judges.trust.check import ABOUT
+from refusal_checks.metrics import METRICS
+from refusal_checks.reports import words
+from refusal_checks.reports.explain import spurious_failures
+from refusal_checks.reports.formats.html import charts
+from refusal_checks.reports.formats.html.facts import pathless
+from refusal_checks.reports.formats.html.gate_rows import TONES
+from refusal_checks.reports.formats.html.visible import visible
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def document(template: str, scripts: Sequence[str], **values: Any) -> Iterator[str]:
+    """A page in parts.
+
+    Args:
+        scripts: names of its scripts, in their order.
+        values: what the template shows.
+    """
+    style = _source("report.css")
+    sources = [_source(name) for name in scripts]
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src {_digest(style)}; script-src {' '.join(map(_digest, sources))}"
+    )
+    found = _environment().get_template(template)
+    return found.generate(style=style, scripts=sources, policy=policy, **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "visible": visible,
+        "clean": clean,
+        "name": partial(clean, limit=120),
+        "pathless": pathless,
+        "percent": lambda value: f"{100 * value:.3g}%",
+    }
+    environment.globals |= {
+        "about": ABOUT,
+        "drawing": charts.span,
+        "limits": AllowedRange,
+        "tones": TONES,
+        "metrics": METRICS,
+        "spurious_failures": spurious_failures,
+        "words": words,
+    }
+    return environment
+
+
+def _source(name: str) -> Markup:
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of ours
+
+
+def _digest(source: str) -> str:
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
