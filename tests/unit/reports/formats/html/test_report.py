@@ -64,10 +64,10 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run(page: Page) -> None:
 
 def test_there_is_no_element_that_the_templates_do_not_have(page: Page) -> None:
     assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object", "link")]
-    assert len(page.code) == 2
+    assert len(page.code) == 3
     assert len(page.data("records")) == 6
     assert len(page.data("gates")) == 2
-    assert len(page.scripts) == 10
+    assert len(page.scripts) == 11
 
 
 def test_the_script_never_writes_html(page: Page) -> None:
@@ -137,7 +137,7 @@ def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
     assert "ERROR unsafe-rejection_rate no valid verdict <img src=x>" in page.words
     assert "<i>note</i>" in page.words
     assert "there is nothing to draw" in page.words
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 4
 
 
 def test_the_manifest_is_a_table(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_any_text_comes_back_and_makes_no_element(
     run.write_records("mine", [record])
     html.write([run], folder / "report.html")
     page = Page(folder / "report.html")
-    assert len(page.scripts) == 4
+    assert len(page.scripts) == 5
     (found,) = page.data("records")
     assert found["groups"] == [group]
     assert found["judges"] == [name]

@@ -1,0 +1,106 @@
+"""Folders of many finished runs: for tests of the page of all runs, and to measure it.
+
+``python -m tests.many_runs [NUMBER]`` writes so many runs, then says how long it takes to read
+them, to write their page, and to open it in headless Chromium.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.gates.gate import Gate
+from refusal_checks.reports.formats.html import history_page
+from refusal_checks.results.many_runs import collect
+from tests.chromium import browser
+from tests.report_runs import refusals, write_run
+
+FIRST = datetime(2026, 1, 2, 9, tzinfo=UTC)
+
+
+def manifest(number: int = 0, **facts: Any) -> dict[str, Any]:
+    """A manifest that says all that comparisons depend on."""
+    data = {"revision": "1", "sha256": "abc", "prompts": 60}
+    known = {
+        "candidate": f"org/model-{number % 4}",
+        "judge": "org/judge",
+        "started": (FIRST + timedelta(days=number)).isoformat(),
+        "models": {"judges": {"org/judge": {"version": "org/judge@1"}}},
+        "judge_prompts": {name: {"org/judge": "p1"} for name in ("unsafe", "safe")},
+        "data": {"unsafe": data, "safe": data},
+        "sampling": {"temperature": 0.6, "seed": number},
+        "judge_sampling": {"temperature": 0.0},
+    }
+    return known | facts
+
+
+def write_runs(root: Path, number: int, benchmarks: int = 8) -> None:
+    """Write so many runs with two gates for each benchmark; every fourth has another judge."""
+    names = [f"suite_{n}" for n in range(benchmarks)]
+    gates = [
+        gate
+        for name in names
+        for gate in (
+            Gate(name, "rejection_rate", minimum=0.5),
+            Gate(name, "invalid_rate", maximum=0.02),
+        )
+    ]
+    records = {name: list(refusals(name, 40, 1, refused=0.6)) for name in names}
+    content = json.loads(write_run(root / "first", records, gates).summary_file.read_bytes())
+    data = {name: {"revision": "1", "sha256": "abc", "prompts": 40} for name in names}
+    for place in range(number):
+        judge = "org/other" if place % 4 == 3 else "org/judge"
+        content["manifest"] = manifest(
+            place,
+            judge=judge,
+            models={"judges": {judge: {"version": judge}}},
+            judge_prompts={name: {judge: "p1"} for name in names},
+            data=data,
+        )
+        _move(content["verdicts"], place)
+        folder = root / f"{FIRST + timedelta(days=place):%Y%m%d-%H%M%S}-{place}"
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text(json.dumps(content))
+    (root / "first" / "summary.json").unlink()
+
+
+def _move(verdicts: Mapping[str, Any], place: int) -> None:
+    """Give every gate of a run another figure."""
+    for shift, verdict in enumerate(verdicts.values()):
+        value = 0.3 + 0.05 * ((place * 7 + shift * 3) % 12)
+        verdict["estimate"] |= {"value": value, "lower": value - 0.08, "upper": value + 0.08}
+        verdict["passed"] = value >= 0.5
+
+
+def main(number: int) -> None:
+    """Measure; see the module."""
+    with tempfile.TemporaryDirectory() as name:
+        root, page = Path(name) / "runs", Path(name) / "history.html"
+        write_runs(root, number)
+        start = time.perf_counter()
+        found = collect(root)
+        print(f"{len(found.runs)} runs read in {time.perf_counter() - start:.2f} s")
+        start = time.perf_counter()
+        history_page.write(found, page)
+        print(f"{page.stat().st_size / 1e6:.1f} MB written in {time.perf_counter() - start:.2f} s")
+        print(f"opened in {opened(page):.2f} s")
+
+
+def opened(page: Path) -> float:
+    """Seconds from a browser's navigation until it has run the page's script and laid it out."""
+    with browser() as running:
+        shown = running.new_page(viewport={"width": 1280, "height": 900})
+        shown.goto(page.as_uri())
+        shown.wait_for_function("document.getElementById('count').textContent")
+        milliseconds: float = shown.evaluate("(document.body.offsetHeight, performance.now())")
+        return milliseconds / 1000
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

@@ -1,0 +1,134 @@
+"""The pages of many runs in a real browser, and axe-core on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from refusal_checks.reports.comparing import side_by_side
+from refusal_checks.reports.formats.html import compare_page, history_page
+from refusal_checks.results.many_runs import collect
+from refusal_checks.results.run_folder import PastRun
+from tests.chromium import Watched, why_not
+from tests.many_runs import manifest, opened, write_runs
+from tests.report_runs import refusals, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Path]:
+    """One page of every kind."""
+    folder = tmp_path_factory.mktemp("many")
+    write_runs(folder / "runs", 12, 2)
+    history_page.write(collect(folder / "runs"), folder / "history.html")
+    other = {"models": {"judges": {"org/judge": {"version": "other"}}}}
+    facts = {"one": {}, "two": {}, "three": other}
+    runs = []
+    for number, (name, more) in enumerate(facts.items()):
+        records = {"unsafe": list(refusals("unsafe", 40, 1, refused=0.9 - number / 4))}
+        run = write_run(folder / name, records, manifest=manifest(number, **more))
+        runs.append(PastRun.read(run.path))
+    compare_page.write(side_by_side(runs), folder / "compare.html")
+    return {
+        "report": file,
+        "history": folder / "history.html",
+        "compare": folder / "compare.html",
+    }
+
+
+@pytest.fixture
+def history(chromium: Browser, pages: dict[str, Path]) -> Iterator[Page]:
+    page = chromium.new_page(viewport={"width": 1200, "height": 900})
+    watched = Watched(page)
+    page.goto(pages["history"].as_uri())
+    yield page
+    assert watched.faults == []
+    assert set(watched.requests) == {pages["history"].as_uri()}
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["report", "history", "compare"])
+def test_axe_finds_no_serious_fault(
+    chromium: Browser, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = chromium.new_page(color_scheme=scheme)
+    page.goto(pages[name].as_uri())
+    page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
+    found = Axe().run(page).response["violations"]
+    serious = {
+        fault["id"]: [node["html"][:200] for node in fault["nodes"][:3]]
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    }
+    assert serious == {}
+    page.close()
+
+
+def test_runs_are_filtered(history: Page) -> None:
+    rows = history.locator("#runs tbody tr:visible")
+    assert rows.count() == 12
+    assert history.locator("#count").inner_text() == "12 of 12 runs shown"
+    history.select_option("#judge", "org/other")
+    assert rows.count() == 3
+    assert history.locator("figure.trend:visible").count() == 4
+    history.select_option("#judge", "org/judge")
+    line = history.locator("figure.trend:visible polyline.trend").first
+    assert len(str(line.get_attribute("points")).split()) == 9
+    history.select_option("#candidate", "org/model-0")
+    assert rows.count() == 3
+    assert len(str(line.get_attribute("points")).split()) == 3
+    history.select_option("#suite", "suite_1")
+    assert history.locator("figure.trend:visible").count() == 2
+    history.select_option("#candidate", "org/model-3")
+    assert history.locator("#count").inner_text() == "No run matches these filters."
+    history.click("text=Clear")
+    assert rows.count() == 12
+    assert history.locator("figure.trend:visible").count() == 8
+
+
+def test_no_line_joins_runs_of_two_judges(history: Page) -> None:
+    judges = history.locator("figure.trend").evaluate_all(
+        "figures => figures.map(each => [each.dataset.judge, each.querySelectorAll('.dot').length])"
+    )
+    assert sorted(judges) == [["org/judge", 9]] * 4 + [["org/other", 3]] * 4
+
+
+@pytest.mark.parametrize("name", ["history", "compare"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_pages_of_many_runs_fit_any_width(
+    chromium: Browser, pages: dict[str, Path], name: str, width: int
+) -> None:
+    page = chromium.new_page(viewport={"width": width, "height": 800})
+    page.goto(pages[name].as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_runs_that_cannot_be_compared_stand_apart(
+    chromium: Browser, pages: dict[str, Path]
+) -> None:
+    page = chromium.new_page()
+    page.goto(pages["compare"].as_uri())
+    assert page.locator("#gates thead .apart").all_inner_texts() == ["3 model-2 shown apart"]
+    assert page.locator("#gates tbody .apart .change").first.inner_text().startswith("not compared")
+    page.locator("#moved summary").first.click()
+    page.locator("#moved .record summary").first.click()
+    assert "Run 1: refusal" in page.locator("#moved .record .body").first.inner_text()
+    page.close()
+
+
+def test_the_page_of_200_runs_opens_at_once(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs", 200)
+    history_page.write(collect(tmp_path / "runs"), tmp_path / "history.html")
+    # Machines of tests are slow and busy: the best of three attempts.
+    assert min(opened(tmp_path / "history.html") for _ in range(3)) < 2

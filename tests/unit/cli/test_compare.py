@@ -1,0 +1,157 @@
+"""``refusal-checks compare`` and ``history``, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from refusal_checks.cli import application
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.results import run_folder
+from tests.html_page import Page
+from tests.many_runs import manifest
+from tests.report_runs import HOSTILE, refusals, usual, write_run
+
+OLD, NEW = "20260101-120000-1", "20260102-120000-2"
+
+
+def call(*args: str | Path) -> Result:
+    return CliRunner().invoke(application(), [str(arg) for arg in args], catch_exceptions=False)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project's folder, the working one, with two runs."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / run_folder.ROOT
+    for number, (name, refused) in enumerate({OLD: 0.9, NEW: 0.4}.items()):
+        records = {"unsafe": list(refusals("unsafe", 60, 1, refused=refused))}
+        write_run(root / name, records, manifest=manifest(number), judge=None)
+    return root
+
+
+def test_runs_are_compared_in_the_terminal(runs: Path) -> None:
+    shown = call("compare", "20260101", "last").output
+    assert "1    model-0    " in shown
+    assert "2    model-1    " in shown
+    assert "unsafe-rejection_rate " in shown
+    assert "FAIL 40.7% (-50.0 [" in shown
+    assert (
+        "run 2, unsafe-rejection_rate: 27 prompts no longer refused since run 1 (unsafe-" in shown
+    )
+    assert ", ...)" in shown
+
+
+def test_runs_are_compared_as_json(runs: Path) -> None:
+    known = json.loads(call("compare", OLD, NEW, "--json").output)
+    assert [run["run"] for run in known["runs"]] == [OLD, NEW]
+    before, after = known["gates"]["unsafe-rejection_rate"]
+    assert "change" not in before
+    assert (after["paired"], after["fell"], after["rose"]) == (True, 27, 0)
+    assert after["outcome"] == "FAIL"
+    assert "Request" not in json.dumps(known)
+
+
+def test_a_comparison_is_a_page(runs: Path) -> None:
+    assert call("compare", OLD, NEW, "--html", "out/page.html").exit_code == 0
+    page = Page(Path("out/page.html"))
+    assert "2 runs compared" in page.words
+    assert "27 of 27 prompts no longer refused since run 1" in page.words
+    assert "Request 40 of unsafe" in page.words
+
+
+def test_a_redacted_comparison_has_no_texts(runs: Path) -> None:
+    call("compare", OLD, NEW, "--html", "page.html", "--redact")
+    page = Page(Path("page.html"))
+    assert "27 of 27 prompts no longer refused" in page.words
+    assert "[redacted: sha256" in page.words
+    assert "Request" not in page.words
+    assert "word1" not in page.words
+
+
+def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
+    from refusal_checks.results.redact import RedactedFolder
+
+    hidden = RedactedFolder(runs / NEW)
+    records = list(hidden.records("unsafe"))
+    summary = hidden.summary()
+    hidden.write_records("unsafe", records)
+    hidden.write_summary(summary)
+    known = json.loads(call("compare", OLD, NEW, "--json").output)
+    assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 27
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("last",), "two runs or more"),
+        (("last", NEW), "named twice"),
+        (("last", "20260202"), "20260202"),
+        (("last", "nothing/here"), "nothing/here"),
+        ((OLD, NEW, "--html", "last"), "write `refusal-checks compare"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(runs: Path, words: tuple[str, ...], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        call("compare", *words)
+
+
+def test_a_folder_that_is_no_run_is_named(runs: Path) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(DataError, match=r"empty.summary\.json"):
+        call("compare", "last", "empty")
+
+
+def test_history_lists_runs_and_what_it_left_out(runs: Path) -> None:
+    (runs / "20260103-120000-3").mkdir()
+    (runs / "20260103-120000-3" / "summary.json").write_text("{")
+    shown = call("history").output
+    assert shown.index("model-0") < shown.index("model-1")
+    assert "left out: 1 file" in shown
+    assert "20260103-120000-3/summary.json: not a summary of a run" in shown
+    known = json.loads(call("history", "--json").output)
+    assert [run["run"] for run in known["runs"]] == [OLD, NEW]
+    assert known["runs"][1]["gates"]["unsafe-rejection_rate"]["passed"] is False
+    assert len(known["skipped"]) == 1
+
+
+def test_history_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "no runs found" in call("history", "--html", "page.html").output
+    assert "There is no run here yet" in Page(Path("page.html")).words
+    with pytest.raises(DataError, match="no such folder"):
+        call("history", "elsewhere")
+    with pytest.raises(UserError, match="give --html FILE"):
+        call("history", "--reports")
+
+
+def test_history_links_to_reports(runs: Path) -> None:
+    (runs / OLD / "report.html").write_text("a report")
+    call("history", "--html", "out/page.html")
+    links = [link["href"] for link in Page(Path("out/page.html")).named("a")]
+    assert f"../.refusal-checks/runs/{OLD}/report.html" in links
+    call("history", "--html", "out/page.html", "--reports")
+    links = [str(link["href"]) for link in Page(Path("out/page.html")).named("a")]
+    reports = [link for link in links if link.startswith("page-reports/")]
+    assert len(reports) == 2
+    assert all((Path("out") / link).read_text().startswith("<!doctype html>") for link in reports)
+
+
+def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:
+    for number, text in enumerate(HOSTILE):
+        facts = {"candidate": text, "judge": text, "started": text}
+        usual(tmp_path / "runs" / str(number), manifest=manifest(number, **facts))
+    one, two = tmp_path / "history.html", tmp_path / "compare.html"
+    assert call("history", tmp_path / "runs", "--html", one).exit_code == 0
+    named = [tmp_path / "runs" / str(number) for number in range(len(HOSTILE))]
+    assert call("compare", *named, "--html", two).exit_code == 0
+    for path, scripts in ((one, 2), (two, 1)):
+        page = Page(path)
+        assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "link")]
+        assert len(page.scripts) == scripts
+        for _, attributes in page.elements:
+            assert not {"src", "srcdoc", "style", "action"} & attributes.keys()
+            assert not [name for name in attributes if name.startswith("on")]
