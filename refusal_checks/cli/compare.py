@@ -118,8 +118,7 @@ def _moved(found: SideBySide) -> Iterator[str]:
         for moved in moves.moved:
             named = ", ".join(clean(flip.now.id, 30) for flip in moved.flips[:_IDS])
             more = ", ..." * (len(moved.flips) > _IDS)
-            total = moved.heading.partition(" of ")[2]
-            yield f"run {moves.number}, {clean(moves.gate, 60)}: {total} ({named}{more})"
+            yield f"run {moves.number}, {clean(moves.gate, 60)}: {moved.how} ({named}{more})"
 
 
 def _facts(found: SideBySide) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def _moves(number: int, gate: str, cell: Cell) -> Moves | None:
     if verdict is None or verdict.gate.group or METRICS[verdict.gate.metric].group == "judging":
         return None
     found = [
-        replace(each, heading=each.heading.replace("since the baseline", "since run 1"))
+        replace(each, how=each.how.replace("since the baseline", "since run 1"))
         for each in moved(verdict)
     ]
     return Moves(number, gate, found) if found else None

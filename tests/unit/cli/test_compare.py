@@ -131,7 +131,7 @@ def test_history_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_history_links_to_reports(runs: Path) -> None:
     (runs / OLD / "report.html").write_text("a report")
     call("history", "--html", "out/page.html")
-    links = [link["href"] for link in Page(Path("out/page.html")).named("a")]
+    links = [str(link["href"]) for link in Page(Path("out/page.html")).named("a")]
     assert f"../.refusal-checks/runs/{OLD}/report.html" in links
     call("history", "--html", "out/page.html", "--reports")
     links = [str(link["href"]) for link in Page(Path("out/page.html")).named("a")]

@@ -31,6 +31,7 @@ TONES = {
 
 _REASONS = (
     Topic.SUMMARY,
+    Topic.WAIVER,
     Topic.MISS,
     Topic.DOUBT,
     Topic.INVALID_DECIDES,
