@@ -119,7 +119,7 @@ def test_runs_that_cannot_be_compared_stand_apart(
 ) -> None:
     page = chromium.new_page()
     page.goto(pages["compare"].as_uri())
-    assert page.locator("#gates thead .apart").all_inner_texts() == ["3 model-2 shown apart"]
+    assert page.locator("#gates thead .apart").all_inner_texts() == ["3 org/model-2\nshown apart"]
     assert page.locator("#gates tbody .apart .change").first.inner_text().startswith("not compared")
     page.locator("#moved summary").first.click()
     page.locator("#moved .record summary").first.click()
