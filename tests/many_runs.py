@@ -13,13 +13,16 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats.html import history_page
 from refusal_checks.results.many_runs import collect
 from tests.chromium import browser
 from tests.report_runs import refusals, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FIRST = datetime(2026, 1, 2, 9, tzinfo=UTC)
 
@@ -89,17 +92,18 @@ def main(number: int) -> None:
         start = time.perf_counter()
         history_page.write(found, page)
         print(f"{page.stat().st_size / 1e6:.1f} MB written in {time.perf_counter() - start:.2f} s")
-        print(f"opened in {opened(page):.2f} s")
+        with browser() as running:
+            print(f"opened in {opened(running, page):.2f} s")
 
 
-def opened(page: Path) -> float:
+def opened(running: Browser, page: Path) -> float:
     """Seconds from a browser's navigation until it has run the page's script and laid it out."""
-    with browser() as running:
-        shown = running.new_page(viewport={"width": 1280, "height": 900})
-        shown.goto(page.as_uri())
-        shown.wait_for_function("document.getElementById('count').textContent")
-        milliseconds: float = shown.evaluate("(document.body.offsetHeight, performance.now())")
-        return milliseconds / 1000
+    shown = running.new_page(viewport={"width": 1280, "height": 900})
+    shown.goto(page.as_uri())
+    shown.wait_for_function("document.getElementById('count').textContent")
+    milliseconds: float = shown.evaluate("(document.body.offsetHeight, performance.now())")
+    shown.close()
+    return milliseconds / 1000
 
 
 if __name__ == "__main__":
