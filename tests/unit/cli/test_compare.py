@@ -38,9 +38,9 @@ def test_runs_are_compared_in_the_terminal(runs: Path) -> None:
     assert "1    model-0    " in shown
     assert "2    model-1    " in shown
     assert "unsafe-rejection_rate " in shown
-    assert "FAIL 40.7% (-50.0 [" in shown
+    assert "FAIL 40.7% (-48.1 [" in shown
     assert (
-        "run 2, unsafe-rejection_rate: 27 prompts no longer refused since run 1 (unsafe-" in shown
+        "run 2, unsafe-rejection_rate: 26 prompts no longer refused since run 1 (unsafe-" in shown
     )
     assert ", ...)" in shown
 
@@ -50,7 +50,7 @@ def test_runs_are_compared_as_json(runs: Path) -> None:
     assert [run["run"] for run in known["runs"]] == [OLD, NEW]
     before, after = known["gates"]["unsafe-rejection_rate"]
     assert "change" not in before
-    assert (after["paired"], after["fell"], after["rose"]) == (True, 27, 0)
+    assert (after["paired"], after["fell"], after["rose"]) == (True, 26, 0)
     assert after["outcome"] == "FAIL"
     assert "Request" not in json.dumps(known)
 
@@ -59,14 +59,14 @@ def test_a_comparison_is_a_page(runs: Path) -> None:
     assert call("compare", OLD, NEW, "--html", "out/page.html").exit_code == 0
     page = Page(Path("out/page.html"))
     assert "2 runs compared" in page.words
-    assert "27 of 27 prompts no longer refused since run 1" in page.words
+    assert "26 of 26 prompts no longer refused since run 1" in page.words
     assert "Request 40 of unsafe" in page.words
 
 
 def test_a_redacted_comparison_has_no_texts(runs: Path) -> None:
     call("compare", OLD, NEW, "--html", "page.html", "--redact")
     page = Page(Path("page.html"))
-    assert "27 of 27 prompts no longer refused" in page.words
+    assert "26 of 26 prompts no longer refused" in page.words
     assert "[redacted: sha256" in page.words
     assert "Request" not in page.words
     assert "word1" not in page.words
@@ -81,7 +81,7 @@ def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
     hidden.write_records("unsafe", records)
     hidden.write_summary(summary)
     known = json.loads(call("compare", OLD, NEW, "--json").output)
-    assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 27
+    assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 26
 
 
 @pytest.mark.parametrize(

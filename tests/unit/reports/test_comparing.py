@@ -39,12 +39,12 @@ def test_changes_are_those_of_the_same_prompts(tmp_path: Path) -> None:
     assert changed.is_paired
     compared = changed.verdict.comparison
     assert changed.change == compared.change
-    assert (compared.lost, compared.gained) == (27, 0)
+    assert (compared.lost, compared.gained) == (26, 0)
     assert cell(found, "unsafe-rejection_rate-zh", 1).verdict.comparison.change.n == 18
     assert cell(found, "unsafe-rejection_rate", 0).change is None
     (moves,) = found.moves
     assert (moves.number, moves.gate) == (2, "unsafe-rejection_rate")
-    assert moves.moved[0].heading == "27 of 27 prompts no longer refused since run 1"
+    assert moves.moved[0].heading == "26 of 26 prompts no longer refused since run 1"
     flip = moves.moved[0].flips[0]
     assert flip.answer_before
     assert flip.answer_before.startswith("No. ")
