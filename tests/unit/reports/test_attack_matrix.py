@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.attack_matrix import lines, matrix
-from refusal_checks.reports.formats.html.page import _environment
+from refusal_checks.reports.formats.html.documents import _environment
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 PLAIN = {"1": 1.0, "2": 1.0, "3": 1.0, "4": -1.0}
