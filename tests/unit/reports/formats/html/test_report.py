@@ -85,7 +85,8 @@ def test_every_record_is_there(page: Page) -> None:
 
 
 def test_the_head_answers_the_question(page: Page) -> None:
-    assert "May it ship? No demo:some 2 of 4 gates failed" in page.words
+    assert "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)" in page.words
+    assert "2 of 4 gates failed; the judge failed its check" in page.words
     assert "Judge demo:judge" in page.words
     assert "the judge failed its check" in page.words
 
