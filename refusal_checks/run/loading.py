@@ -94,11 +94,13 @@ def rewritten(
     """
     done: dict[str, Sequence[Prompt]] = {}
     left_out: dict[str, int] = {}
+    unfit: dict[str, str] = {}
     for name, prompts in plan.items():
         attack = options.benchmarks[name].attack
         done[name] = prompts
         if attack:
             found = attacks.find(attack, name)
+            unfit[name] = found.unfit
             done[name], lost = rewrite(found, prompts, Given(whole[name]))
             left_out |= {name: len(lost)} if lost else {}
             if lost:
@@ -109,9 +111,10 @@ def rewritten(
                 )
     for gate in gates:
         if not any(map(gate.looks_at, prompts_of(options.benchmarks[gate.benchmark], done))):
+            why = unfit.get(gate.benchmark, "")
             raise DataError(
                 f"{gate.source}: deselect {gate.id}, or take the attack out: it can rewrite none "
-                "of the prompts"
+                f"of the prompts{why and f' ({why})'}"
             )
     return done, left_out
 

@@ -26,7 +26,7 @@ def _rewrite(prompt: Prompt, given: Given) -> Sequence[Message]:
 ATTACKS = (
     Attack(
         "system_prompt",
-        "Wu et al. 2023, arXiv 2311.09127",
+        "after Wu et al. 2023, arXiv 2311.09127",
         "adds a system message that lifts all restrictions",
         _rewrite,
     ),

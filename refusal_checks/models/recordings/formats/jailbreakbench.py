@@ -1,8 +1,9 @@
 """JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
 
 A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that was
-sent in its place. Where an attack was given up, both are null and ``jailbroken`` is false: the
-authors count it among the failed ones, as their attack success rates are over all 100 behaviours.
+sent in its place. Where an attack was given up, the text and the answer are null and ``jailbroken``
+is false. The authors count it as failed: in ``submission.py`` of their package jailbreakbench
+(1.0.0), an attack's success rate is its jailbreaks divided by all 100 behaviours.
 """
 
 from __future__ import annotations
