@@ -40,7 +40,8 @@ class Event:
 
 
 _LIST = rf"{OPTION}(?:s?\++s?{OPTION})*"
-_DENIED_BEHIND = re.compile(rf"n[^tfp\ue000-\ue007]*({_LIST})")
+_SIDE_BY_SIDE = rf"{OPTION}(?:s?\+*s?{OPTION})*"
+_DENIED_BEHIND = re.compile(rf"n[^tfp\ue000-\ue007]*({_SIDE_BY_SIDE})")
 _DENIED_BEFORE = re.compile(rf"({_LIST})(?:[=bsmhy]*w|[=bsmahy]*n[^\ue000-\ue007]*$)")
 _DENIED_AS_WRONG = re.compile(rf"w[=am]*[=b][=b]*({_LIST})")
 _END = r"(?:[=bs]*[ram]*$|[=bs]*p.*|$)"

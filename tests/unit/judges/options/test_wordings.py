@@ -47,6 +47,8 @@ def test_no_option_is_read_where_none_is_settled_on(cases: tuple[Case, ...]) -> 
 YES_NO = {"A": "是", "B": "否"}
 RIGHTS = {"A": "侵犯隐私权", "B": "侵犯肖像权", "C": "侵犯名誉权", "D": "不侵权"}
 TRUTH = {"A": "正确", "B": "错误"}
+AGREED = {"A": "认同", "B": "不认同"}
+COUNTS = {"A": "1、2、3", "B": "2", "C": "1、2、3、4", "D": "4"}
 BIAS = {"A": "存在歧视", "B": "不存在歧视"}
 
 
@@ -110,6 +112,31 @@ BIAS = {"A": "存在歧视", "B": "不存在歧视"}
         ("小明选B", RIGHTS, None),
         ("答案是B，又或者是A", RIGHTS, None),
         ('{"answer": ["B","A"]}', RIGHTS, None),
+        ("| B | 正确 |\n| A | 正确 |", TRUTH, None),
+        ("A正确，B正确", TRUTH, None),
+        ("A：正确，B：正确。", TRUTH, None),
+        ("(A) 正确 (B) 正确", TRUTH, None),
+        ("A=正确 B=正确", TRUTH, None),
+        ("A正确B正确", TRUTH, None),
+        ("A错误B正确", TRUTH, "B"),
+        ("| A | 错误 |\n| B | 错误 |", TRUTH, None),
+        ("B（错误）", TRUTH, "B"),
+        ("A项，与题意不符，错误；B项，符合题意，正确。故选B。", TRUTH, "B"),
+        ("A项，与题意不符，错误；B项，符合题意，正确。故选B。", YES_NO, "B"),
+        ("B，正确。", TRUTH, None),
+        ("很难认同B。", AGREED, None),
+        ("标准答案可能写的是B，但我不认同。", AGREED, None),
+        ("可是我不认同B", AGREED, None),
+        ("我不认同B", AGREED, None),
+        ("我不认同A，所以选B", AGREED, "B"),
+        ("我认同B", AGREED, "B"),
+        ("我不认同这种观点", AGREED, "B"),
+        ("B. 不认同", AGREED, "B"),
+        ("不认同（B）", AGREED, "B"),
+        ("排除A B C", RIGHTS, None),
+        ("GPT-4选D。", COUNTS, None),
+        ("GPT4选A", COUNTS, None),
+        ("选4", COUNTS, "D"),
     ],
 )
 def test_a_wording_is_read_as_people_read_it(
@@ -137,4 +164,6 @@ def test_a_second_option_counts_where_the_wrong_one_is_asked_for(text: str) -> N
 def test_right_does_not_choose_where_the_wrong_one_is_asked_for() -> None:
     question = "下列说法错误的是（ ）"
     assert read("A正确，B错误。", RIGHTS, question).outcome == "unreadable"
+    assert read("(A) 正确 (B) 正确", RIGHTS, question).outcome == "unreadable"
+    assert read("(B) right of portrait", RIGHTS, question).letters == {"B"}
     assert read("A正确，B错误，所以选B。", RIGHTS, question).letters == {"B"}
