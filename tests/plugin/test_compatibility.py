@@ -101,6 +101,7 @@ def rerun(
         monkeypatch.setenv("http_proxy", proxy.url)
         yield project.runpytest_subprocess(
             *("--candidate", URL, "--judge", URL, "--samples", "2", "--limit", "4"),
+            *("--max-tokens", "1024"),  # the default then
             *("--thresholds", "gates.toml", "--store", old_store, "--baseline", OLD / "baseline"),
         )
         assert server.asked(judge=False) == []

@@ -127,7 +127,7 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
     with FakeServer(well_behaved_without_schemas, **lacking) as server:  # type: ignore[arg-type]
         model = f"{server.url}#fake"
         models = ("--candidate", model, "--judge", model, "--samples", "3")
-        result = project.runpytest_subprocess(*models, *SAFE, *mode)
+        result = project.runpytest_subprocess(*models, *SAFE, "-v", *mode)
         result.assert_outcomes(passed=1)
         for words in ("one answer per request", "no log-", "top_k is refused"):
             assert shown(result).count(f"note: candidate {model}: {words}") == 1

@@ -180,7 +180,7 @@ def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     monkeypatch.setenv("VLLM_FAKE", "load")
     both = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "keyword")
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *both, "--samples", "1", *xdist],
+        [sys.executable, "-m", "pytest", *both, "--samples", "1", "-v", *xdist],
         cwd=project.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
