@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.nav import Navigation
     from mkdocs.structure.pages import Page
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # `mkdocs` is no module of this repository
+ROOT = str(Path(__file__).absolute().parents[2])
 
 log = logging.getLogger("mkdocs.hooks.docs_site")
 
@@ -34,7 +34,10 @@ _generated: set[str] = set()
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
-    """Forget an earlier build."""
+    """Forget an earlier build, and find this repository's modules."""
+    # MkDocs takes back what a hook's module adds to the path while it is loaded.
+    if ROOT not in sys.path:
+        sys.path.insert(0, ROOT)
     _pages.clear()
     _generated.clear()
 
