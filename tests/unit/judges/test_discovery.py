@@ -9,7 +9,7 @@ import pytest
 from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.settings import JudgeSampling
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Rated
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
@@ -55,7 +55,13 @@ def test_rules_are_not_stored() -> None:
 
 def test_a_kind_says_which_verdicts_it_gives_and_whether_it_judges_refusal() -> None:
     found = judges.discover()
-    verdicts = {"degree": Graded, "multiple_choice": Chosen, "rating": Rated, "refusal": Binary}
+    verdicts = {
+        "degree": Graded,
+        "multiple_choice": Chosen,
+        "rating": Rated,
+        "refusal": Binary,
+        "strongreject": Harm,
+    }
     assert {name: kind.verdicts for name, kind in found.items()} == verdicts
     assert [name for name, kind in found.items() if kind.judges_refusal] == ["refusal"]
 
