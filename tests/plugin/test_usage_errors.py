@@ -216,5 +216,9 @@ def test_a_run_s_folder_that_cannot_be_made_is_named(
     run_gate: RunGate, project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
 ) -> None:
     (project.path / ".refusal-checks").write_text("")
-    refused(run_gate("--store", "store.sqlite", *mode), ".refusal-checks", "cannot be written")
+    refused(
+        run_gate("--store", "store.sqlite", *mode),
+        ".refusal-checks",
+        "name a folder that can be written",
+    )
     assert server.requests == []
