@@ -57,6 +57,7 @@ def test_the_gates_are_decided_as_on_vllm(tmp_path: Path) -> None:
         "structured_outputs": "ignored",
         "seed": "yes",
         "top_k": "yes",
+        "prefill": "ignored",
     }
     assert manifest["tokens"]["candidate"]["requests"] == 8 * 2
     records = [path.read_text() for path in sorted((aligned.folder / "records").iterdir())]
