@@ -1,0 +1,44 @@
+"""Results elsewhere, as options of a session: refused early, and no matter of its exit code."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.reports.formats import webhook
+from tests.plugin.conftest import RunGate
+
+
+def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
+    project: pytest.Pytester, run_gate: RunGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(webhook.VARIABLE, "http://127.0.0.1:9/services/SECRET")
+    result = run_gate("--pr-comment", "comment.md", "--model-card", "README.md")
+    assert result.ret == 0
+    said = result.stdout.str() + result.stderr.str()
+    assert "webhook report could not be written: nothing was posted to" in said
+    assert Path("comment.md").read_text().startswith("<!-- refusal-checks -->")
+    assert "model-index" in Path("README.md").read_text()
+    everywhere = [path.read_bytes() for path in project.path.rglob("*") if path.is_file()]
+    assert not any(b"SECRET" in content for content in [*everywhere, said.encode()])
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_what_could_not_be_written_is_refused_before_anything_starts(
+    project: pytest.Pytester,
+    run_gate: RunGate,
+    mode: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not find_spec("mlflow"):
+        result = run_gate("--mlflow", "refusals", *mode)
+        assert result.ret == 4
+        assert 'pip install "refusal-checks[mlflow]"' in result.stderr.str()
+    monkeypatch.setenv(webhook.VARIABLE, "SECRET")
+    result = run_gate(*mode)
+    assert result.ret == 4
+    assert "REFUSAL_CHECKS_WEBHOOK: set it to a URL" in result.stderr.str()
+    assert "SECRET" not in result.stdout.str() + result.stderr.str()
+    assert not list(project.path.glob(".refusal-checks/runs/*"))
