@@ -196,7 +196,7 @@ class OptionScorer(_Stored):
         try:
             labels = await self._client.label_probabilities(messages, list(prompt.options))
         except LabelError as fault:
-            raise ModelError(f"--mcq-scoring logprob: {fault}, or use --mcq-scoring text") from None
+            raise ModelError(f"use --mcq-scoring text in place of logprob: {fault}") from None
         except EndpointError as fault:
             return [_unanswered(fault)]
         return [_most_probable(labels)]

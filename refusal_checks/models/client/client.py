@@ -275,7 +275,7 @@ class Client:
             if len(found) != 1:
                 raise LabelError(
                     f"{self.url}: the label {label!r} is {len(found)} tokens of {self.model}, so "
-                    "its probability cannot be read from one; name another judge"
+                    "its probability cannot be read from one"
                 )
         return {label: found[0] for label, found in zip(labels, divided, strict=True)}
 
