@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.demo import MODEL_DIR
-from tests.e2e.conftest import GateRun, gate_command, run_gate
+from tests.e2e.conftest import GateRun, environment, gate_command, run_gate
 from tests.fake_server import Body, FakeServer
 
 pytestmark = pytest.mark.engine
@@ -36,8 +35,7 @@ def gate(engine: EngineProcess, folder: Path, bounds: str, *args: str) -> GateRu
         *("--thresholds", thresholds, "--store", folder / "store.sqlite"),
         *("--samples", "1", "--max-tokens", "96", "--judge-max-tokens", "128", *args),
     )
-    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
-    return run_gate(command, environment)
+    return run_gate(command, environment(engine))
 
 
 def found(run: GateRun) -> dict[str, Any]:
