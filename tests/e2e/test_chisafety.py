@@ -42,7 +42,7 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
         *("--max-tokens", "48", "--judge-max-tokens", "400", "--store", folder / "store.sqlite"),
         *args,
     )
-    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
+    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key, "COLUMNS": "120"}
     return run_gate(command, environment)
 
 

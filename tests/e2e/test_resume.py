@@ -50,7 +50,7 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
         *("--thresholds", ROOT / "thresholds" / "smoke.toml"),
         *("--samples", "1", "--max-tokens", "32", "--in-flight", str(IN_FLIGHT)),
     )
-    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key}
+    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key, "COLUMNS": "120"}
 
     def run() -> GateRun:
         return run_gate(command, environment)
