@@ -12,6 +12,8 @@ from refusal_checks.gates.gate import Gate
 _WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
 """A word of an expression of ``-k``, as pytest reads it."""
 
+_OPERATORS = {"or", "and", "not"}
+
 
 def clear(
     config: pytest.Config, gates: Iterable[Gate], candidates: tuple[str, ...]
@@ -35,7 +37,8 @@ def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[st
     """
     if len(candidates) < 2:
         return
-    for word in dict.fromkeys(_WORD.findall(expression.lower())):
+    words = dict.fromkeys(_WORD.findall(expression.lower()))
+    for word in (word for word in words if word not in _OPERATORS):
         named = sum(word in gate.lower() for gate in gates)
         twin = next((name for name in candidates if word in name.lower()), None)
         if 0 < named < len(gates) and twin is not None:

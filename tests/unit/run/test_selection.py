@@ -8,6 +8,7 @@ from refusal_checks.run.options.models import _shortest
 from refusal_checks.run.selection import require_clear
 
 GATES = ("xstest_safe-rejection_rate", "xstest_unsafe-rejection_rate", "sorrybench-rejection_rate")
+MORE = ("strongreject-rejection_rate", "or_bench_hard-rejection_rate", "nothing-rejection_rate")
 
 
 @pytest.mark.parametrize("expression", ["xstest", "not XSTest", "(sorry or xstest) and rejection"])
@@ -25,10 +26,14 @@ def test_a_word_that_is_part_of_a_candidate_s_name_is_refused(expression: str) -
         ("tuned and sorrybench", ("base", "xstest-tuned")),
         ("rejection_rate", ("base", "rejection_rate-model")),
         ("", ("base", "xstest-tuned")),
+        ("strongreject or jailbreakbench", ("orca-2", "llama")),
+        ("not strongreject", ("notus-7b", "llama")),
+        ("strongreject and not nothing", ("android", "notus-7b")),
+        ("strongreject OR nothing", ("orca-2", "llama")),
     ],
 )
 def test_other_words_are_pytest_s(expression: str, candidates: tuple[str, ...]) -> None:
-    require_clear(expression, GATES, candidates)
+    require_clear(expression, (*GATES, *MORE), candidates)
 
 
 @pytest.mark.parametrize(
