@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ FOLDER = "refusal_checks_folder"
 """The keys of a pytest configuration that name the folder, or the one above it."""
 
 _FILES = {
+    "pytest.toml": "pytest",
+    ".pytest.toml": "pytest",
     "pytest.ini": "pytest",
     ".pytest.ini": "pytest",
     "pyproject.toml": "",
@@ -30,36 +33,45 @@ _FILES = {
 }
 """The files that pytest looks for, in its order, each with the section that is its own."""
 
+_WRONG = (OSError, ValueError, AttributeError, TypeError, RecursionError)
+"""Raised by files that cannot be read, or that have other values where tables belong."""
+
 
 def usual(folder: Path | None = None) -> Path:
-    """The folder of the runs of a project: configured, else by ``VARIABLE``, else ``ROOT``.
+    """The folder of the runs of a project, as a gate run there finds it.
+
+    By ``KEY``, else by ``VARIABLE``, else below what ``FOLDER`` names, else ``ROOT``.
 
     Args:
         folder: in the project; None for the current one.
     """
-    named = configured(folder or Path.cwd()) or os.environ.get(VARIABLE, "").strip()
-    return Path(named).expanduser() if named else ROOT
+    found = configured(folder or Path.cwd())
+    own = found.get(FOLDER)
+    named = found.get(KEY) or os.environ.get(VARIABLE, "").strip() or (own and own / "runs")
+    return Path(named or ROOT).expanduser()
 
 
-def configured(folder: Path) -> Path | None:
-    """What the pytest configuration of a folder names; that of the nearest one above counts."""
+def configured(folder: Path) -> Mapping[str, Path]:
+    """The folders that pytest's configuration of a folder names, by ``KEY`` and ``FOLDER``.
+
+    That of the nearest folder above counts.
+    """
     for place in (folder, *folder.parents):
         for name, section in _FILES.items():
-            with suppress(OSError, ValueError):  # pytest will say what is wrong with its file
+            with suppress(*_WRONG):  # pytest will say what is wrong with its file
                 settings = _section(place / name, section)
                 if settings is not None:
-                    return _named(place, settings)
-    return None
+                    return dict(_named(place, settings))
+    return {}
 
 
-def _named(place: Path, settings: Mapping[str, Any]) -> Path | None:
-    """The folder that settings name, relative to theirs."""
-    for key, below in ((KEY, ""), (FOLDER, "runs")):
+def _named(place: Path, settings: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    """The folders that settings name, relative to theirs."""
+    for key in (KEY, FOLDER):
         value = settings.get(key) or ""
         words = value if isinstance(value, list) else shlex.split(str(value))
         if words:
-            return place / str(words[0]) / below
-    return None
+            yield key, place / str(words[0])
 
 
 def _section(path: Path, section: str) -> Mapping[str, Any] | None:
@@ -67,17 +79,22 @@ def _section(path: Path, section: str) -> Mapping[str, Any] | None:
     if not path.is_file():
         return None
     text = path.read_text(encoding="utf-8")
-    if section:
-        found = ConfigParser(interpolation=None, strict=False)
-        try:
-            found.read_string(text)
-        except Exception as fault:
-            raise ValueError(str(fault)) from None
-        is_pytests = path.name.endswith("pytest.ini")  # even an empty one
-        return dict(found[section]) if section in found else {} if is_pytests else None
-    import tomllib
+    if path.suffix == ".toml":
+        return _of_toml(tomllib.loads(text), section)
+    found = ConfigParser(interpolation=None, strict=False)
+    try:
+        found.read_string(text)
+    except Exception as fault:
+        raise ValueError(str(fault)) from None
+    is_pytests = path.name.endswith("pytest.ini")  # even an empty one
+    return dict(found[section]) if section in found else {} if is_pytests else None
 
-    tool = tomllib.loads(text).get("tool", {}).get("pytest")
+
+def _of_toml(content: Mapping[str, Any], section: str) -> Mapping[str, Any] | None:
+    """The settings in a TOML file, in a table of this name if the file is pytest's own."""
+    if section:
+        return dict(content.get(section, {}))  # even an empty one
+    tool = content.get("tool", {}).get("pytest")
     return {**tool, **tool.get("ini_options", {})} if isinstance(tool, dict) else None
 
 

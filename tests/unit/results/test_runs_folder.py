@@ -9,9 +9,18 @@ import pytest
 from refusal_checks import load_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results.run_folder import ROOT
-from refusal_checks.results.runs_folder import KEY, VARIABLE, configured, require_writable, usual
+from refusal_checks.results.runs_folder import (
+    FOLDER,
+    KEY,
+    VARIABLE,
+    configured,
+    require_writable,
+    usual,
+)
 
 FORMS = {
+    "pytest.toml": f'[pytest]\n{KEY} = ["elsewhere/runs"]\n',
+    ".pytest.toml": f'[pytest]\n{KEY} = ["elsewhere/runs"]\n',
     "pytest.ini": f"[pytest]\n{KEY} = elsewhere/runs\n",
     ".pytest.ini": f"[pytest]\n{KEY} = elsewhere/runs\n",
     "pyproject.toml": f'[tool.pytest.ini_options]\n{KEY} = "elsewhere/runs"\n',
@@ -25,7 +34,9 @@ def test_every_pytest_configuration_is_read_from_below_it(tmp_path: Path, name: 
     (tmp_path / name).write_text(FORMS[name])
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    assert configured(below) == configured(tmp_path) == tmp_path / "elsewhere" / "runs"
+    elsewhere = {KEY: tmp_path / "elsewhere" / "runs"}
+    assert configured(below) == configured(tmp_path) == elsewhere
+    assert usual(below) == elsewhere[KEY]
 
 
 def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
@@ -36,9 +47,19 @@ def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
     near.mkdir()
     (near / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     (near / "tox.ini").write_text("[tox]\n")
-    assert configured(near) == tmp_path / "elsewhere" / "runs"
+    assert configured(near) == {KEY: tmp_path / "elsewhere" / "runs"}
     (near / "pytest.ini").write_text("")
-    assert configured(near) is None
+    assert configured(near) == {}
+
+
+@pytest.mark.parametrize("name", ["pytest.toml", ".pytest.toml"])
+def test_pytest_s_own_toml_comes_first_even_if_it_is_empty(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{KEY} = ignored\n")
+    (tmp_path / name).write_text(FORMS[name])
+    assert configured(tmp_path) == {KEY: tmp_path / "elsewhere" / "runs"}
+    for content in ("", "[other]\n"):
+        (tmp_path / name).write_text(content)
+        assert configured(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -52,26 +73,39 @@ def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
     ],
 )
 def test_values_are_read_as_pytest_reads_them(
-    tmp_path: Path, lines: str, expected: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, expected: str | None
 ) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{lines}\n")
-    assert configured(tmp_path) == (expected and tmp_path / expected)
+    assert usual(tmp_path) == (tmp_path / expected if expected else ROOT)
 
 
 @pytest.mark.parametrize("table", ["tool.pytest.ini_options", "tool.pytest"])
 def test_lists_of_toml_are_read(tmp_path: Path, table: str) -> None:
     (tmp_path / "pyproject.toml").write_text(f'[{table}]\n{KEY} = ["the runs"]\n')
-    assert configured(tmp_path) == tmp_path / "the runs"
+    assert configured(tmp_path) == {KEY: tmp_path / "the runs"}
 
 
-@pytest.mark.parametrize("content", ["[pytest\n", "\x00", "%s = %(x)s\n"])
+BROKEN = (
+    *("[pytest\n", "\x00", "%s = %(x)s\n"),
+    *("tool = 1\n", "[tool.pytest]\nini_options = 3\n", "tool.pytest.ini_options = [1]\n"),
+)
+
+
+@pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_configuration_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
     for name in FORMS:
         (tmp_path / name).write_text(content)
-    assert configured(tmp_path) is None
+    assert configured(tmp_path) == {}
 
 
-def test_what_is_configured_wins_over_the_variable_and_both_over_the_usual_place(
+@pytest.mark.parametrize("content", ["pytest = 1\n", "[[pytest]]\nx = 1\n"])
+def test_a_table_of_another_shape_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
+    (tmp_path / "pytest.toml").write_text(content)
+    assert configured(tmp_path) == {}
+
+
+def test_the_key_of_runs_wins_over_the_variable_and_both_over_the_usual_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,6 +115,11 @@ def test_what_is_configured_wins_over_the_variable_and_both_over_the_usual_place
     assert usual() == ROOT
     monkeypatch.setenv(VARIABLE, "~/runs")
     assert usual() == Path.home() / "runs"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{FOLDER} = own\n")
+    assert usual() == Path.home() / "runs"
+    monkeypatch.delenv(VARIABLE)
+    assert usual() == tmp_path / "own" / "runs"
+    monkeypatch.setenv(VARIABLE, "moved")
     (tmp_path / "pytest.ini").write_text(FORMS["pytest.ini"])
     assert usual() == tmp_path / "elsewhere" / "runs"
 

@@ -1,0 +1,38 @@
+"""The arguments with which ``refusal-checks gate`` calls pytest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.cli.gate import arguments
+from refusal_checks.results.runs_folder import FOLDER, KEY, VARIABLE
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "runs"),
+    [
+        ("", None, None),
+        ("", "moved here", "moved here"),
+        ("", "/elsewhere/runs", "/elsewhere/runs"),
+        (f"{FOLDER} = own", None, "own/runs"),
+        (f"{FOLDER} = own", "moved", "moved"),
+        (f"{FOLDER} = own\n{KEY} = there", "moved", "there"),
+    ],
+)
+def test_runs_are_where_the_other_commands_look(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    variable: str | None,
+    runs: str | None,
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if variable:
+        monkeypatch.setenv(VARIABLE, variable)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{settings}\n")
+    found = [word for word in arguments(tmp_path, ()) if word.startswith(f"{KEY}=")]
+    expected = runs and str(tmp_path / runs)
+    quoted = f"'{expected}'" if expected and " " in expected else expected
+    assert found == ([f"{KEY}={quoted}"] if runs else [])
