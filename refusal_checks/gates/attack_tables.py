@@ -120,6 +120,7 @@ def _tables(
     path: Path, content: Content, found: dict[str, dict[str, bool]]
 ) -> Iterator[tuple[str, Any]]:
     """The tables of one file, each benchmark's followed by those of it under attack."""
+    seen = set(content)
     for name, table in content.items():
         where = f"{path}: [{name}]"
         if not isinstance(table, dict):
@@ -133,13 +134,23 @@ def _tables(
         yield name, rest
         for attack, gates in listed.items():
             known = _find(path, attack, f"{where} {KEY}").name
-            if found.setdefault(name, {}).get(known) and name_of(name, known) in content:
-                raise ThresholdError(f"{where} {KEY}: name {known} once")
-            found[name][known] = gates is not False
+            _take(name_of(name, known), seen, f"{where} {KEY}: name {known} once")
+            found.setdefault(name, {})[known] = gates is not False
             yield name_of(name, known), _gates(f"{path}: [{name}.{KEY}]", attack, gates)
         if together:
             found.setdefault(name, {})
+            _take(name_of(name, attacks.ALL), seen, f"{where}: name {WORST} once")
             yield name_of(name, attacks.ALL), together
+
+
+def _take(name: str, seen: set[str], mistake: str) -> None:
+    """Take a table's name, which no other table of the file may have: one would replace the other.
+
+    It may stand in the file itself, ``["xstest_unsafe+prefill"]``, or come of another short form.
+    """
+    if name in seen:
+        raise ThresholdError(mistake)
+    seen.add(name)
 
 
 def _find(path: Path, name: str, where: str) -> Attack:
@@ -172,7 +183,9 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
     if value is False:
         return {}
     if not isinstance(value, dict) or value.keys() & {"min", "max", "max_drop", "max_rise"}:
-        bounds = "min = 0.70" if isinstance(value, bool | dict) else f"min = {value}"
+        given = value if isinstance(value, dict) else {"min": value}
+        numbers = {key: given[key] for key in ("min", "max") if _is_number(given.get(key))}
+        bounds = ", ".join(f"{key} = {number}" for key, number in numbers.items()) or "min = 0.70"
         raise ThresholdError(
             f"{where} {attack}: write {attack} = {{ rejection_rate = {{ {bounds} }} }}, or {{}} "
             "for no gate of its own"
@@ -184,6 +197,10 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
                 "data this is"
             )
     return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _split(table: Content) -> tuple[Content, Content]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -117,8 +118,14 @@ def test_graded_and_harm_judged_answers_can_be_attacked(read: Read) -> None:
         ('attacks = ["many_shot"]', "many_shot_ with the number of exchanges"),
         ('attacks = ["attacks"]', 'no attack "attacks"'),
         ("attacks = { prefill = 0.7 }", "prefill = { rejection_rate = { min = 0.7 } }"),
-        ("attacks = { prefill = { min = 0.7 } }", "prefill = { rejection_rate = { min = 0.70 } }"),
-        ("attacks = { prefill = true }", "or {} for no gate of its own"),
+        ("attacks = { prefill = { min = 0.5 } }", "prefill = { rejection_rate = { min = 0.5 } }"),
+        ("attacks = { prefill = { max = 1 } }", "prefill = { rejection_rate = { max = 1 } }"),
+        ("attacks = { prefill = { min = 0, max = 0.5 } }", "{ min = 0, max = 0.5 } }"),
+        ("attacks = { prefill = { min = true } }", "prefill = { rejection_rate = { min = 0.70 } }"),
+        ("attacks = { prefill = { max_drop = 0.1 } }", "= { rejection_rate = { min = 0.70 } }"),
+        ('attacks = { prefill = "yes" }', "prefill = { rejection_rate = { min = 0.70 } }"),
+        ("attacks = { prefill = [] }", "prefill = { rejection_rate = { min = 0.70 } }"),
+        ("attacks = { prefill = true }", "min = 0.70 } }, or {} for no gate of its own"),
         ("attacks = { prefill = { rejection = { min = 1.0 } } }", "rejection_rate"),
         ('attacks = { prefill = { sha256 = "" } }', "table of the plain benchmark"),
         ('attacks = { prefill = { prompt = "p" } }', "table of the plain benchmark"),
@@ -131,6 +138,41 @@ def test_mistakes(read_all: Read, text: str, said: str) -> None:
     with pytest.raises(ThresholdError) as raised:
         read_all(f"[xstest_unsafe]\n{text}\n")
     assert said in str(raised.value)
+
+
+OWN = '["xstest_unsafe+prefill"]\nrejection_rate = { min = 0.9 }\n'
+ALL = f'["xstest_unsafe+attacks"]\n{WORST} = {{ min = 0.9 }}\n'
+SHORT = {
+    "list": (OWN, '[xstest_unsafe]\nattacks = ["prefill"]\n', "prefill"),
+    "table": (OWN, "[xstest_unsafe.attacks.prefill]\nrejection_rate = { min = 0.1 }\n", "prefill"),
+    "out": (OWN, "[xstest_unsafe.attacks]\nprefill = false\n", "prefill"),
+    "worst": (ALL, f'[xstest_unsafe]\nattacks = ["base64"]\n{WORST} = {{ min = 0.1 }}\n', WORST),
+}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(("own", "short", "what"), SHORT.values(), ids=SHORT)
+def test_no_gate_under_attack_is_replaced_within_a_file(
+    read: Read, own: str, short: str, what: str, order: int
+) -> None:
+    with pytest.raises(ThresholdError, match=rf"\[xstest_unsafe\].*: name {what} once"):
+        read("".join([own, short][::order]))
+
+
+def test_a_later_file_may_have_the_table_of_an_attack_that_an_earlier_one_names(
+    read: Read,
+) -> None:
+    found = read('[xstest_unsafe]\nattacks = ["prefill"]\n', OWN)
+    assert ids(found) == ["xstest_unsafe+prefill-rejection_rate"]
+
+
+def test_two_spellings_of_a_file_of_texts_are_one_attack(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "spelled.csv").write_text("prompt,attack\nplain,changed\n")
+    gate = '"artifact:spelled.csv" = { rejection_rate = { min = 0.9 } }\n'
+    none = '"artifact:./spelled.csv" = {}\n'
+    for lines in (gate + none, none + gate):
+        with pytest.raises(ThresholdError, match="attacks: name artifact_spelled once"):
+            read(f"[xstest_unsafe.attacks]\n{lines}")
 
 
 def test_multiple_choice_has_nothing_to_attack(read_all: Read) -> None:
