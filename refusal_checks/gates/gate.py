@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from refusal_checks.benchmarks import attacks
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.gates import toml_file
+from refusal_checks.gates import attack_tables, toml_file
 from refusal_checks.gates.bounds import (
     CORRECTED,
     Bounds,
@@ -119,8 +120,18 @@ class Gate:
         The line of its benchmark's table where another form than ``metric = ...`` defines it.
         """
         found = toml_file.places(Path(self.source)) if self.source else {}
-        group = filter(None, (self.group_kind, self.group))
-        return found.get((self.benchmark, *group, self.metric), found.get((self.benchmark,)))
+        return next((found[name] for name in self._names() if name in found), None)
+
+    def _names(self) -> Iterator[tuple[str, ...]]:
+        """The full names that may define it in its file, and then those of the tables around."""
+        plain, _, attack = self.benchmark.rpartition("+")
+        under = (plain, attack_tables.KEY)
+        tables = [(self.benchmark,), (*under, attack)]
+        if attack == attacks.ALL:  # its metric may stand beside those of the plain benchmark
+            tables += [under, (plain,)]
+        group = tuple(filter(None, (self.group_kind, self.group)))
+        yield from ((*table, *group, self.metric) for table in tables)
+        yield from ((self.benchmark,), (*under, attack), under, (plain,))
 
     def looks_at(self, prompt: Prompt) -> bool:
         """True if the gate looks at a prompt of its benchmark."""

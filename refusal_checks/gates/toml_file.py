@@ -64,11 +64,12 @@ def read(path: Path) -> dict[str, Any]:
 def places(path: Path) -> Mapping[tuple[str, ...], int]:
     """The lines, counted from 1, of tables and keys by their full names; none of a missing file."""
     try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+        text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return {}
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
+    lines = text.replace("\r\n", "\n").split("\n")  # splitlines() knows ends that TOML does not
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("["):
             table = _names(line) or table

@@ -27,6 +27,7 @@ prompts = '''
 rejection_rate
 '''
 """
+WORST = "worst_attack_rejection_rate"
 GATE = Gate("bench", "rejection_rate", minimum=0.8)
 
 
@@ -44,6 +45,68 @@ def test_a_gate_knows_its_line(
     write: Callable[[str, str], Path], gate: Gate, line: int | None
 ) -> None:
     assert replace(gate, source=str(write("gates.toml", FILE))).line == line
+
+
+ATTACKED = f"""[bench]
+rejection_rate = {{ min = 0.8 }}
+{WORST} = {{ min = 0.3 }}
+attacks.base64 = {{ rejection_rate = {{ min = 0.6 }} }}
+
+[bench.attacks.prefill]
+rejection_rate = {{ min = 0.7 }}
+category.fraud.rejection_rate = {{ min = 0.5 }}
+
+[bench.category.fraud]
+{WORST} = {{ min = 0.2 }}
+
+["bench+rot13"]
+rejection_rate = {{ min = 0.4 }}
+
+[listed]
+rejection_rate = {{ min = 0.8 }}
+attacks = ["prefill"]
+
+[listed_worst.attacks]
+{WORST} = {{ min = 0.3 }}
+
+[plain]
+"""
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric", "group", "line"),
+    [
+        ("bench", "rejection_rate", None, 2),
+        ("bench+prefill", "rejection_rate", None, 7),
+        ("bench+prefill", "rejection_rate", "fraud", 8),
+        ("bench+prefill", "invalid_rate", None, 6),
+        ("bench+base64", "rejection_rate", None, 4),
+        ("bench+attacks", WORST, None, 3),
+        ("bench+attacks", WORST, "fraud", 11),
+        ("bench+rot13", "rejection_rate", None, 14),
+        ("listed+prefill", "rejection_rate", None, 18),
+        ("listed_worst+attacks", WORST, None, 21),
+        ("plain+prefill", "rejection_rate", None, 23),
+        ("elsewhere+prefill", "rejection_rate", None, None),
+    ],
+)
+def test_a_gate_under_attack_knows_its_line(
+    write: Callable[[str, str], Path],
+    benchmark: str,
+    metric: str,
+    group: str | None,
+    line: int | None,
+) -> None:
+    gate = Gate(benchmark, metric, 0.8, None, group and "category", group)
+    assert replace(gate, source=str(write("gates.toml", ATTACKED))).line == line
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_end_where_toml_ends_them(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "gates.toml"
+    lines = ("# a\u2028b\x85c", "[bench]", "# d\u2029", "rejection_rate = { min = 0.8 }", "")
+    path.write_bytes(end.join(lines).encode())
+    assert replace(GATE, source=str(path)).line == 4
 
 
 @pytest.mark.parametrize("source", ["", "default gate", "/nowhere/gates.toml"])
