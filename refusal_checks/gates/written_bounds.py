@@ -71,11 +71,18 @@ def _require_within(where: str, metric: Metric, bounds: Bounds) -> None:
 
 
 def without_waivers(written: Written, waivers: dict[GateKey, Waiver]) -> Written:
-    """The keys that define or remove a gate; ``waivers`` is given those that only waive one."""
+    """The keys that define or remove a gate; ``waivers`` is given those that only waive one.
+
+    One of an earlier file yields to a gate that now brings its own.
+    """
     alone = {key: each for key, each in written.items() if each and each[1].only_waives}
     for key, (source, bounds) in alone.items():
         if bounds.waive:
             waivers[key] = bounds.waive.of(source)
+    for key in written.keys() - alone.keys():
+        each = written[key]
+        if each and each[1].waive:
+            waivers.pop(key, None)
     return {key: each for key, each in written.items() if key not in alone}
 
 

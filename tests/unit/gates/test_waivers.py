@@ -85,6 +85,16 @@ def test_new_bounds_in_a_later_file_end_the_waiver_of_the_old(read: Read) -> Non
     assert not waived(read(first, TABLE + "rejection_rate = { min = 0.7 }\n"))
 
 
+def test_of_two_waivers_the_later_file_s_holds(read: Read) -> None:
+    alone = TABLE + f"rejection_rate = {{ waive = {{ {ANN} }} }}\n"
+    bounded = f"rejection_rate = {{ min = 0.8, waive = {{ {ANN.replace('Ann', 'Bo')} }} }}\n"
+    for texts, by in (((alone, TABLE + bounded), "Bo"), ((TABLE + bounded, alone), "Ann")):
+        (gate,) = (gate for gate in read(*texts).gates if gate.waiver)
+        assert gate.waiver
+        assert gate.waiver.by == by
+        assert gate.minimum == 0.8
+
+
 WRITE = "write waive = { until = YYYY-MM-DD, by ="
 MISTAKES = {
     "no until": ('by = "Ann", reason = "r"', "without until it waives nothing"),
