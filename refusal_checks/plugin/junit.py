@@ -17,7 +17,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.reports import junit_properties
-from refusal_checks.reports.junit_properties import FILE, LINE
+from refusal_checks.reports.junit_properties import FILE, LINE, TAG
 from refusal_checks.results.board import Board
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.session import JUDGE_TEST
@@ -59,7 +59,7 @@ def _complete(
     """Complete one entry; False if it is of another test."""
     known = {each.get("name"): each.get("value", "") for each in element.iter("property")}
     benchmark, name = known.get("benchmark"), element.get("name", "")
-    if benchmark is not None and "metric" in known:
+    if benchmark is not None and TAG.format("metric") in known:  # others may have a "metric"
         element.set("classname", _class(xml, benchmark))
         element.set("time", f"{seconds.get(benchmark, 0.0):.3f}")
     elif name.startswith(f"{JUDGE_TEST}[") and "canary_sha256" in known:

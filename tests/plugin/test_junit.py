@@ -72,6 +72,32 @@ def test_the_stricter_form_has_the_place_as_properties_alone(
     assert properties(case)["threshold_line"] == "9"
 
 
+def test_other_tests_keep_their_classes_and_gates_have_theirs_by_any_name(
+    run_gate: RunGate, project: pytest.Pytester
+) -> None:
+    (project.path / "gates.toml").write_text(GATES)
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.parametrize("size", [1])
+        def test_gate(record_property, size):
+            record_property("benchmark", "mmlu")
+            record_property("metric", "acc")
+
+        def test_mine(refusal_verdict):
+            pass
+        """
+    )
+    wanted = ("--thresholds", "gates.toml", "--junitxml", "r.xml")
+    run_gate(*wanted, "-k", "test_own and (1 or smoke_safe)", "test_own.py")
+    found = cases(project.path / "r.xml")
+    assert {name: case.get("classname") for name, case in found.items()} == {
+        "test_gate[1]": "test_own",
+        "test_mine[smoke_safe-rejection_rate]": "refusal_checks.smoke_safe",
+    }
+
+
 def test_errors_carry_what_failures_have(
     run_gate: RunGate, server: FakeServer, project: pytest.Pytester
 ) -> None:
