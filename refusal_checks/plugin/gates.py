@@ -153,10 +153,10 @@ class Gates:
         self._session.start(nodeids, self._live.say, self._watch)
 
     def _watch(self, folders: Sequence[Path]) -> None:
-        """Serve the page about the runs, if it is wanted."""
-        if self._call.getoption("watch") and self._watcher is None:
+        """Serve the page about the runs, if it is wanted and its address can be shown."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if self._call.getoption("watch") and reporter and self._watcher is None:
             self._watcher = Watcher(folders)
-            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
             reporter.write_line(self._watcher.line)
 
     def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
@@ -241,7 +241,7 @@ class Gates:
         if self._watcher:
             self._watcher.close()
         junit.complete(self._config, [run.summary for run in self._session.runs])
-        if self._config.option.verbose < 1:
+        if self._config.getoption("verbose", 1) < 1:  # without a terminal report there is none
             brevity.shorten(self._config, self._session)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -55,3 +55,16 @@ def test_the_page_goes_with_the_session(
     assert "May it ship" not in seen[0]
     assert ("I cannot help" in "".join(seen)) == ("--redact" not in options)
     assert not list(project.path.glob(".refusal-checks/runs/*/live"))
+
+
+def test_without_a_terminal_report_no_page_is_started(
+    project: pytest.Pytester, server: FakeServer
+) -> None:
+    project.makeconftest(
+        "from refusal_checks.plugin import watcher\n\nwatcher.Watcher.__init__ = None\n"
+    )
+    model, gate = f"{server.url}#fake", ("-k", "smoke_unsafe-rejection_rate")
+    models = ("--candidate", model, "--judge", model, "--samples", "2")
+    result = project.runpytest_subprocess(*models, *gate, "-p", "no:terminal", "--watch")
+    assert result.ret == 0
+    assert not result.outlines
