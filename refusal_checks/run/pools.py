@@ -26,6 +26,8 @@ class Pools:
 
     def add(self, benchmark: str, records: Records, repeats: Sequence[Records]) -> None:
         """Take the answers of a benchmark, with the judges' repeated verdicts."""
+        if not any(benchmark in under for under in self._under.values()):
+            return  # it need not be kept until the run ends
         self._seen[benchmark] = (records, *repeats)
         for name, under in self._under.items():
             if name not in self._decided and self._seen.keys() >= set(under):
