@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from refusal_checks.core.prompts import Kind
@@ -75,12 +75,17 @@ def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
     """
     scale, least = (100, 0) if metric.is_rate else (1, 2)
     fixed = [scale * bound for bound in (*bounds, metric.lowest, metric.highest)]
+    return f"{_no_minus(_digits(scale * value, fixed, least))}{'%' * metric.is_rate}"
+
+
+def _digits(value: float, fixed: Sequence[float], least: int) -> str:
+    """The value with as few digits, ``least`` at least, as keep it on its side of fixed ones."""
     text = ""
     for digits in range(least, _MOST_DIGITS + 1):
-        text = f"{scale * value:.{digits}f}"
-        if all(_side(float(text), end) == _side(scale * value, end) for end in fixed):
+        text = f"{value:.{digits}f}"
+        if all(_side(float(text), end) == _side(value, end) for end in fixed):
             break
-    return f"{_no_minus(text)}{'%' * metric.is_rate}"
+    return text
 
 
 def _side(value: float, bound: float) -> int:
@@ -162,12 +167,7 @@ def _size(metric: Metric, value: float, margins: Iterable[float]) -> str:
     """The size of a change without its sign; of rates in percentage points."""
     scale, least = (100, 0) if metric.is_rate else (1, 2)
     fixed = [0.0, *(scale * margin for margin in margins)]
-    text = ""
-    for digits in range(least, _MOST_DIGITS + 1):
-        text = f"{scale * value:.{digits}f}"
-        if all(_side(float(text), end) == _side(scale * value, end) for end in fixed):
-            break
-    text = text.removeprefix("-")
+    text = _digits(scale * value, fixed, least).removeprefix("-")
     return f"{text} point{'s' * (text != '1')}" if metric.is_rate else text
 
 

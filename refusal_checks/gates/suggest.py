@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.benchmarks.attacked import name_of
+from refusal_checks.gates import attack_tables
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -89,7 +90,8 @@ def _tables(gates: Mapping[str, Sequence[Suggestion]], command: str, date: str) 
 def _table(benchmark: str) -> str:
     """The table of a benchmark; of one under attack, within the plain one's."""
     plain, _, attack = benchmark.rpartition("+")
-    path = (plain, attacks.ALL, attack) if plain and attacks.is_known(attack) else (benchmark,)
+    is_attack = plain and attacks.is_known(attack)
+    path = (plain, attack_tables.KEY, attack) if is_attack else (benchmark,)
     return ".".join(name if _BARE.fullmatch(name) else _quoted(name) for name in path)
 
 

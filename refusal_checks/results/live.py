@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -136,7 +136,7 @@ class LiveLog:
 
     def _write_state(self) -> None:
         progress = self._progress
-        counts = {name: Count(**asdict(count)) for name, count in [*progress.benchmarks.items()]}
+        counts = {name: replace(count) for name, count in [*progress.benchmarks.items()]}
         state = LiveState(progress.phase, progress.tokens(), counts)
         if state != self._last:
             write_json(self._run / FOLDER / "state.json", _STATE.dump_python(state, mode="json"))
