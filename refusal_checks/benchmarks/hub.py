@@ -131,8 +131,9 @@ class HubSplit:
         if "Unknown split" in reason or "Bad split" in reason:
             return f"{where}: the data set has no such split: {reason}"
         return (
-            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or see to the network: {where} "
-            f"could not be loaded: {without_credentials(network_reason(fault))}"
+            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or connect this machine to "
+            f"the network: {where} could not be loaded: "
+            f"{without_credentials(network_reason(fault))}"
         )
 
 

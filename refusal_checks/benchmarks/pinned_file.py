@@ -128,8 +128,8 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
         pooch.retrieve(file.url, f"sha256:{file.sha256}", path.name, path.parent, progressbar=False)
     except (OSError, ValueError) as fault:
         raise DataError(
-            f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}, or see to "
-            f"the network: {file.url} could not be downloaded: "
+            f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}, or "
+            f"connect this machine to the network: {file.url} could not be downloaded: "
             f"{without_credentials(network_reason(fault))}"
         ) from fault
     return path

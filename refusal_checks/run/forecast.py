@@ -47,7 +47,7 @@ def forecast(manifest: Manifest, work: Work, runs: Path) -> str:
     for folder, earlier in _earlier(manifest, runs):
         if told := _told(work, earlier):
             return f"{about}, {told} (as run {folder.path.name} took)"
-    return f"{about}; tokens and time are not known before a run of these models has ended here"
+    return f"{about}; tokens and time will be known once a run of these models has finished here"
 
 
 def _earlier(manifest: Manifest, runs: Path) -> Iterator[tuple[RunFolder, Manifest]]:

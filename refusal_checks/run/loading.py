@@ -105,9 +105,9 @@ def rewritten(
             left_out |= {name: len(lost)} if lost else {}
             if lost:
                 note(
-                    f"{name}: {len(lost)} of {len(prompts)} prompts are left out, which the attack "
-                    f"cannot rewrite ({found.unfit or 'they stay as they are'}); the first is "
-                    f"{clean(lost[0].id, 60)}"
+                    f"{name}: {len(lost)} of {len(prompts)} prompts are left out, because the "
+                    f"attack cannot rewrite them ({found.unfit or 'it returns them unchanged'}); "
+                    f"the first is {clean(lost[0].id, 60)}"
                 )
     for gate in gates:
         if not any(map(gate.looks_at, prompts_of(options.benchmarks[gate.benchmark], done))):

@@ -63,7 +63,7 @@ def read(config: Call, candidates: Iterable[Candidate]) -> Reading:
     given = [option for option in _OPTIONS if config.getoption(option)]
     if given and not any(isinstance(candidate, Replay) for candidate in candidates):
         raise UserError(
-            f"{given[0]}: leave it out, or name a file with --candidate=replay:FILE: only "
-            "recorded answers are read so"
+            f"{given[0]}: leave it out, or name a file with --candidate=replay:FILE: it "
+            "only says how recorded answers are read"
         )
     return reading

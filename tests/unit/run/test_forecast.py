@@ -51,8 +51,8 @@ def test_without_an_earlier_run_only_the_requests_are_known(tmp_path: Path) -> N
     (tmp_path / "20260102-100000-1").mkdir()
     for root in (tmp_path, tmp_path / "none"):
         assert forecast(manifest(), WORK, root) == (
-            "to expect: about 1,200 requests; tokens and time are not known before a run of these "
-            "models has ended here"
+            "to expect: about 1,200 requests; tokens and time will be known once a run of these "
+            "models has finished here"
         )
 
 
@@ -69,7 +69,7 @@ def test_a_run_that_asked_for_nothing_tells_nothing(
     tmp_path: Path, lacking: dict[str, Any]
 ) -> None:
     run(tmp_path, "20260102-100000-1", {"manifest": THEN | lacking})
-    assert "not known" in forecast(manifest(), WORK, tmp_path)
+    assert "will be known" in forecast(manifest(), WORK, tmp_path)
 
 
 def test_nothing_is_expected_where_all_is_stored(tmp_path: Path) -> None:
