@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.reports import words
 from refusal_checks.results import run_folder, runs_folder
 from refusal_checks.run.options.redact import VARIABLE
 
@@ -22,8 +24,10 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help=f"A run: {_NAMED}.")]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}.")]
 
 
-def _usual(named: Path) -> Path:
-    return runs_folder.usual() if named == run_folder.ROOT else named
+def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
+    """What is named on the command line, even if it is the default; else the project's folder."""
+    source = context.get_parameter_source(str(parameter.name))
+    return runs_folder.usual() if source and source.name == "DEFAULT" else named
 
 
 Root = Annotated[
@@ -79,3 +83,14 @@ def write_page(write: Callable[[Value, Path], None], found: Value, path: Path) -
         write(found, path)
     except OSError as fault:
         raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
+
+
+def verdict_facts(verdict: Verdict) -> dict[str, Any]:
+    """What JSON says of a gate's verdict."""
+    return {
+        "outcome": words.mark(verdict),
+        "passed": verdict.passed,
+        "figure": verdict.estimate.value,
+        "interval": [verdict.estimate.lower, verdict.estimate.upper],
+        "n": verdict.estimate.n,
+    }

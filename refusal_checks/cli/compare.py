@@ -8,7 +8,16 @@ from typing import Any
 import typer
 
 from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import AsJson, Page, Redact, Root, Runs, require_target, write_page
+from refusal_checks.cli._runs import (
+    AsJson,
+    Page,
+    Redact,
+    Root,
+    Runs,
+    require_target,
+    verdict_facts,
+    write_page,
+)
 from refusal_checks.core.text import clean, json_text, table
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import words
@@ -143,13 +152,7 @@ def _fact(cell: Cell) -> dict[str, Any]:
     verdict, change = cell.verdict, cell.change
     if verdict is None:
         return {"error": cell.error}
-    known: dict[str, Any] = {
-        "passed": verdict.passed,
-        "outcome": words.mark(verdict),
-        "figure": verdict.estimate.value,
-        "interval": [verdict.estimate.lower, verdict.estimate.upper],
-        "n": verdict.estimate.n,
-    }
+    known = verdict_facts(verdict)
     if change:
         known |= {"change": change.value, "change_interval": [change.lower, change.upper]}
         known |= {"paired": cell.is_paired}

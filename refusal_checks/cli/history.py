@@ -9,10 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import AsJson, Page, Redact, Root, write_page
+from refusal_checks.cli._runs import (
+    AsJson,
+    Page,
+    Redact,
+    Root,
+    require_target,
+    verdict_facts,
+    write_page,
+)
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.text import clean, count, json_text, table
-from refusal_checks.reports import words
 from refusal_checks.reports.trends import Entry, entries
 from refusal_checks.results import run_folder
 from refusal_checks.results.many_runs import ManyRuns, collect
@@ -53,6 +60,8 @@ def history(
     """
     if reports and not html:
         raise UserError("--reports: give --html FILE, too; the reports are written beside it")
+    if html:
+        require_target(html, root, "history", [*([folder] if folder else []), "--html", html])
     kind = RedactedFolder if is_wanted(redact) else RunFolder
     has_none = folder is None and not root.exists()  # yet
     found = ManyRuns() if has_none else collect(folder or root, kind)
@@ -95,7 +104,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _failed(entry: Entry) -> list[str]:
-    return [gate for gate, found in entry.run.summary.verdicts.items() if not found.passed]
+    return [gate for gate, found in entry.run.summary.verdicts.items() if found.fails]
 
 
 def _facts(found: ManyRuns) -> dict[str, Any]:
@@ -115,15 +124,6 @@ def _fact(entry: Entry) -> dict[str, Any]:
         "candidate": entry.run.summary.manifest.candidate,
         "judge": entry.judge,
         "answer": entry.shipping.answer,
-        "gates": {
-            gate: {
-                "outcome": words.mark(each),
-                "passed": each.passed,
-                "figure": each.estimate.value,
-                "interval": [each.estimate.lower, each.estimate.upper],
-                "n": each.estimate.n,
-            }
-            for gate, each in verdicts.items()
-        },
+        "gates": {gate: verdict_facts(each) for gate, each in verdicts.items()},
         "errors": dict(entry.run.summary.errors),
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from typer.testing import CliRunner, Result
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.gates.waiver import Waiver
 from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page
 from tests.many_runs import manifest
 from tests.report_runs import HOSTILE, refusals, usual, write_run
@@ -121,7 +125,10 @@ def test_history_lists_runs_and_what_it_left_out(runs: Path) -> None:
 def test_history_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "no runs found" in call("history", "--html", "page.html").output
-    assert "There is no run here yet" in Page(Path("page.html")).words
+    assert (
+        "There is no run here yet: run a gate first, or name the folder"
+        in Page(Path("page.html")).words
+    )
     with pytest.raises(DataError, match="no such folder"):
         call("history", "elsewhere")
     with pytest.raises(UserError, match="give --html FILE"):
@@ -138,6 +145,41 @@ def test_history_links_to_reports(runs: Path) -> None:
     reports = [link for link in links if link.startswith("page-reports/")]
     assert len(reports) == 2
     assert all((Path("out") / link).read_text().startswith("<!doctype html>") for link in reports)
+
+
+def test_a_redacted_history_links_to_no_report_with_texts(runs: Path) -> None:
+    (runs / OLD / "report.html").write_text("a report with texts")
+    call("history", "--html", "page.html", "--reports")
+    call("history", "--html", "page.html", "--redact")
+    assert not [link for link in Page(Path("page.html")).named("a") if ".html" in str(link["href"])]
+    call("history", "--html", "page.html", "--reports", "--redact")
+    links = [str(link["href"]) for link in Page(Path("page.html")).named("a")]
+    reports = [Path(link) for link in links if link.startswith("page-reports/")]
+    assert len(reports) == 2
+    assert not [path for path in reports if "Request" in path.read_text()]
+    assert not [link for link in links if link.endswith("report.html")]
+
+
+@pytest.mark.parametrize("folder", [(), (".refusal-checks",)])
+def test_a_history_is_not_written_over_a_run(runs: Path, folder: tuple[str, ...]) -> None:
+    summary = runs / NEW / "summary.json"
+    before = summary.read_bytes()
+    for target in (f"{run_folder.ROOT}/{NEW}/summary.json", "last", NEW):
+        with pytest.raises(UserError, match=r"write `refusal-checks history .*--html "):
+            call("history", *folder, "--html", target)
+    assert summary.read_bytes() == before
+
+
+def test_a_waived_gate_is_no_failed_gate(runs: Path) -> None:
+    run = RunFolder(runs / NEW)
+    summary = run.summary()
+    for name, verdict in summary.verdicts.items():
+        gate = replace(verdict.gate, waiver=Waiver(date(2027, 1, 31), "Ann", "known"))
+        summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
+    run.write_summary(summary)
+    (line,) = (line for line in call("history").output.splitlines() if "model-1" in line)
+    assert "waived" in line
+    assert line.split()[-1] == "none"
 
 
 def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:

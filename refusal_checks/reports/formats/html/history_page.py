@@ -123,9 +123,9 @@ def write_reports(found: ManyRuns, path: Path) -> None:
 
 
 def report_file(run: RunFolder, path: Path) -> Path:
-    """Where the report of a run lies that is written for the page."""
+    """Where the report of a run lies that is written for the page, apart if it shows no texts."""
     named = run.path.name if is_file_name(run.path.name) else "run"
-    digest = hashlib.sha256(str(run.path.absolute()).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(f"{type(run).__name__} {run.path.absolute()}".encode()).hexdigest()[:8]
     return path.parent / f"{path.stem}-reports" / f"{named}-{digest}.html"
 
 
@@ -139,8 +139,13 @@ def _links(known: Sequence[Entry], path: Path) -> Mapping[int, str]:
 
 
 def _report(run: RunFolder, path: Path) -> Path | None:
-    """The page that was written for a run, else ``report.html`` in its folder, else none."""
-    places = (report_file(run, path), run.path / "report.html")
+    """The page that was written for a run, else ``report.html`` in its folder, else none.
+
+    The page in the folder may show texts, so it is not offered where none are to be shown.
+    """
+    places = [report_file(run, path)]
+    if type(run) is RunFolder:
+        places.append(run.path / "report.html")
     return next((place for place in places if place.is_file()), None)
 
 
