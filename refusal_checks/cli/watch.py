@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import EACH_RUN, Root
+from refusal_checks.cli._runs import EACH_RUN, Redact, Root
 from refusal_checks.core.errors import UserError
 from refusal_checks.results import run_folder
+from refusal_checks.run.options.redact import is_wanted
 
 
 def add(app: typer.Typer) -> None:
@@ -25,18 +26,19 @@ def watch(
     ] = None,
     runs: Root = run_folder.ROOT,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
+    redact: Redact = False,
 ) -> None:
     """Serve a page with a run's progress, its answers and verdicts as they come, and its gates.
 
     Reads what the run writes, so it may be started from another terminal, and at any time. Serves
-    127.0.0.1 only, to who has the token in the address that is printed. Ends with the run; where
-    the run ended before, with Ctrl-C. A redacted run is shown without texts.
+    127.0.0.1 only, to whoever has the token in the printed address. Stops when the run ends; if it
+    has already ended, press Ctrl-C. A redacted run is shown without texts.
     """
     from refusal_checks.reports.watch.server import Server
     from refusal_checks.reports.watch.view import View, statuses
 
     folders = [folder for name in run or [run_folder.LAST] for folder in _folders(name, runs)]
-    view = View(folders)
+    view = View(folders, is_wanted(redact))
     try:
         server = Server(view, port)
     except OSError as fault:
@@ -45,7 +47,10 @@ def watch(
         goes_on = server.look()
         echo(f"watch {server.address}")
         if not goes_on:
-            echo("no run goes on there: the page shows what is left of it; end with Ctrl-C")
+            echo(
+                "press Ctrl-C to stop: no run is going on there, and the page shows what is left "
+                "of it"
+            )
         server.watch() if goes_on else server.wait()
     except KeyboardInterrupt:
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,10 +14,11 @@ import psutil
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.gate import Gate
-from refusal_checks.results import live
+from refusal_checks.results import live, redact
 from refusal_checks.results.board import Board, Published
 from refusal_checks.results.live import LivePlan
 from refusal_checks.results.progress import Count
+from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, read_line
 from refusal_checks.results.summary import RunSummary
 
@@ -27,16 +29,21 @@ Status = Literal["starting", "running", "ended", "stopped", "lost"]
 class LiveRun:
     """One run's folder, read again with each ``refresh``.
 
+    Args:
+        redact: show no texts, whatever the run itself shows.
+
     Attributes:
         records: the judged answers so far, by benchmark.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redact: bool = False) -> None:
         self.path = path
+        self._redact = redact
         self.plan: LivePlan | None = None
         self.summary: RunSummary | None = None
         self.records: dict[str, list[Record]] = {}
         self._places: dict[str, int] = {}
+        self._whole: set[str] = set()
         self._outcomes: dict[str, Mapping[str, Published]] = {}
 
     def refresh(self) -> Iterator[tuple[str, list[Record]]]:
@@ -44,7 +51,7 @@ class LiveRun:
         self.plan = self.plan or live.read_plan(self.path)
         if self.summary is None and (self.path / "summary.json").exists():
             with suppress(DataError):
-                self.summary = RunFolder(self.path).summary()
+                self.summary = self._folder.summary()
         for name in self._benchmarks:
             for answers in self._new(name):
                 self.records.setdefault(name, []).extend(answers)
@@ -61,10 +68,17 @@ class LiveRun:
 
     @property
     def redacted(self) -> bool:
-        """True if the run shows no texts."""
+        """True if no texts are shown."""
+        if self._redact:
+            return True
         if self.plan:
             return self.plan.redacted
         return self.summary is not None and self.summary.manifest.redacted
+
+    def said(self, why: str) -> str:
+        """A fault as it may be shown: a server's error may repeat a text."""
+        has_texts = self._redact and not (self.plan and self.plan.redacted)
+        return redact.text(why) if has_texts else why
 
     @property
     def phase(self) -> str:
@@ -100,6 +114,10 @@ class LiveRun:
         return {name: Count(planned=size) for name, size in planned.items()} | dict(known)
 
     @property
+    def _folder(self) -> RunFolder:
+        return RedactedFolder(self.path) if self._redact else RunFolder(self.path)
+
+    @property
     def _benchmarks(self) -> list[str]:
         found = list(self.plan.benchmarks if self.plan else {})
         ended = self.summary.benchmarks if self.summary else {}
@@ -108,27 +126,48 @@ class LiveRun:
     def _new(self, benchmark: str) -> Iterator[list[Record]]:
         """The answers to each prompt that was judged since the last look."""
         path = live.records_file(self.path, benchmark)
-        if not path.exists():
-            if benchmark not in self.records:  # watched only after the benchmark was complete
-                path = self.path / "records" / path.name
-            else:
-                return
+        whole = self.path / "records" / path.name
+        if benchmark in self._whole:
+            return
+        if whole.exists() and (self.summary or not path.exists()):
+            yield from self._rest(benchmark, whole)
+        else:
+            yield from self._added(benchmark, path)
+
+    def _rest(self, benchmark: str, path: Path) -> Iterator[list[Record]]:
+        """The answers of a complete benchmark to the prompts that were not yet read."""
+        self._whole.add(benchmark)
+        known = {record.prompt.id for record in self.records.get(benchmark, ())}
+        with suppress(OSError), path.open("rb") as file:
+            for line in file:
+                with suppress(DataError):
+                    answers = self._read(line, path)
+                    if answers and answers[0].prompt.id not in known:
+                        yield answers
+
+    def _added(self, benchmark: str, path: Path) -> Iterator[list[Record]]:
+        """The answers that were added to the file of a benchmark that goes on."""
         with suppress(OSError), path.open("rb") as file:
             place = self._places.get(benchmark, 0)
             if file.seek(0, 2) < place:  # the benchmark began again
                 self.records[benchmark], place = [], 0
             file.seek(place)
-            whole = file.read()
-            lines = whole[: whole.rfind(b"\n") + 1].splitlines(keepends=True)
+            added = file.read()
+            lines = added[: added.rfind(b"\n") + 1].splitlines(keepends=True)
             for line in lines:
                 place += len(line)
                 with suppress(DataError):
-                    yield list(read_line(line, str(path)))
+                    yield self._read(line, path)
             self._places[benchmark] = place
+
+    def _read(self, line: bytes, path: Path) -> list[Record]:
+        """The answers to a prompt, without texts if none are shown."""
+        answers = read_line(line, str(path))
+        return [redact.record(each) if self._redact else each for each in answers]
 
     def _is_alive(self) -> bool:
         """True if the process that owns the run exists, or runs on another machine."""
-        if self.plan and self.plan.host != live.LivePlan("", "", {}, ()).host:
+        if self.plan and self.plan.host != socket.gethostname():
             return True
         named = re.match(r"\d{8}-\d{6}-(\d+)", self.path.name)
         number = self.plan.process if self.plan else int(named[1]) if named else 0

@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import sys
 import time
 from functools import cache
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import RLock, Thread
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -126,6 +128,11 @@ class Server(ThreadingHTTPServer):
         """Answer until somebody interrupts."""
         self._thread.join()
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing where a browser has gone before it had its answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
     def close(self) -> None:
         """Stop to answer."""
         self.shutdown()
@@ -139,10 +146,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a browser."""
-        asked = urlsplit(self.path)
-        query = parse_qs(asked.query)
+        try:
+            asked = urlsplit(self.path)
+            query = parse_qs(asked.query)
+        except ValueError:
+            self._say(HTTPStatus.BAD_REQUEST, "This is not an address.")
+            return
         if (self.headers.get_all("Host") or []) not in [[host] for host in self.server.hosts]:
-            self._say(HTTPStatus.FORBIDDEN, "This is not the address that the terminal shows.")
+            self._say(
+                HTTPStatus.FORBIDDEN,
+                "Open the address that the terminal shows: this is another one.",
+            )
         elif asked.path == "/" and self.server.knows("".join(query.get("token", [""]))):
             self._set_cookie("".join(query["token"]))
         elif not self._has_cookie():

@@ -34,10 +34,14 @@ Values = dict[str, Any]
 
 
 class View:
-    """The runs that are watched, as JSON-like values."""
+    """The runs that are watched, as JSON-like values.
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._runs = [LiveRun(folder) for folder in folders]
+    Args:
+        redact: show no texts, whatever the runs themselves show.
+    """
+
+    def __init__(self, folders: Sequence[Path], redact: bool = False) -> None:
+        self._runs = [LiveRun(folder, redact) for folder in folders]
         self._answers: deque[Values] = deque(maxlen=KEPT)
         self._number = 0
         self._figures: dict[tuple[int, str], tuple[int, Estimate | None]] = {}
@@ -102,7 +106,7 @@ class View:
         if verdict:
             known = _figure(gate, verdict.estimate) | {"mark": words.mark(verdict)}
         elif found and found.error:
-            known = {"mark": "ERROR", "error": clean(found.error, 500)}
+            known = {"mark": "ERROR", "error": clean(run.said(found.error), 500)}
         else:
             _, estimate = self._figures.get((place, gate.id), (0, None))
             known = (_figure(gate, estimate) if estimate else {}) | {"mark": ""}

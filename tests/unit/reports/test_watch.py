@@ -6,10 +6,12 @@ import http.client
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from refusal_checks.results.board import Board, Published
 from refusal_checks.results.live import LiveLog, LivePlan
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.redact import Redaction
+from refusal_checks.results.run_folder import RunFolder
 from tests.deciding import decide
 from tests.report_runs import HOSTILE, refusals, usual
 from tests.unit.conftest import make_record, make_records
@@ -150,6 +153,43 @@ def test_a_redacted_run_shows_no_text(tmp_path: Path) -> None:
     assert found["runs"][0]["redacted"]
 
 
+def test_a_run_with_texts_is_shown_without_if_none_are_wanted(going: Going) -> None:
+    going.judge("RC")
+    going.log.stop(keep=True)
+    Board(going.folder).post("other", {"other-rejection_rate": Published(error="said: request p1")})
+    view = View([going.folder], redact=True)
+    view.refresh()
+    found = view.values()
+    assert found["runs"][0]["redacted"]
+    assert [each["tone"] for each in found["answers"]] == ["refusing", "answering"]
+    for text in ("request p1", "answer 0", "it declines"):
+        assert text not in json.dumps(found)
+
+
+def test_why_a_run_failed_is_not_shown_if_no_texts_are_wanted(tmp_path: Path) -> None:
+    run = usual(tmp_path / "20260101-000000-1")
+    run.write_summary(replace(run.summary(), failure="refused: request p1"))
+    view = View([run.path], redact=True)
+    view.refresh()
+    found = json.dumps(view.values())
+    assert "request p1" not in found
+    assert "Request " not in found
+
+
+def test_the_last_answers_reach_the_page(going: Going) -> None:
+    going.judge("RR RC")
+    going.log._write_records()
+    run = LiveRun(going.folder)
+    assert len(list(run.refresh())) == 2
+    whole = [make_records("RR RC CC CR")[n : n + 2] for n in range(0, 8, 2)]
+    RunFolder(going.folder).write_records("bench", [each for pair in whole for each in pair])
+    going.judge("CC CR", first=3)
+    going.log.stop(keep=False)
+    assert [answers[0].prompt.id for _, answers in run.refresh()] == ["p3", "p4"]
+    assert len(run.records["bench"]) == 8
+    assert not list(run.refresh())
+
+
 def test_a_crashed_run_shows_what_it_has_left(going: Going) -> None:
     going.judge("RR")
     going.log.stop(keep=True)
@@ -269,9 +309,39 @@ def test_hostile_texts_are_made_visible_and_short(tmp_path: Path) -> None:
 
 def test_the_watcher_ends_once_an_open_page_knows_that_the_run_has(tmp_path: Path) -> None:
     folder = usual(tmp_path / "20260101-000000-1").path
-    with serving(folder) as (server, _):
-        server.watch()
+    with serving(folder) as (server, ask):
+        server.watch()  # no page is open
         assert not server.told_end
+        cookie = (
+            ask(f"/?{server.address.partition('?')[2]}").headers["Set-Cookie"].partition(";")[0]
+        )
+        server.asked = time.monotonic()
+        watcher = Thread(target=server.watch, daemon=True)
+        watcher.start()
+        watcher.join(timeout=0.3)
+        assert watcher.is_alive()
+        assert not json.loads(ask("/state", Cookie=cookie).read())["goes_on"]
+        watcher.join(timeout=4)
+        assert not watcher.is_alive()
+        assert server.told_end
+
+
+def test_who_leaves_or_asks_nonsense_prints_nothing(
+    going: Going, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving(going.folder) as (server, ask):
+        assert ask("http://[").status == 400
+        for fault in (BrokenPipeError(), ConnectionResetError(), TimeoutError()):
+            try:
+                raise fault
+            except OSError:
+                server.handle_error(None, ("127.0.0.1", 1))
+        assert capfd.readouterr().err == ""
+        try:
+            raise KeyError("a defect")
+        except KeyError:
+            server.handle_error(None, ("127.0.0.1", 1))
+        assert "a defect" in capfd.readouterr().err
 
 
 def test_many_records_do_not_keep_the_watcher_busy(going: Going) -> None:

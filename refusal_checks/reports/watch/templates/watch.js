@@ -8,7 +8,7 @@ const STATUS = {
   running: "running",
   ended: "ended",
   stopped: "ended early",
-  lost: "its process is gone: run the same command again, it goes on from the stored answers",
+  lost: "run the same command again to continue from the stored answers: its process is gone",
 };
 let after = 0;
 
