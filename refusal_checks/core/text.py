@@ -65,6 +65,26 @@ def without_credentials(text: str) -> str:
     return _QUERY.sub(r"\1[...]", _PASSWORD.sub("[...]@", text))
 
 
+_PART = r"[^\s\\/,;:'\"]+[\\/]"
+_FOLDERS = re.compile(
+    rf"(?<![\w/.~…-])(?:(?:~[\w.-]*|[A-Za-z]:)[\\/](?:{_PART})*|[\\/](?![\\/])(?:{_PART})+)"
+)
+"""The folders that lead to a file, but not those of a URL."""
+
+
+def pathless(text: str) -> str:
+    """The text with each path of the machine cut to its last part, such as ``…/store.sqlite``."""
+    return _FOLDERS.sub("…/", text)
+
+
+_HOST = re.compile(r"(?<=://)[^\s/?#'\"<>]+")
+
+
+def placeless(text: str) -> str:
+    """The text for the public: without folders of the machine, and without hosts of its URLs."""
+    return _HOST.sub("…", pathless(without_credentials(text)))
+
+
 def clean(text: str, limit: int = 300) -> str:
     """One harmless line: no terminal escapes, control or bidirectional characters, or line breaks.
 

@@ -18,7 +18,8 @@ def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
     result = run_gate("--pr-comment", "comment.md", "--model-card", "README.md")
     assert result.ret == 0
     said = result.stdout.str() + result.stderr.str()
-    assert "webhook report could not be written: nothing was posted to" in said
+    why = "check the URL in $REFUSAL_CHECKS_WEBHOOK: nothing was posted, "
+    assert f"webhook report could not be written: {why}" in said
     assert Path("comment.md").read_text().startswith("<!-- refusal-checks -->")
     assert "model-index" in Path("README.md").read_text()
     everywhere = [path.read_bytes() for path in project.path.rglob("*") if path.is_file()]

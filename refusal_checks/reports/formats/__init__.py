@@ -6,6 +6,7 @@ A module is a format if it defines what ``Format`` lists. If it has an option, i
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
+- ``written()``: what became of the report, in a few words, where METAVAR is another word than FILE.
 """
 
 from __future__ import annotations
@@ -111,4 +112,6 @@ def check(call: Call) -> None:
 
 def written(name: str, module: Format, path: Path) -> str:
     """What is said of a report that was written; a target that is no file may be a secret."""
-    return f"{name} report {path if metavar(module) == FILE else 'sent'}"
+    if metavar(module) == FILE:
+        return f"{name} report {path}"
+    return f"{name} report {getattr(module, 'written', lambda: 'passed on')()}"

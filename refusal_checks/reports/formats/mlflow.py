@@ -38,9 +38,9 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     check()
     # A server that is down would otherwise be asked for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    from mlflow import MlflowClient
-
     with tracked.faults("MLflow"):
+        from mlflow import MlflowClient
+
         client = MlflowClient()
         known = client.get_experiment_by_name(str(path))
         experiment = known.experiment_id if known else client.create_experiment(str(path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import write_text
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, placeless
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import words
 from refusal_checks.results.manifest import Data
@@ -35,7 +35,7 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     summary = runs[0].summary()
     card = _card(path)
     data: Any = card.data
-    data.model_name = data.model_name or clean(summary.manifest.shown, 100) or "model"
+    data.model_name = data.model_name or clean(placeless(summary.manifest.shown), 100) or "model"
     new = list(_results(summary))
     replaced = {_about(result) for result in new}
     kept = [old for old in data.eval_results or () if _about(old) not in replaced]
@@ -45,14 +45,18 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
 
 def _card(path: Path) -> ModelCard:
     """The card as it is, or a new one."""
-    from huggingface_hub import ModelCard
+    from huggingface_hub import ModelCard, RepoCard
     from yaml import YAMLError  # comes with huggingface_hub
 
     try:
-        return ModelCard(path.read_text("utf-8") if path.exists() else "---\n---\n")
+        text = path.read_text("utf-8-sig") if path.exists() else "---\n---\n"
+        card, index = ModelCard(text), RepoCard(text).data.get("model-index")
     except (ValueError, YAMLError) as fault:
         why = clean(str(fault), 200)
         raise DataError(f"{path}: repair the card's metadata, or name a new file: {why}") from None
+    if index and len(index) > 1:  # the library would file all results under the last model
+        raise DataError(f"{path}: keep one model in its model-index: it has {len(index)}")
+    return card
 
 
 def _about(result: EvalResult) -> tuple[object, ...]:
@@ -86,7 +90,7 @@ def _result(verdict: Verdict, data: Data, summary: RunSummary) -> EvalResult:
             "interval": [round(estimate.lower, 6), round(estimate.upper, 6)],
             "confidence": verdict.level,
             "n": estimate.n,
-            "judge": clean(summary.manifest.judge, 200),
+            "judge": clean(placeless(summary.manifest.judge), 200),
             "threshold": gate.threshold,
             "result": words.mark(verdict).rstrip("?").lower(),
         },

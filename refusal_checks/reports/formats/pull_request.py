@@ -7,9 +7,11 @@ comment that it has to replace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from refusal_checks.core.files import write_text
+from refusal_checks.core.text import placeless
 from refusal_checks.reports import markdown, rows
 from refusal_checks.reports.explain import explain
 from refusal_checks.reports.markdown import code, escape
@@ -33,12 +35,19 @@ _LEFT_OUT = "The rest did not fit here: see the run's report."
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Write the file. See ``formats.Format.write``."""
     text, room = "", LARGEST - len(_LEFT_OUT) - 100
-    for section in _sections([run.summary() for run in runs]):
+    for section in _sections([_public(run.summary()) for run in runs]):
         if len((text + section).encode()) > room:
             text += f"\n{_LEFT_OUT}\n"
             break
         text += section
     write_text(path, text)
+
+
+def _public(run: RunSummary) -> RunSummary:
+    """The run without what the names of its models tell of machines and networks."""
+    names = ("candidate", "title", "judge")
+    shown = {name: placeless(getattr(run.manifest, name)) for name in names}
+    return replace(run, manifest=run.manifest.extended(**shown))
 
 
 def _sections(runs: Sequence[RunSummary]) -> Iterator[str]:
@@ -55,7 +64,7 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[str]:
         for gate, verdict in run.verdicts.items():
             if not verdict.passed and not verdict.is_idle:
                 title = f"{gate}, {name}" if name else gate
-                remarks = [each.text for each in explain(verdict) if each.is_news]
+                remarks = [placeless(each.text) for each in explain(verdict) if each.is_news]
                 yield "\n".join(markdown.folded(title + " (waived)" * verdict.waived, remarks))
 
 

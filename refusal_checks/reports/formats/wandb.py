@@ -27,9 +27,9 @@ def check() -> None:
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Log the runs. See ``formats.Format.write``; ``path`` is the project's name."""
     check()
-    import wandb
-
     with tracked.faults("Weights & Biases"):
+        import wandb
+
         for run in runs:
             _log(wandb, str(path), run)
 
@@ -57,6 +57,11 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
     )
     logged.log(tracked.figures(summary))
     logged.finish(exit_code=0 if shipping(summary).may_ship else 1)
+
+
+def written() -> str:
+    """What became of the runs; see the package."""
+    return "kept offline: send it with `wandb sync`" if _mode() == "offline" else "passed on"
 
 
 def _mode() -> str:

@@ -50,7 +50,9 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     check()
     why = _post(os.environ[VARIABLE], json.dumps(message([run.summary() for run in runs])).encode())
     if why:
-        raise DataError(f"nothing was posted to ${VARIABLE}: {why}; the exit code stays as it is")
+        raise DataError(
+            f"check the URL in ${VARIABLE}: nothing was posted, {why}; the exit code stays as it is"
+        )
 
 
 def _post(url: str, body: bytes) -> str:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.text import BLANK, clean, clean_lines, storable, wrapped
+from refusal_checks.core.text import (
+    BLANK,
+    clean,
+    clean_lines,
+    pathless,
+    placeless,
+    storable,
+    wrapped,
+)
 
 PIECES = [
     "\x1b[31m",
@@ -166,3 +174,35 @@ def test_text_that_can_be_encoded_is_stored_as_it_is(text: str) -> None:
 def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
     assert storable(text).encode("utf-8").decode("utf-8") == storable(text)
     assert len(storable(text)) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/srv/models/a/b.jsonl", "…/b.jsonl"),
+        ("--template=~/t.jinja,C:\\me\\x.txt", "--template=…/t.jinja,…/x.txt"),
+        ("http://host:8000/v1#org/model", "http://host:8000/v1#org/model"),
+        ("org/model", "org/model"),
+        ("gates/release.toml", "gates/release.toml"),
+        ("a/b of 3/4, and/or", "a/b of 3/4, and/or"),
+    ],
+)
+def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
+    assert pathless(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/home/ann/models/judge", "…/judge"),
+        ("http://10.0.0.5:8000/v1#org/model", "http://…/v1#org/model"),
+        ("https://ann:pw@gpu-7.corp.example/v1?key=k1", "https://…/v1?[...]"),
+        ("http://[fd00::5]:8000/v1", "http://…/v1"),
+        ("org/model", "org/model"),
+        ("replay:answers.jsonl", "replay:answers.jsonl"),
+        ("replay:/home/ann/answers.jsonl", "replay:…/answers.jsonl"),
+    ],
+)
+def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> None:
+    assert placeless(text) == shown
+    assert placeless(shown) == shown

@@ -16,14 +16,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, pathless
 from refusal_checks.gates.checks import AllowedRange
 from refusal_checks.judges.trust.check import ABOUT
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import words
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
-from refusal_checks.reports.formats.html.facts import pathless
 from refusal_checks.reports.formats.html.gate_rows import TONES
 from refusal_checks.reports.formats.html.visible import visible
 

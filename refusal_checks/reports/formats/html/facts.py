@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import pathless
 from refusal_checks.engines import kinds
 from refusal_checks.models.spec import RULE_JUDGES
 from refusal_checks.results.summary import RunSummary
-
-_PART = r"[^\s\\/,;:'\"]+[\\/]"
-_FOLDERS = re.compile(
-    rf"(?<![\w/.~-])(?:(?:~[\w.-]*|[A-Za-z]:)[\\/](?:{_PART})*|[\\/](?![\\/])(?:{_PART})+)"
-)
-"""The folders that lead to a file, but not those of a URL."""
-
-
-def pathless(text: str) -> str:
-    """The text with each path of the machine cut to its last part, such as ``…/store.sqlite``."""
-    return _FOLDERS.sub("…/", text)
 
 
 def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
+from html import unescape
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -120,6 +121,29 @@ def test_a_library_that_is_missing_is_named_with_its_remedy(
             call()
 
 
+@pytest.mark.parametrize("module", [mlflow, wandb])
+def test_a_library_that_is_broken_ends_no_session(
+    module: Any, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = module.__name__.rpartition(".")[2]
+    (tmp_path / f"{name}.py").write_text("raise TypeError('Descriptors cannot be created')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for known in [each for each in sys.modules if each.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, known)
+    module.check()
+    with pytest.raises(DataError, match="Descriptors cannot be created"):
+        module.write([run], Path("x"))
+
+
+def test_what_stays_offline_is_not_said_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    said = formats.written("wandb", wandb, Path("gates"))
+    assert said == "wandb report kept offline: send it with `wandb sync`"
+    monkeypatch.setenv("WANDB_API_KEY", "key")
+    assert formats.written("wandb", wandb, Path("gates")) == "wandb report passed on"
+
+
 def card(path: Path) -> Any:
     from huggingface_hub import ModelCard
 
@@ -160,6 +184,55 @@ def test_a_card_keeps_its_text_and_others_results_and_replaces_its_own(
     assert [each.dataset_type for each in found.data.eval_results].count("mmlu") == 1
     assert len(found.data.eval_results) == 1 + len(run.summary().verdicts)
     assert found.text.strip().endswith("Words: é 安全")
+
+
+def test_a_card_of_several_models_is_left_as_it_is(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    result = (
+        "  results:\n  - task: {type: text-generation}\n"
+        "    dataset: {type: mmlu, name: MMLU}\n    metrics:\n    - {type: acc, value: 0.5}\n"
+    )
+    path.write_text(f"---\nmodel-index:\n- name: one\n{result}- name: two\n{result}---\n# Both\n")
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="keep one model in its model-index: it has 2"):
+        model_card.write([run], path)
+    assert path.read_bytes() == before
+
+
+def test_a_card_that_begins_with_a_byte_order_mark_keeps_its_metadata(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("---\nlicense: mit\n---\n# My model\n", "utf-8-sig")
+    model_card.write([run], path)
+    assert card(path).data.license == "mit"
+    assert path.read_text().count("license: mit") == 1
+
+
+HIDDEN = ("ann", "10.0.0.5", "secret-host")
+
+
+def placed(run: RunFolder) -> RunFolder:
+    """The run, with a judge and a candidate whose names tell where they are."""
+    summary = run.summary()
+    summary.manifest = summary.manifest.extended(
+        candidate="http://10.0.0.5:8000/v1#org/model",
+        title="/home/ann/models/org-model",
+        judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
+    )
+    run.write_summary(summary)
+    return run
+
+
+def test_what_is_public_tells_nothing_of_machines_and_networks(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    for module, runs in ((pull_request, [placed(run)] * 2), (model_card, [run])):
+        path = tmp_path / f"{module.__name__}.md"
+        module.write(runs, path)
+        text = unescape(path.read_text())
+        assert "…/judge" in text
+        assert not [word for word in HIDDEN if re.search(rf"\b{re.escape(word)}\b", text)]
 
 
 def test_a_card_that_is_none_and_several_runs_are_refused(run: RunFolder, tmp_path: Path) -> None:
@@ -275,7 +348,9 @@ def test_a_chat_that_is_not_there_is_named_without_its_secret(
     url: str, run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(webhook.VARIABLE, url)
-    with pytest.raises(DataError, match="nothing was posted to") as caught:
+    with pytest.raises(
+        DataError, match=r"^check the URL in \$REFUSAL_CHECKS_WEBHOOK: nothing was posted, "
+    ) as caught:
         webhook.write([run], Path("x"))
     assert "SECRET" not in str(caught.value)
 
@@ -300,7 +375,7 @@ def test_a_target_that_is_no_file_is_not_a_path(monkeypatch: pytest.MonkeyPatch)
     found = {name: (module, path) for name, module, path in formats.targets(Call())}
     assert found["mlflow"][1] == Path("gates")
     assert found["pull_request"][1] == Path("/somewhere/c.md")
-    assert formats.written("webhook", *found["webhook"]) == "webhook report sent"
+    assert formats.written("webhook", *found["webhook"]) == "webhook report passed on"
     assert (
         formats.written("pull_request", *found["pull_request"])
         == "pull_request report /somewhere/c.md"

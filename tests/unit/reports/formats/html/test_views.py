@@ -19,7 +19,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.formats.html import charts
-from refusal_checks.reports.formats.html.facts import facts, pathless
+from refusal_checks.reports.formats.html.facts import facts
 from refusal_checks.reports.formats.html.gate_rows import rows, sections
 from refusal_checks.reports.formats.html.labels import RADIUS, places
 from refusal_checks.reports.formats.html.scatter import scatter
@@ -313,21 +313,6 @@ def test_a_run_with_models_shows_its_settings() -> None:
     found = facts(run)
     assert found["sampling"] == [("temperature", "0.6"), ("seed", "0")]
     assert {"judge_sampling", "multiple_choice", "engines", "placement"} <= found.keys()
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("/srv/models/a/b.jsonl", "…/b.jsonl"),
-        ("--template=~/t.jinja,C:\\me\\x.txt", "--template=…/t.jinja,…/x.txt"),
-        ("http://host:8000/v1#org/model", "http://host:8000/v1#org/model"),
-        ("org/model", "org/model"),
-        ("gates/release.toml", "gates/release.toml"),
-        ("a/b of 3/4, and/or", "a/b of 3/4, and/or"),
-    ],
-)
-def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
-    assert pathless(text) == shown
 
 
 def test_gates_on_groups_are_folded_and_those_on_judging_stand_last(records: Many) -> None:
