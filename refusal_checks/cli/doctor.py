@@ -75,9 +75,11 @@ def doctor(
 def _runs(folder: Path) -> Finding:
     """Whether runs can be written into their folder, which need not exist."""
     whole = folder.absolute()
-    place = next(path for path in (whole, *whole.parents) if path.exists())
+    place = next(path for path in (whole, *whole.parents) if os.path.exists(path))  # noqa: PTH110
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        said = f"{folder}: cannot be written; name a folder with --runs, in gate runs too"
+        said = (
+            f"name a folder that can be written with --runs, in gate runs too: {folder} cannot be"
+        )
         return Finding(Level.FAIL, "runs", said)
     count = len(run_folder.all_runs(folder))
     return Finding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from refusal_checks.reports.terminal import footer, remarks
 from refusal_checks.reports.terminal.table import Line
 from refusal_checks.reports.terminal.table import lines as table
 from refusal_checks.reports.words import count
-from refusal_checks.results.run_folder import ROOT
+from refusal_checks.results import runs_folder
 from refusal_checks.results.shipping import Answer, shipping
 from refusal_checks.results.summary import RunSummary
 
@@ -78,8 +79,8 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
 
 def _named(runs: Runs) -> str:
     """The runs as commands take them: their ids where these are known from here, else folders."""
-    own = ROOT.absolute()
-    return " ".join(
+    own = runs_folder.usual().absolute()
+    return shlex.join(
         folder.name if folder.absolute().parent == own else str(folder) for _, folder in runs
     )
 

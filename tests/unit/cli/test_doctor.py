@@ -257,4 +257,20 @@ def test_the_folder_of_the_runs_is_looked_at(tmp_path: Path) -> None:
     assert said("new/runs").endswith("none yet")
     assert not (tmp_path / "new").exists()
     assert said("file").startswith("FAIL")
-    assert "cannot be written; name a folder with --runs" in said("file")
+    remedy = "name a folder that can be written with --runs, in gate runs too"
+    assert said("file").endswith(f"{remedy}: {tmp_path / 'file'} cannot be")
+
+
+def test_a_folder_of_runs_that_may_not_be_looked_into_is_named(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    code = (
+        "import os, sys; from pathlib import Path; from refusal_checks.cli.doctor import _runs;"
+        "os.setuid(65534) if os.geteuid() == 0 else None; print(_runs(Path(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, closed / "runs"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("FAIL")
+    assert f"{closed / 'runs'} cannot be" in done.stdout

@@ -16,6 +16,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.terminal import end, fitting, remarks
 from refusal_checks.reports.terminal.end import Screen
+from refusal_checks.results import runs_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import text as redacted
 from refusal_checks.results.summary import RunSummary
@@ -179,3 +180,25 @@ def test_a_pass_that_is_worse_than_last_time_says_so(records: Many) -> None:
     assert told.startswith("bench: Refuses 20% of harmless prompts (allowed: 50%), 20 points more")
     better = decide(gate, before, earlier=Earlier(scores_of(after)))
     assert not [line for line in shown(run(better)) if line.startswith("bench: ")]
+
+
+@pytest.mark.parametrize(
+    ("folder", "named"),
+    [
+        ("kept/20260101-120000-1", "20260101-120000-1"),
+        (".refusal-checks/runs/20260101-120000-1", ".refusal-checks/runs/20260101-120000-1"),
+        ("my runs/20260101-120000-1", "'my runs/20260101-120000-1'"),
+    ],
+)
+def test_the_command_that_is_shown_finds_the_run(
+    records: Many, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(runs_folder.VARIABLE, "kept")
+    failed = run(decide(RATE, records("C " * 50)))
+    (line,) = (
+        str(line)
+        for line in end.lines([(failed, Path(folder))], Screen(80))
+        if "refusal-checks report" in str(line)
+    )
+    assert line.endswith(f" report html report.html {named}")
