@@ -86,11 +86,11 @@ def _confidence(run: PastRun, benchmark: str) -> dict[str, Distribution]:
     metric = mean_refusal_confidence
     prompts = baseline.read(path).prompts.values() if path.is_file() else ()
     scores = (each.scores.get(metric.name) for each in prompts)
-    # A vote of 4 to 1 is at the lower end of a bin, whatever its last digits.
-    values = [min(metric.highest, score + 1e-9) for score in scores if score is not None]
+    values = [score for score in scores if score is not None]
     if not values:
         raise DataError(
-            f"{run.folder.summary_file}: {benchmark} has neither rated answers nor refusals"
+            f"{run.folder.summary_file}: name another --benchmark: {benchmark} has neither rated "
+            "answers nor refusals"
         )
     return {"refusal confidence": distribution(values, metric.lowest, metric.highest)}
 

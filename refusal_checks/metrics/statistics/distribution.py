@@ -44,7 +44,9 @@ def distribution(
 ) -> Distribution:
     """The distribution of values, each in [lowest, highest]."""
     sample = np.asarray(values, dtype=float)
-    counts, _ = np.histogram(sample, bins=bins, range=(lowest, highest))
+    # A value at an end of a bin belongs to the upper one, whatever its last digits.
+    places = np.floor(np.round((sample - lowest) * bins / (highest - lowest), 6)).astype(int)
+    counts = np.bincount(np.clip(places, 0, bins - 1), minlength=bins)
     histogram = (sample.size, lowest, highest, tuple(map(int, counts)))
     # The coefficient needs four values, both need two different ones.
     if sample.size < 4 or float(np.ptp(sample)) < 1e-9:

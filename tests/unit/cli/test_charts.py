@@ -142,7 +142,7 @@ def test_a_benchmark_of_refusals_has_a_histogram_of_its_confidences(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "refusal confidence: n = 9, too few different scores to test"
     (folder / "scores" / "cfsafety.json").unlink()
-    with pytest.raises(DataError, match="cfsafety has neither rated answers nor refusals"):
+    with pytest.raises(DataError, match="name another --benchmark: cfsafety has neither"):
         command("histogram", folder, "--out", tmp_path / "histogram.svg")
 
 

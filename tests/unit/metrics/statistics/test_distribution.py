@@ -14,6 +14,13 @@ def test_the_histogram_covers_the_whole_range_and_its_ends() -> None:
     assert (found.n, found.lowest, found.highest) == (4, 0, 5)
 
 
+def test_a_value_at_an_end_of_a_bin_belongs_to_the_upper_one_whatever_its_last_digits() -> None:
+    for votes in range(-10, 10):
+        for value in (votes / 10, votes / 10 - 1e-12, votes * 0.1, (votes + 10) * 0.1 - 1):
+            found = distribution([max(-1.0, value)], -1, 1)
+            assert found.counts.index(1) == votes + 10, value
+
+
 def test_one_peak_and_two_are_told_apart() -> None:
     rng = np.random.default_rng(1)
     one = distribution(np.clip(rng.normal(2.5, 0.5, 500), 0, 5).tolist(), 0, 5)
