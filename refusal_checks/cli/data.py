@@ -105,7 +105,10 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
     chosen = mirror.public(known.values())
     gated = [found.name for found in chosen if found.is_gated]
     if gated:
-        said = "gated data is fetched if named with --benchmark, once its conditions are accepted"
+        said = (
+            "accept their conditions, then name them with --benchmark: gated data is not fetched "
+            "otherwise"
+        )
         echo(f"SKIPPED  {', '.join(gated)}: {said}")
     return [found for found in chosen if not found.is_gated]
 

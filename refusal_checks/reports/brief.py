@@ -130,8 +130,8 @@ def skipped(summary: RunSummary) -> Iterator[str]:
     if skipped:
         names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
         yield (
-            f"max_drop and max_rise of {count(len(skipped), 'gate')} were not checked: "
-            f"no --baseline for {names}"
+            f"give --baseline for {names}: max_drop and max_rise of "
+            f"{count(len(skipped), 'gate')} were not checked"
         )
 
 

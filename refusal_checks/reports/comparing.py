@@ -265,8 +265,5 @@ def _moves(number: int, gate: str, cell: Cell) -> Moves | None:
     verdict = cell.verdict
     if verdict is None or verdict.gate.group or METRICS[verdict.gate.metric].group == "judging":
         return None
-    found = [
-        replace(each, how=each.how.replace("since the baseline", "since run 1"))
-        for each in moved(verdict)
-    ]
+    found = moved(verdict, since="run 1")
     return Moves(number, gate, found) if found else None

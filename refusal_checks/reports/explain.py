@@ -59,7 +59,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Moved:
-    """Prompts that moved in one direction since the baseline.
+    """Prompts that moved in one direction since an earlier run.
 
     Attributes:
         how: how many there are in all, and how they moved.
@@ -104,15 +104,15 @@ def offenders_heading(verdict: Verdict) -> str:
     return f"worst {shown} of {total} that count against this gate"
 
 
-def moved(verdict: Verdict) -> list[Moved]:
-    """The prompts that moved since the baseline, by direction."""
+def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
+    """The prompts that moved since an earlier run, which ``since`` names, by direction."""
     compared = verdict.comparison
     if compared is None:
         return []
     down, up = _directions(verdict.gate, compared)
     directions = ((compared.fell, compared.lost, down), (compared.rose, compared.gained, up))
     return [
-        Moved(f"{count(total, 'prompt')} {how} since the baseline", flips)
+        Moved(f"{count(total, 'prompt')} {how} since {since}", flips)
         for flips, total, how in directions
         if flips
     ]
@@ -154,7 +154,8 @@ def _waiver(verdict: Verdict, waiver: Waiver) -> str:
     if verdict.waived:
         return f"waived until {waiver.until} by {who}: {clean(waiver.reason)}"
     if not verdict.passed:
-        return f"the waiver by {who} ended on {waiver.until}: fix the model, or renew it in {where}"
+        ended = f"it ended on {waiver.until} (by {who})"
+        return f"fix the model, or renew the waiver in {where}: {ended}"
     unsure = verdict.outcome is Outcome.INCONCLUSIVE
     needed = "was not needed: the gate passes" if unsure else "is no longer needed"
     return f"the waiver until {waiver.until} by {who} {needed}; remove it from {where}"

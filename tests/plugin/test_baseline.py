@@ -103,7 +103,9 @@ def test_without_a_baseline_the_gate_is_skipped_with_a_reason(
     result = run_gate(*gates, *mode, "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*max_drop and max_rise were not checked: no --baseline*"])
-    result.stdout.fnmatch_lines(["max_drop and max_rise of 1 gate were not checked*smoke_unsafe"])
+    result.stdout.fnmatch_lines(
+        ["give --baseline for smoke_unsafe: max_drop and max_rise of 1 gate were not checked"]
+    )
 
 
 def test_a_run_s_own_folder_and_summary_serve_as_a_baseline(

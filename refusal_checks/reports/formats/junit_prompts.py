@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OPTION = "--junit-prompts"
 VARIABLE = ""
 HELP = (
-    "write JUnit XML with one case per prompt, for browsing: its failed cases are no failed gates"
+    "write JUnit XML with one case per prompt, for browsing: its failed cases are not failed gates"
 )
 
 CASE = 400
@@ -41,7 +41,10 @@ ALL = 6_000_000
 """Most characters of all texts together; CI systems refuse larger files."""
 
 
-_NO_GATE = "This case is a prompt, for browsing; it is no failed gate. --junitxml has the gates."
+_NO_GATE = (
+    "This case is a prompt, shown for browsing; it is not a failed gate. The gates are in the file "
+    "of --junitxml."
+)
 """Stands in each failed case, since few pages show a suite's properties."""
 
 

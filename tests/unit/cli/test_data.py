@@ -141,7 +141,10 @@ def test_gated_data_is_only_fetched_if_it_is_named(
     monkeypatch.setattr("pooch.retrieve", offline)
     monkeypatch.setattr("datasets.load_dataset", offline)
     done = CliRunner().invoke(application(), ["data", "pull", str(tmp_path)])
-    assert "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: gated data is" in done.output
+    assert (
+        "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: accept their conditions, then name"
+        in done.output
+    )
     assert "polyguard_safe" in str(done.exception)
     assert "wildguardtest" not in str(done.exception)
     with pytest.raises(DataError, match="could not be pulled: wildguardtest_safe"):

@@ -190,7 +190,7 @@ def test_an_expired_waiver_changes_nothing_but_the_words() -> None:
     assert (found.passed, found.waived, found.fails) == (False, False, True)
     assert words.mark(found).startswith("FAIL")
     assert select(found, Topic.WAIVER) == [
-        "the waiver by Ann <b> ended on 2026-11-22: fix the model, or renew it in gates.toml"
+        "fix the model, or renew the waiver in gates.toml: it ended on 2026-11-22 (by Ann <b>)"
     ]
 
 
