@@ -8,8 +8,6 @@ page fetches nothing but its own state, and runs its own script only.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import json
 import secrets
@@ -25,8 +23,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
+from refusal_checks.reports.inline import digest, palette, source
 from refusal_checks.reports.watch.view import View
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -41,24 +39,17 @@ TICK = 0.5
 @cache
 def page() -> tuple[bytes, str]:
     """The page, which is the same for every run, and its Content-Security-Policy."""
-    style, script = (Markup((TEMPLATES / f"watch.{kind}").read_text("utf-8")) for kind in _KINDS)  # noqa: S704  # files of ours
+    style = palette() + source(TEMPLATES / "watch.css")
+    script = source(TEMPLATES / "watch.js")
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
     text = environment.get_template("watch.html.j2").render(style=style, script=script)
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        f"connect-src 'self'; style-src {_digest(style)}; script-src {_digest(script)}"
+        f"connect-src 'self'; style-src {digest(style)}; script-src {digest(script)}"
     )
     return text.encode(), policy
-
-
-_KINDS = ("css", "js")
-
-
-def _digest(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 class Server(ThreadingHTTPServer):
@@ -100,7 +91,7 @@ class Server(ThreadingHTTPServer):
 
     def knows(self, token: str) -> bool:
         """True for the token; takes as long for any other."""
-        return hmac.compare_digest(token.encode(), self._token.encode())
+        return hmac.comparedigest(token.encode(), self._token.encode())
 
     def look(self) -> bool:
         """Read what the runs have written; False once they all have ended."""

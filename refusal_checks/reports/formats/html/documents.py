@@ -6,15 +6,12 @@ style and scripts by their hashes alone.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from refusal_checks.core.text import clean, pathless
 from refusal_checks.gates.checks import AllowedRange
@@ -25,6 +22,7 @@ from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.gate_rows import TONES
 from refusal_checks.reports.formats.html.visible import visible
+from refusal_checks.reports.inline import digest, palette, source
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -36,11 +34,11 @@ def document(template: str, scripts: Sequence[str], **values: Any) -> Iterator[s
         scripts: names of its scripts, in their order.
         values: what the template shows.
     """
-    style = _source("report.css")
-    sources = [_source(name) for name in scripts]
+    style = palette() + source(TEMPLATES / "report.css")
+    sources = [source(TEMPLATES / name) for name in scripts]
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {_digest(style)}; script-src {' '.join(map(_digest, sources))}"
+        f"style-src {digest(style)}; script-src {' '.join(map(digest, sources))}"
     )
     found = _environment().get_template(template)
     return found.generate(style=style, scripts=sources, policy=policy, **values)
@@ -72,12 +70,3 @@ def _environment() -> Environment:
         "words": words,
     }
     return environment
-
-
-def _source(name: str) -> Markup:
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704  # a file of ours
-
-
-def _digest(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
