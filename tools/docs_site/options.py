@@ -67,7 +67,7 @@ def _recorded(add: Any) -> list[Option]:
 
 def _call(option: Option) -> str:
     choices = option.settings.get("choices")
-    value = "|".join(choices) if choices else option.settings.get("metavar", "")
+    value = "{" + ",".join(choices) + "}" if choices else option.settings.get("metavar", "")
     return code(f"{option.name} {value}".strip())
 
 

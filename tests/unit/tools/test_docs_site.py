@@ -18,7 +18,7 @@ def test_every_option_is_in_one_section() -> None:
 
 def test_a_choice_is_shown_with_its_values() -> None:
     text = generated.fill("<!-- generated: options/placement -->")
-    assert "`--placement auto\\|together\\|turns\\|split`" in text
+    assert "`--placement {auto,together,turns,split}`" in text
 
 
 @pytest.mark.parametrize("settings", threshold_keys.TABLES.values())
