@@ -91,7 +91,7 @@ class Server(ThreadingHTTPServer):
 
     def knows(self, token: str) -> bool:
         """True for the token; takes as long for any other."""
-        return hmac.comparedigest(token.encode(), self._token.encode())
+        return hmac.compare_digest(token.encode(), self._token.encode())
 
     def look(self) -> bool:
         """Read what the runs have written; False once they all have ended."""
