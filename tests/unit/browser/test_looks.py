@@ -118,10 +118,14 @@ def test_a_narrow_screen_shows_candidates_whole_and_records_in_three_lines(page:
     assert table.evaluate("node => node.scrollWidth <= node.clientWidth")
     page.select_option("#benchmark", "unsafe")
     row = page.locator(f"{ROWS} summary").first
-    lines = row.evaluate(
-        "node => new Set([...node.children].filter(child => child.checkVisibility())"
-        ".map(child => Math.round(child.getBoundingClientRect().bottom / 12))).size"
+    boxes = row.evaluate(
+        "node => [...node.children].filter(child => child.checkVisibility())"
+        ".map(child => child.getBoundingClientRect())"
     )
+    lines, end = 0, 0.0
+    for box in sorted(boxes, key=lambda box: (box["top"] + box["bottom"]) / 2):
+        lines += box["top"] >= end
+        end = max(end, box["bottom"])
     assert lines == 3
 
 
