@@ -64,9 +64,11 @@ _FORMS = (
 )
 
 _RETRACTION = re.compile(
-    r"(?:(?:just kidding|kidding|never mind|nevermind|i take (?:that|it) back"
+    r"(?:(?:(?:i'm |i am |i was )?(?:just |only )?(?:kidding|joking)|jk|never mind|nevermind"
+    r"|i take (?:that|it) back"
     r"|maybe not|perhaps not|or not"
-    r"|(?:开个?)?玩笑的?|我收回|(?:让)?我再(?:想想|看看|(?:检查|考虑|确认)一下)|(?:也许|可能|或许)不是"
+    r"|(?:我|这)?(?:只是|就是|是)?在?(?:开个?|个)?玩笑(?:的|话|而已|罢了)?|(?:还是)?算了吧?"
+    r"|我收回我?(?:刚才|刚刚|之前|前面)?(?:说?的话?)?(?:回答|答案|选择)?|(?:让)?我再(?:想想|看看|(?:检查|考虑|确认)一下)|(?:也许|可能|或许)不是"
     r"|啊|哦|嗯|噢|hmm|oh|oops|no|wait|sorry|scratch that|i was wrong|my mistake|my bad"
     r"|on second thought|let me correct (?:that|myself)|correction|wrong|incorrect"
     r"|不|不对|不是|错|错误|不正确|错了|不是的|我错了|我说错了|说错了|等等|等一下|抱歉|对不起|更正|更正一下|纠正|纠正一下"

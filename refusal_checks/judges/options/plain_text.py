@@ -13,6 +13,9 @@ LIMIT = 10_000
 _UNSEEN = {"Cc", "Cf", "Co", "Cs"}
 _UNUSUAL = re.compile(r"[^\n -~\u2014-\u2026\u3001-\u3015\u4e00-\u9fff\uff01-\uff5e]")
 _SPECIAL = re.compile(r"<\|[^|<>\n]{1,40}\|>")
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+"""Two letters that are shown as a flag; one alone is an option's letter."""
+
 _STRUCK = re.compile(r"~~[^~\n]{1,300}~~|<(?:s|del|strike)>[^<\n]{1,300}</", re.IGNORECASE)
 _LAYOUT = re.compile(
     r"</?(?:[biupa]|em|strong|code|pre|span|div|center|font|br|li|ul|ol|h[1-6]|mark|small|big|t[drh])"
@@ -78,7 +81,7 @@ def _shown(char: str) -> str:
 def plain(text: str) -> str:
     """The text without markup, in one width and with one form of quotes, its lines trimmed."""
     if _UNUSUAL.search(text):
-        text = "".join(map(_shown, text))
+        text = "".join(map(_shown, _FLAG.sub(" ", text)))
     text = unicodedata.normalize("NFKC", text)[: LIMIT + 1]  # one character can become eighteen
     text = _STRUCK.sub(" ", _SPECIAL.sub("\n", text.replace("\\boxed", "\nanswer: ")))
     text = _NUMBERED_ROW.sub("", _LAYOUT.sub(" ", _LATEX.sub("", text)))
