@@ -72,6 +72,9 @@ def try_prefill(client: Client) -> None:
     It is asked with and without ``continue_final_message``: a server that continues reads fewer
     tokens, because nothing marks the end of the message and the beginning of the next. The client's
     capabilities are updated. A server that says nothing of tokens counts as one that cannot.
+
+    Raises:
+        EndpointError: the server is busy or fails, which says nothing of what it can do.
     """
 
     async def ask() -> Support:
@@ -86,13 +89,21 @@ async def _prefill(client: Client) -> Support:
     plain = {"max_tokens": 1, "temperature": 0.0}
     try:
         continued = await client.ask(turns, {**plain, **CONTINUED}, _prompt_tokens)
-    except EndpointError:
+    except EndpointError as fault:
+        _require_refusal(fault)
         return Support.REFUSED
     try:
         whole = await client.ask(turns, plain, _prompt_tokens)
-    except EndpointError:  # it takes such a message only to go on with it
-        return Support.YES
+    except EndpointError as fault:
+        _require_refusal(fault)
+        return Support.YES  # it takes such a message only to go on with it
     return Support.YES if continued != whole else Support.IGNORED
+
+
+def _require_refusal(fault: EndpointError) -> None:
+    """Raise the fault unless it is the server's answer to the request's fields."""
+    if isinstance(fault, TransientError) and fault.status != _BROKEN:
+        raise fault
 
 
 def _prompt_tokens(response: Any) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from refusal_checks.benchmarks.attacked import rewrite
 from refusal_checks.benchmarks.attacks import find
+from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.verdicts import Invalid, Reason
@@ -16,6 +18,7 @@ from refusal_checks.models.candidates import Answer, ServedCandidate
 from refusal_checks.models.client import http_errors
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.http_errors import StalledError, TooFastError, TransientError
 from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.spec import Extras
 from tests.fake_server import FakeServer
@@ -27,7 +30,7 @@ FIELD = "continue_final_message"
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.001)
 
 
 def answers(client: Client, prompt: Prompt) -> Sequence[Answer]:
@@ -76,6 +79,50 @@ def test_a_server_that_does_not_is_not_asked(support: Support, option: str) -> N
     assert str(support) in answer.detail
     assert not isinstance(plain, Invalid)
     assert len(server.requests) == 1
+
+
+class Failing:
+    """A server that fails with and without the field, as it is told to."""
+
+    def __init__(self, **faults: EndpointError) -> None:
+        self._faults = faults
+
+    async def post(self, path: str, body: Any) -> Any:
+        if fault := self._faults.get("continued" if FIELD in body else "whole"):
+            raise fault
+        choice = {"message": {"content": "a"}, "finish_reason": "length"}
+        return {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
+
+
+def tried(**faults: EndpointError) -> Support:
+    client = Client("http://x/v1", "fake", transport=Failing(**faults))
+    try_prefill(client)
+    return client.capabilities.prefill
+
+
+@pytest.mark.parametrize("request_", ["continued", "whole"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        TooFastError("busy", 429),
+        TransientError("down", 503),
+        TransientError("reset"),
+        StalledError("late"),
+    ],
+    ids=str,
+)
+def test_an_outage_says_nothing_of_what_a_server_can_do(
+    request_: str, fault: EndpointError
+) -> None:
+    with pytest.raises(EndpointError, match=str(fault)):
+        tried(**{request_: fault})
+
+
+@pytest.mark.parametrize("refusal", [EndpointError("no", 400), TransientError("broken", 500)])
+def test_a_refusal_says_what_a_server_can_do(refusal: EndpointError) -> None:
+    assert tried(continued=refusal) is Support.REFUSED
+    assert tried(whole=refusal) is Support.YES, "it takes such a message only to go on with it"
+    assert tried() is Support.IGNORED
 
 
 def test_what_goes_on_has_no_reasoning() -> None:
