@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.models.client.usage import MALFORMED
-from refusal_checks.models.spec import Served
+from refusal_checks.models.spec import Served, expanded
 
 LEAST = 128
 """Fewest tokens that an answer gets; where the context leaves fewer the prompt is too long."""
@@ -87,7 +87,7 @@ def declared(model: Served) -> int | None:
     options = dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
     given = options.get("--max-model-len") or options.get("--max_model_len") or ""
     if given and given not in ("auto", "-1"):
-        return int(given) if given.isdecimal() else None
+        return int(given) if given.isdecimal() and len(given) < 10 else None
     with suppress(*MALFORMED, OSError):
         config = json.loads(_config(model, options).read_text(encoding="utf-8"))
         text = config.get("text_config", config)
@@ -99,7 +99,7 @@ def declared(model: Served) -> int | None:
 
 def _config(model: Served, options: Mapping[str, str]) -> Path:
     """A model's configuration, which need not exist; of a Hugging Face id that in the cache."""
-    folder = Path(model.path).expanduser()
+    folder = expanded(model.path)
     if folder.is_dir():
         return folder / "config.json"
     from huggingface_hub import try_to_load_from_cache  # loads HTTP

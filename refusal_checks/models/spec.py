@@ -101,7 +101,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
         ModelError: the folder or file does not exist, or the value is not a model's name.
     """
     if name.startswith("replay:"):
-        path = _expanded(name.removeprefix("replay:"))
+        path = expanded(name.removeprefix("replay:"))
         if not path.is_file():
             raise ModelError(f"--candidate {name}: no such file: {path}")
         return Replay(name, path)
@@ -158,7 +158,7 @@ def _path(name: str, option: str) -> str | None:
         if persona.partition("@")[0] not in PERSONAS:
             raise ModelError(f"{option} {name}: no such demo model{_nearest(persona)}")
         return str(MODEL_DIR) if persona in PERSONAS else None
-    folder = _expanded(name)
+    folder = expanded(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelError(f"{option} {name}: not a model: the folder has no config.json")
@@ -203,8 +203,8 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
     return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
 
 
-def _expanded(name: str) -> Path:
-    """The path, with ~ expanded if such a home exists."""
+def expanded(name: str) -> Path:
+    """The path, with ``~`` expanded if such a home exists."""
     try:
         return Path(name).expanduser()
     except RuntimeError:

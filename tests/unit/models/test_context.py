@@ -126,6 +126,7 @@ def test_lists_of_models_give_the_context_under_several_names(
         (("--max-model-len", "2048"), {"max_position_embeddings": 4096}, 2048),
         (("--max-model-len=auto",), {"max_position_embeddings": 4096}, 4096),
         (("--max-model-len", "2k"), {"max_position_embeddings": 4096}, None),
+        (("--max-model-len", "9" * 5000), {"max_position_embeddings": 4096}, None),
         ((), {}, None),
         ((), [], None),
         ((), "nonsense", None),
@@ -141,3 +142,4 @@ def test_an_engine_s_context_is_in_its_arguments_or_the_model_s_files(
 def test_a_model_without_files_here_declares_nothing(tmp_path: Path) -> None:
     assert declared(Served("it", str(tmp_path / "none"))) is None
     assert declared(Served("it", "nobody/does-not-exist")) is None
+    assert declared(Served("it", "~nobody123/x")) is None
