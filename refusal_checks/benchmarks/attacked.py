@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import attacks
-from refusal_checks.benchmarks.attacks.base import SEED, Attack, Given
+from refusal_checks.benchmarks.attacks.base import Attack, Given
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.text import storable
 
 Attacked = Mapping[str, Sequence[str]]
 """Names of the attacks on each benchmark."""
@@ -42,7 +43,10 @@ def under(benchmark: Benchmark, attack: str) -> Benchmark:
 
 
 def together(benchmark: Benchmark, names: Sequence[str]) -> Benchmark:
-    """A benchmark by the attack that undoes each of its prompts' refusals, see ``worst_attack``."""
+    """The benchmark that stands for all attacks on another.
+
+    Each prompt counts under its most effective one (``metrics.worst_attack``).
+    """
     return replace(
         benchmark,
         name=name_of(benchmark.name, attacks.ALL),
@@ -101,19 +105,29 @@ def _messages(attack: Attack, prompt: Prompt, given: Given) -> tuple[Message, ..
         raise
     except Exception as fault:
         raise DataError(
-            f"attack {attack.name}: it failed on prompt {prompt.id}: {type(fault).__name__}: "
-            f"{fault}; repair the extension that brings it, or leave the attack out"
+            f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
+            f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
         ) from fault
-    if messages is not None and not (messages and messages[-1].content.strip()):
+    if messages is not None and not _are_sound(messages):
         raise DataError(
-            f"attack {attack.name}: its messages for prompt {prompt.id} are empty; repair the "
-            "extension that brings it, or leave the attack out"
+            f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
+            f"for prompt {prompt.id} it gives no messages, or some without text"
         )
     return messages
 
 
+def _are_sound(messages: Sequence[object]) -> bool:
+    """True for messages with text, of which the last says something."""
+    texts = [one.content if isinstance(one, Message) else None for one in messages]
+    return bool(texts and all(isinstance(text, str) for text in texts) and str(texts[-1]).strip())
+
+
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
-    """What a judge is shown: the plain request, and the answer without the attack's encoding."""
+    """What a judge is shown: the plain request, and the answer without the attack's encoding.
+
+    Raises:
+        DataError: the code of the attack fails.
+    """
     if not prompt.attack:
         return prompt, completion
     return prompt.original, replace(completion, text=_decoded(prompt.attack, completion.text))
@@ -121,20 +135,24 @@ def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completio
 
 def _decoded(attack: str, text: str) -> str:
     try:
-        plain = attacks.find(attack, "").decode(text)
+        plain: object = attacks.find(attack, "").decode(text)
+        if not isinstance(plain, str):
+            raise TypeError(f"decode gave no text but {type(plain).__name__}")
+        return storable(plain) if plain.strip() else text
     except (UserError, ValueError):  # of an extension that is not loaded; what no code decodes
         return text
-    return plain if plain.strip() else text
+    except Exception as fault:
+        raise DataError(
+            f"attack {attack}: repair the extension that brings it: it failed to decode an "
+            f"answer: {type(fault).__name__}: {fault}"
+        ) from fault
 
 
 __all__ = [
-    "SEED",
     "Attacked",
     "Rewritten",
     "as_judged",
     "derived",
     "name_of",
     "rewrite",
-    "together",
-    "under",
 ]

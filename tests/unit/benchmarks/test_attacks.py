@@ -7,7 +7,10 @@ import json
 import subprocess
 import sys
 from base64 import b64decode
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +27,7 @@ from refusal_checks.benchmarks.attacks import (
     payload_splitting,
     rot13,
 )
-from refusal_checks.benchmarks.attacks.base import Attack, Given
+from refusal_checks.benchmarks.attacks.base import Attack, Given, Rewrite, worded
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Message, Prompt
@@ -256,10 +259,48 @@ def test_an_attack_that_fails_names_itself_and_the_prompt() -> None:
         raise KeyError("colour")
 
     prompt = Prompt.single("p7", "Hello")
-    with pytest.raises(DataError, match=r"attack own: it failed on prompt p7: KeyError: 'colour'"):
+    message = "attack own: repair the extension .*: it failed on prompt p7: KeyError: 'colour'"
+    with pytest.raises(DataError, match=message):
         rewrite(Attack("own", "", "", broken), [prompt])
-    with pytest.raises(DataError, match=r"attack own: its messages for prompt p7 are empty"):
-        rewrite(Attack("own", "", "", lambda prompt, given: ()), [prompt])
+
+
+@pytest.mark.parametrize(
+    "rewriting",
+    [
+        lambda prompt, given: (),
+        lambda prompt, given: "text",
+        lambda prompt, given: "",
+        lambda prompt, given: [prompt],
+        lambda prompt, given: [("user", "text")],
+        lambda prompt, given: [Message("user", None), *prompt.messages],  # type: ignore[arg-type]
+        lambda prompt, given: [Message("user", " ")],
+        worded(lambda request: 5),  # type: ignore[arg-type, return-value]
+        worded(lambda request: b"text"),  # type: ignore[arg-type, return-value]
+    ],
+)
+def test_what_are_no_messages_is_no_attack(rewriting: Rewrite) -> None:
+    message = "attack own: repair the extension .*: for prompt p7 it gives no messages, or some w"
+    with pytest.raises(DataError, match=message):
+        rewrite(Attack("own", "", "", rewriting), [Prompt.single("p7", "Hello")])
+
+
+def test_a_decoding_that_fails_names_its_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    attacked = replace(Prompt.single("p1", "x"), attack="own", plain=(Message("user", "y"),))
+
+    def shown(decode: Callable[[str], Any]) -> Completion:
+        own = Attack("own", "", "", lambda prompt, given: None, decode=decode)
+        monkeypatch.setattr(attacks, "find", lambda name, where: own)
+        return as_judged(attacked, Completion("a"))[1]
+
+    message = "attack own: repair the extension that brings it: it failed to decode an answer: "
+    with pytest.raises(DataError, match=f"{message}KeyError: 'a'"):
+        shown(lambda text: {"": ""}[text])
+    for wrong in (None, 5, b"a", ["a"]):
+        said = f"{message}TypeError: decode gave no text but {type(wrong).__name__}"
+        with pytest.raises(DataError, match=said):
+            shown(partial(lambda wrong, text: wrong, wrong))
+    assert shown(lambda text: "\ud800").text.encode()
+    assert shown(bytes.fromhex) == Completion("a"), "what no code decodes is judged as it is"
 
 
 def test_what_stays_as_it_is_is_not_attacked() -> None:
