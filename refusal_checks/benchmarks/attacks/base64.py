@@ -7,11 +7,30 @@ import re
 
 from refusal_checks.benchmarks.attacks.base import Attack, worded
 
-_RUN = re.compile(r"[A-Za-z0-9+/_-]{4,}(?:\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
+_LETTER = "[A-Za-z0-9+/_-]"
+
+_RUN = re.compile(
+    rf"{_LETTER}{{4,}}(?:\s+{_LETTER}{{4,}})*(?:\s*{_LETTER}{{2,3}}(?==))?={{0,2}}"
+    rf"|{_LETTER}{{2,3}}={{1,2}}"
+)
 """What may be base64, in its usual or its URL-safe letters, perhaps broken into lines."""
 
 _SHORTEST = 16
-"""Letters below which a run is taken for a word."""
+"""Letters below which a run is taken for a word, unless it is the whole answer."""
+
+_MARKS = re.compile(r"```\w*\n|[\s`*\"']")
+"""What may stand around a run that is the whole answer."""
+
+_PART = r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)"
+_WORD = rf"{_PART}(?:[-_/]{_PART})*"
+"""A word or number as people write it, which base64 hardly ever looks like."""
+
+_WORDS = re.compile(rf"{_WORD}(?:\s+{_WORD})*")
+
+_CODED = rf"(?<!\S)(?!{_WORD}(?!\S))\S+"
+
+_PIECES = tuple(map(re.compile, (r"(?s:.+)", rf"{_CODED}(?:\s+{_CODED})*", r"\S+")))
+"""What is decoded of a run: all, else what stands between words, else each word."""
 
 
 def encode(text: str) -> str:
@@ -21,20 +40,31 @@ def encode(text: str) -> str:
 
 def decode(text: str) -> str:
     """The text with what is base64 of readable UTF-8 decoded, and all else as it is."""
-    return _RUN.sub(lambda found: _plain(found[0]), text)
+    answer = _MARKS.sub("", text)
+    return _RUN.sub(lambda found: _read(found[0], answer), text)
 
 
-def _plain(run: str) -> str:
-    """A run of letters decoded; itself if it is not base64 of readable text."""
-    letters = re.sub(r"\s", "", run).rstrip("=").translate(str.maketrans("-_", "+/"))
-    if len(letters) < _SHORTEST:
-        return run
+def _read(run: str, answer: str) -> str:
+    """A run decoded without the words that its first and last letters may belong to."""
+    for pieces in _PIECES:
+        read = pieces.sub(lambda piece: _plain(piece[0], answer), run)
+        if read != run:
+            return read
+    return run
+
+
+def _plain(piece: str, answer: str) -> str:
+    """A piece decoded; itself if it is not base64 of readable text, or too short a part."""
+    letters = re.sub(r"\s", "", piece).rstrip("=").translate(str.maketrans("-_", "+/"))
+    is_short = len(letters) < _SHORTEST
+    if is_short and (_MARKS.sub("", piece) != answer or _WORDS.fullmatch(piece)):
+        return piece
     whole = letters[: len(letters) - (len(letters) % 4 == 1)]  # cut off in the middle
     try:
         plain = base64.b64decode(whole + "=" * (-len(whole) % 4)).decode()
     except UnicodeDecodeError as fault:
-        plain = fault.object[: fault.start].decode() if _is_cut(fault) else ""
-    return plain if plain and _is_readable(plain) else run
+        plain = fault.object[: fault.start].decode() if _is_cut(fault) and not is_short else ""
+    return plain if plain and _is_readable(plain) else piece
 
 
 def _is_cut(fault: UnicodeDecodeError) -> bool:

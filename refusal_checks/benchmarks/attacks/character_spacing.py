@@ -6,8 +6,8 @@ import re
 
 from refusal_checks.benchmarks.attacks.base import Attack, worded
 
-_RUN = re.compile(r"\S(?:[ ]{1,3}\S(?!\S)){3,}")
-"""At least four single characters with spaces between them."""
+_RUN = re.compile(r"(?<![^\s(\[{<\"“‘«*`])\S(?:[ ]{1,3}\S(?=[.,;:!?)\]}>\"”’»*`]*(?!\S))){3,}")
+"""At least four single characters with spaces between them; marks may stand around them."""
 
 
 def encode(text: str) -> str:

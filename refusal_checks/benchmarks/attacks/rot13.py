@@ -22,13 +22,18 @@ def encode(text: str) -> str:
 
 
 def decode(text: str) -> str:
-    """The text decoded line by line, where that makes more English words of it."""
-    return "".join(map(_plain, text.splitlines(keepends=True)))
+    """The text decoded line by line, where that makes more English words of it.
+
+    A line without such a word, or with as many, is read as the whole text is.
+    """
+    is_encoded = _english(encode(text)) > _english(text)
+    return "".join(_plain(line, is_encoded) for line in text.splitlines(keepends=True))
 
 
-def _plain(line: str) -> str:
+def _plain(line: str, in_doubt: bool) -> str:
     decoded = encode(line)
-    return decoded if _english(decoded) > _english(line) else line
+    gained = _english(decoded) - _english(line)
+    return decoded if gained > 0 or (gained == 0 and in_doubt) else line
 
 
 def _english(text: str) -> int:
