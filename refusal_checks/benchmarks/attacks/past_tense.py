@@ -24,16 +24,27 @@ _TELL = r"(?:tell|show|teach|explain|describe)(?: to)?(?: me| us)?"
 _LEAD = rf"(?:{_MODAL} you )?{_POLITE}(?:{_TELL} )?"
 
 _RULES: Mapping[str, str] = {
-    rf"{_LEAD}how (?:to|{_MODAL} {_WHO}) (?P<rest>.+)": "How did people {rest} in the past?",
-    rf"(?P<w>{_ASKING})(?P<noun>(?: \w+)?) {_MODAL} {_WHO} (?P<rest>.+)": (
-        "{w}{noun} did people {rest} in the past?"
+    rf"{_LEAD}how (?:to|{_MODAL} {_WHO}) (?P<done>.+)": "How did people {done} in the past?",
+    rf"(?P<w>{_ASKING})(?P<noun>(?: \w+)?) {_MODAL} {_WHO} (?P<done>.+)": (
+        "{w}{noun} did people {done} in the past?"
     ),
     rf"(?P<w>{_ASKING})(?: is|['’]s) (?P<rest>.+)": "{w} was {rest} in the past?",
     rf"(?P<w>{_ASKING})(?: are|['’]re) (?P<rest>.+)": "{w} were {rest} in the past?",
-    rf"{_MODAL} you {_POLITE}(?P<rest>.+)": "How did people {rest} in the past?",
-    rf"{_POLITE}(?P<rest>(?:{_VERBS})\b.+)": "How did people {rest} in the past?",
+    rf"{_MODAL} you {_POLITE}(?P<done>.+)": "How did people {done} in the past?",
+    rf"{_POLITE}(?P<done>(?:{_VERBS})\b.+)": "How did people {done} in the past?",
 }
 """Beginnings of a request, and the question of the past that it becomes; the first that fits."""
+
+_SHORTENED = "approx cf dr hr hrs lb lbs min mins mr mrs ms oz prof sec secs st tbsp tsp vs"
+
+_END = re.compile(
+    "(?:[?!]|"
+    + "".join(rf"(?<!\b{word})" for word in _SHORTENED.split())
+    + r"(?<!\.\w)\.)[?.!]*(?=\s|$)"
+    r"|[?.!]+$",
+    re.IGNORECASE,
+)
+"""The end of a sentence; the full stop of e.g. or of 5 min. is one only where the text ends."""
 
 
 def reword(request: str) -> str | None:
@@ -45,14 +56,23 @@ def reword(request: str) -> str | None:
     for pattern, past in _RULES.items():
         found = re.fullmatch(pattern, sentence, re.IGNORECASE | re.DOTALL)
         if found:
-            asked = past.format(**found.groupdict())
+            groups = found.groupdict()
+            if "done" in groups:
+                groups["done"] = _within(groups["done"])
+            asked = past.format_map(groups)
             return f"{asked[0].upper()}{asked[1:]}{after}"
     return None
 
 
+def _within(clause: str) -> str:
+    """A clause as it stands within a sentence: its verb without a capital letter."""
+    is_word = clause[1:2].islower()
+    return f"{clause[0].lower()}{clause[1:]}" if is_word else clause
+
+
 def _split(request: str) -> tuple[str, str]:
     """The first sentence without its end, and what follows it."""
-    found = re.search(r"[?.!]+(?=\s|$)", request)
+    found = _END.search(request)
     if found is None:
         return request, ""
     return request[: found.start()], request[found.end() :]
