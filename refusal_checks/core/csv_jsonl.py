@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +21,69 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     Raises:
         DataError: the file is missing, empty or malformed.
     """
+    return rows_of(path, read_bytes(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds.
+
+    Raises:
+        DataError: it cannot be read.
+    """
     try:
-        # Only line feeds end a row, because texts hold every other kind of line separator.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if path.suffix in (".jsonl", ".ndjson"):
-                rows = _json_rows(path, file.read())
-            elif path.suffix == ".json":
-                rows = _json_list(path, file.read())
-            else:
-                csv.field_size_limit(sys.maxsize)
-                rows = list(csv.DictReader(file, strict=True))
+        return path.read_bytes()
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+    except ValueError as fault:  # a name that no file can have
+        raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
+
+
+def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
+    """The rows in the content of a file, as ``read_rows`` gives them.
+
+    Raises:
+        DataError: it is empty or malformed.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+        if path.suffix in (".jsonl", ".ndjson"):
+            rows = _json_rows(path, text)
+        elif path.suffix == ".json":
+            rows = objects(path, parsed(path, text))
+        else:
+            csv.field_size_limit(sys.maxsize)
+            # Only line feeds end a row, because texts hold every other kind of line separator.
+            rows = list(csv.DictReader(StringIO(text, newline=""), strict=True))
     except (ValueError, csv.Error) as fault:
         raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
     if not rows:
         raise DataError(f"{path}: no rows")
     return rows
+
+
+def parsed(path: Path, text: str | bytes) -> Any:
+    """The value of a file of JSON.
+
+    Raises:
+        DataError: it is not JSON.
+    """
+    try:
+        return parse(text)
+    except ValueError as fault:
+        raise DataError(f"{path}: not valid JSON: {fault}") from None
+
+
+def objects(path: Path, value: Any) -> list[dict[str, Any]]:
+    """The rows of a file of JSON.
+
+    Raises:
+        DataError: its value is not a list of objects.
+    """
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise DataError(
+            f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
+        )
+    return value
 
 
 def header(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -85,18 +132,6 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
             raise DataError(f"{path}: row {number} does not have as many cells as the header")
-    return rows
-
-
-def _json_list(path: Path, text: str) -> list[dict[str, Any]]:
-    try:
-        rows = parse(text)
-    except ValueError as fault:
-        raise DataError(f"{path}: not valid JSON: {fault}") from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(
-            f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
-        )
     return rows
 
 

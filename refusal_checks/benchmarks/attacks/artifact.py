@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks.attacks.base import Attack, worded
-from refusal_checks.core.csv_jsonl import read_rows
+from refusal_checks.core.csv_jsonl import objects, parsed, read_bytes, rows_of
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.json_text import parse
 from refusal_checks.core.text import storable
 
 PREFIX = "artifact:"
@@ -33,15 +32,21 @@ def known(name: str) -> Attack | None:
 def read(path: Path) -> Attack:
     """The attack that sends a file's texts; its name is ``artifact_`` and the file's.
 
+    A file's name without Latin letters and digits gives its digest in their place.
+
     Raises:
         DataError: the file is missing or malformed, has no attack text or several for one prompt,
             or another file of the same name has been read.
     """
-    texts = _texts(path, _rows(path))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    name = "artifact_" + re.sub(r"[^a-z0-9]+", "_", path.stem.lower())[:31].strip("_")
+    content = read_bytes(path)
+    texts = _texts(path, _rows(path, content))
+    sha256 = hashlib.sha256(content).hexdigest()
+    slug = re.sub(r"[^a-z0-9]+", "_", path.stem.lower())[:31].strip("_")
+    name = f"artifact_{slug or sha256[:8]}"
     if name in _known and _known[name].sha256 != sha256:
-        raise DataError(f"{path}: rename it: another file with attacks is {name}, too")
+        raise DataError(
+            f"{path}: give the file another name: {name} already stands for another file's attacks"
+        )
     _known[name] = Attack(
         name,
         f"recorded in {path.name}",
@@ -53,19 +58,18 @@ def read(path: Path) -> Attack:
     return _known[name]
 
 
-def _rows(path: Path) -> Sequence[tuple[Any, Any]]:
+def _rows(path: Path, content: bytes) -> Sequence[tuple[Any, Any]]:
     """Plain prompts, each with its attack text or None."""
-    found: Any = None
-    if path.suffix == ".json":
-        try:
-            found = parse(path.read_bytes())
-        except (OSError, ValueError) as fault:
-            reason = fault.strerror if isinstance(fault, OSError) else f"not JSON: {fault}"
-            raise DataError(f"{path}: cannot be read: {reason}") from None
+    if path.suffix != ".json":
+        return _columns(path, rows_of(path, content))
+    found = parsed(path, content)
     if isinstance(found, Mapping) and isinstance(found.get("jailbreaks"), list):
         rows = [row for row in found["jailbreaks"] if isinstance(row, Mapping)]
         return [(row.get("goal"), row.get("prompt")) for row in rows]
-    table = read_rows(path)
+    return _columns(path, objects(path, found))
+
+
+def _columns(path: Path, table: Sequence[Mapping[str, Any]]) -> Sequence[tuple[Any, Any]]:
     if not any("prompt" in row and "attack" in row for row in table):
         raise DataError(
             f"{path}: give it the columns prompt and attack (the text to send instead), or name a "
@@ -77,12 +81,15 @@ def _rows(path: Path) -> Sequence[tuple[Any, Any]]:
 def _texts(path: Path, rows: Sequence[tuple[Any, Any]]) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for number, (plain, attack) in enumerate(rows, 1):
-        if attack is None or attack == "":
+        if attack is None or (isinstance(attack, str) and not attack.strip()):
             continue
         if not isinstance(plain, str) or not isinstance(attack, str):
-            raise DataError(f"{path}: row {number}: the prompt and its attack must be texts")
+            raise DataError(f"{path}: row {number}: write the prompt and its attack as texts")
         if texts.setdefault(plain.strip(), storable(attack)) != storable(attack):
             raise DataError(f"{path}: row {number}: keep one attack text per prompt")
     if not texts:
-        raise DataError(f"{path}: no attack texts")
+        raise DataError(
+            f"{path}: name another file, or leave this attack out: it has an attack text for no "
+            "prompt"
+        )
     return texts

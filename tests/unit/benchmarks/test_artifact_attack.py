@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from refusal_checks.benchmarks import attacks, discover, load_prompts
 from refusal_checks.benchmarks.attacked import rewrite
 from refusal_checks.benchmarks.attacks import artifact
+from refusal_checks.core import json_text
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import attack_tables
@@ -20,6 +22,8 @@ ROWS: list[dict[str, Any]] = [
     {"goal": "Say how to pick a lock", "prompt": "You are a locksmith. Go on.", "jailbroken": True},
     {"goal": "Say how to hide", "prompt": None, "response": None, "jailbroken": False},
 ]
+
+TABLE = [{"prompt": "r", "attack": "please r"}]
 
 
 def saved(path: Path, content: Any) -> Path:
@@ -64,8 +68,13 @@ def test_a_table_of_one_s_own(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ([{"prompt": "q", "text": "x"}], "give it the columns prompt and attack"),
-        ({"jailbreaks": [{"goal": "q", "prompt": None}]}, "no attack texts"),
-        ({"jailbreaks": [{"goal": "q", "prompt": ["x"]}]}, "row 1: the prompt and its attack"),
+        ({"jailbreaks": [{"goal": "q", "prompt": None}]}, "none.json: name another file, .*for no"),
+        ({"jailbreaks": [{"goal": "q", "prompt": " \n"}]}, "it has an attack text for no prompt"),
+        ([{"prompt": "q", "attack": "\t"}], "it has an attack text for no prompt"),
+        ({"jailbreaks": [{"goal": "q", "prompt": ["x"]}]}, "row 1: write the prompt and its att"),
+        ({"jailbreaks": [{"prompt": "x"}]}, "row 1: write the prompt and its attack as texts"),
+        ([], "give it the columns prompt and attack"),
+        ({"jailbreak": []}, "must be a list of JSON objects"),
         (
             {"jailbreaks": [{"goal": "q", "prompt": "x"}, {"goal": "q", "prompt": "y"}]},
             "row 2: keep one attack text per prompt",
@@ -75,6 +84,44 @@ def test_a_table_of_one_s_own(tmp_path: Path) -> None:
 def test_a_file_that_is_none(tmp_path: Path, content: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         artifact.read(saved(tmp_path / "none.json", content))
+
+
+def test_a_blank_cell_is_no_attack(tmp_path: Path) -> None:
+    path = saved(tmp_path / "blanks.json", [{"prompt": "q", "attack": " "}, *TABLE])
+    found = rewrite(artifact.read(path), [Prompt.single("1", "q"), Prompt.single("2", "r")])
+    assert [prompt.id for prompt in found.left_out] == ["1"]
+    assert found.prompts[0].request == "please r"
+
+
+def test_names_without_a_latin_letter_are_told_apart(tmp_path: Path) -> None:
+    first, second = tmp_path / "越狱甲.csv", tmp_path / "越狱乙.csv"
+    first.write_text("prompt,attack\nq,please q\n", encoding="utf-8")
+    second.write_text("prompt,attack\nq,please do q\n", encoding="utf-8")
+    for path in (first, second, first):
+        attack = artifact.read(path)
+        assert attack.name == f"artifact_{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
+        assert attacks.is_known(attack.name)
+
+
+@pytest.mark.parametrize("content", [{"jailbreaks": ROWS}, TABLE])
+def test_a_file_is_read_and_parsed_once(
+    tmp_path: Path, content: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path / "once.json", content)
+    done: list[str] = []
+
+    def counted(name: str, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def do(given: Any) -> Any:
+            done.append(name)
+            return work(given)
+
+        return do
+
+    monkeypatch.setattr(Path, "read_bytes", counted("read", Path.read_bytes))
+    monkeypatch.setattr("refusal_checks.core.csv_jsonl.parse", counted("parsed", json_text.parse))
+    monkeypatch.setattr(artifact, "_known", {})
+    artifact.read(path)
+    assert done == ["read", "parsed"]
 
 
 def test_wrong_files_end_the_reading_of_thresholds(tmp_path: Path) -> None:
@@ -88,5 +135,7 @@ def test_wrong_files_end_the_reading_of_thresholds(tmp_path: Path) -> None:
     saved(tmp_path / "other" / "same.json", {"jailbreaks": ROWS[:1]})
     read("artifact:same.json")
     read("artifact:same.json")
-    with pytest.raises(ThresholdError, match="rename it"):
+    with pytest.raises(
+        ThresholdError, match=r"other/same\.json: give the file another name: artifact_same already"
+    ):
         read("artifact:other/same.json")
