@@ -19,7 +19,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.client.answers import Choice
-from refusal_checks.models.client.capabilities import CONSEQUENCES, Support
+from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
@@ -115,7 +115,10 @@ class ServedCandidate(_Stored):
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         support = self._client.capabilities.prefill
         if prompt.is_continued and support is not Support.YES:
-            why = f"{self._client.url}: {CONSEQUENCES['prefill']}: {support}"
+            why = (
+                f"take the attack {prompt.attack} out, or serve the candidate with vLLM: "
+                f"{self._client.url}: continue_final_message is {support}"
+            )
             return [Invalid(Reason.NO_PREFILL, why)] * count
         options = RequestParams.of(
             self._sampling,

@@ -278,10 +278,10 @@ def test_without_the_judge_s_file_the_answers_are_there_to_be_judged(tmp_path: P
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        ([], "put the judge's file of the same run beside answers.json: it has 0 scores for 3"),
-        ([[{"label": 1.0}]], "it has 1 scores for 3 answers"),
-        ([[{}] * 3], "not the judge's file of answers.json: 'label'"),
-        ({"a": 1}, "not the judge's file of answers.json"),
+        ([], "the same run beside answers.json: its 0 scores do not match the 3 answers prompt by"),
+        ([[{"label": 1.0}]], "its 1 scores do not match the 3 answers prompt by prompt"),
+        ([[{}] * 3], "or remove it to have a judge read the answers: KeyError: 'label'"),
+        ({"a": 1}, "put the judge_scores.json of the same run there, or remove it"),
     ],
 )
 def test_another_judge_s_file_is_refused(tmp_path: Path, scores: object, words: str) -> None:

@@ -66,11 +66,15 @@ def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]
         scores = parse(path.read_bytes())
         labels = [[_label(answer) for answer in answers] for answers in scores]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
-        raise DataError(f"{path}: not the judge's file of {document.path.name}: {fault}") from None
+        raise DataError(
+            f"{path}: put the {SCORES} of the same run there, or remove it to have a judge read "
+            f"the answers: {type(fault).__name__}: {fault}"
+        ) from None
     if list(map(len, labels)) != list(counts):
         raise DataError(
-            f"{path}: put the judge's file of the same run beside {document.path.name}: it has "
-            f"{sum(map(len, labels))} scores for {sum(counts)} answers, or in another order"
+            f"{path}: put the {SCORES} of the same run beside {document.path.name}: its "
+            f"{sum(map(len, labels))} scores do not match the {sum(counts)} answers prompt by "
+            "prompt"
         )
     return labels
 

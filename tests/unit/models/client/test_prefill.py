@@ -76,7 +76,10 @@ def test_a_server_that_does_not_is_not_asked(support: Support, option: str) -> N
         (plain,) = answers(client, BEGUN.original)
     assert isinstance(answer, Invalid)
     assert answer.reason is Reason.NO_PREFILL
-    assert str(support) in answer.detail
+    assert answer.detail == (
+        "take the attack prefill out, or serve the candidate with vLLM: "
+        f"{server.url}: continue_final_message is {support}"
+    )
     assert not isinstance(plain, Invalid)
     assert len(server.requests) == 1
 
