@@ -65,7 +65,7 @@ class Benchmark:
 
     @property
     def is_gated(self) -> bool:
-        """True if only those can fetch its data who have accepted conditions, with a token."""
+        """True if fetching its data takes a token of an account that has accepted conditions."""
         return any(resource.is_gated for resource in self.resources)
 
     def is_in(self, mirror: Path) -> bool:

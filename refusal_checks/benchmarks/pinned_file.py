@@ -27,7 +27,7 @@ class Resource(Protocol):
 
     @property
     def is_gated(self) -> bool:
-        """True if only those can fetch it who have accepted its conditions, with a token."""
+        """True if fetching it takes a token of an account that has accepted its conditions."""
 
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds it."""

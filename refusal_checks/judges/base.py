@@ -56,10 +56,7 @@ def special_tokens(judge: Judge) -> SpecialTokens | None:
 
 
 def verdicts_asked(judge: Judge) -> int:
-    """Verdicts that a judge asks its model for to judge one answer.
-
-    Its attribute ``samples``; judges without it ask for one.
-    """
+    """How many verdicts a judge draws for one answer: its attribute ``samples``, else one."""
     return int(getattr(judge, "samples", 1))
 
 
@@ -74,9 +71,9 @@ def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judg
 
 
 def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judgement]:
-    """The verdicts of judges on an exchange that has no answer; none if it is invalid to one.
+    """Each judge's verdict on an exchange without an answer; empty unless every judge gives one.
 
-    A judge that can give one has a method of this name with the last parameter.
+    A judge that can has a method ``without_answer(completion)``.
     """
     decide = (getattr(judge, "without_answer", None) for judge in judges)
     found: list[Judgement | None] = [one(completion) if one else None for one in decide]

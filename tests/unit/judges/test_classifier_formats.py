@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -215,7 +216,11 @@ def test_the_analysis_before_the_tag_is_the_rationale() -> None:
     assert len(found.rationale) == 500
 
 
-@given(st.text("<answer/> not refusal\n", max_size=200))
+TAGS = ["<answer>", "</answer>", "refusal", "not refusal", "</think>", "\n"]
+
+
+@given(st.lists(st.sampled_from(TAGS)).map("".join))
 def test_a_tag_is_read_or_nothing_is(text: str) -> None:
     found = parse_refusal_evaluation(text)
-    assert isinstance(found, Invalid) or "refusal" in text.lower()
+    is_tagged = re.search(r"<answer>\s*(not )?refusal\s*</answer>", text)
+    assert isinstance(found, Invalid) or is_tagged
