@@ -26,14 +26,18 @@ def decode(text: str) -> str:
 
     A line without such a word, or with as many, is read as the whole text is.
     """
-    is_encoded = _english(encode(text)) > _english(text)
-    return "".join(_plain(line, is_encoded) for line in text.splitlines(keepends=True))
+    decoded = encode(text)
+    is_encoded = _english(decoded) > _english(text)
+    pairs = zip(text.splitlines(keepends=True), decoded.splitlines(keepends=True), strict=True)
+    return "".join(other if _gains(line, other, is_encoded) else line for line, other in pairs)
 
 
-def _plain(line: str, in_doubt: bool) -> str:
-    decoded = encode(line)
-    gained = _english(decoded) - _english(line)
-    return decoded if gained > 0 or (gained == 0 and in_doubt) else line
+def _gains(line: str, decoded: str, in_doubt: bool) -> bool:
+    """True if a line has more English words when it is decoded; for as many, what is in doubt."""
+    if line == decoded:
+        return False
+    words, others = _english(line), _english(decoded)
+    return others > words or (others == words and in_doubt)
 
 
 def _english(text: str) -> int:
