@@ -1,4 +1,4 @@
-"""No text that a model or a server sends takes long to parse, whatever its shape."""
+"""No text of a model, a server or a data set takes long to parse, whatever its shape."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from multiprocessing.connection import Connection
 
 import pytest
 
+from refusal_checks.benchmarks.attacks import (
+    base64,
+    character_spacing,
+    leetspeak,
+    past_tense,
+    rot13,
+)
 from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.text import clean, clean_lines, storable, wrapped
 from refusal_checks.judges import rules, template
@@ -152,6 +159,11 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "special tokens": lambda text: FAMILIES.count("", text),
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: answers.spoken({"content": text}, "</think>"),
+    "base64": base64.decode,
+    "leetspeak": leetspeak.decode,
+    "rot13": rot13.decode,
+    "spaced letters": character_spacing.decode,
+    "past tense": past_tense.reword,
 }
 
 

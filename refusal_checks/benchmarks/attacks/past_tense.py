@@ -37,12 +37,10 @@ _RULES: Mapping[str, str] = {
 
 _SHORTENED = "approx cf dr hr hrs lb lbs min mins mr mrs ms oz prof sec secs st tbsp tsp vs"
 
+_FULL_STOP = r"\.(?<!\.\w\.)" + "".join(rf"(?<!\b{word}\.)" for word in _SHORTENED.split())
+
 _END = re.compile(
-    "(?:[?!]|"
-    + "".join(rf"(?<!\b{word})" for word in _SHORTENED.split())
-    + r"(?<!\.\w)\.)[?.!]*(?=\s|$)"
-    r"|[?.!]+$",
-    re.IGNORECASE,
+    rf"(?<![?.!])(?:(?:[?!]|\.(?=[?.!])|{_FULL_STOP})[?.!]*(?=\s|$)|[?.!]+$)", re.IGNORECASE
 )
 """The end of a sentence; the full stop of e.g. or of 5 min. is one only where the text ends."""
 

@@ -36,6 +36,8 @@ from refusal_checks.benchmarks.attacks import past_tense
         ),
         ("How do I bake in 5 min.", "How did people bake in 5 min in the past?"),
         ("How can I meet Dr. Rye... Tell me.", "How did people meet Dr. Rye in the past? Tell me."),
+        ("How do I wait a min... Be brief.", "How did people wait a min in the past? Be brief."),
+        ("How do I bake??! Be brief.", "How did people bake in the past? Be brief."),
         ("Bread.", None),
         ("如何烤面包？", None),
         ("Should I bake?", None),
