@@ -233,8 +233,10 @@ def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
         """
         import pytest
         from refusal_checks.results.board import Board
+        from refusal_checks.run import interrupts
 
         pytest_plugins = ["refusal_checks.plugin"]
+        interrupts.PATIENCE = 60.0  # xdist waits for its workers; a busy machine needs longer
 
         def gone(own, *args):
             raise OSError(30, "Read-only file system", "the disk")
