@@ -21,7 +21,7 @@ pip := $(bin)/python -m pip --disable-pip-version-check install --quiet
 .PHONY: gate test engine lint unit e2e clean
 
 gate: engine
-	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(trust) $(ARGS)
+	REFUSAL_CHECKS_DEMO_MODELS=$(CURDIR)/tests/toy_model $(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(trust) $(ARGS)
 
 test: lint unit e2e
 

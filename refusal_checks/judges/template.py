@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.models import demo
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -109,11 +110,13 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     """
     from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
 
-    path = Path(name) if name.endswith(".md") else FOLDER / f"{name}.md"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.md")))
+    folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
+    known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
+    path = Path(name) if name.endswith(".md") else known.get(name)
+    if path is None or not path.is_file():
         raise ModelError(
-            f"--judge-template {name}: no such template. Known: {known}, or a .md file"
+            f"--judge-template {name}: no such template. Known: {', '.join(sorted(known))}, "
+            "or a .md file"
         )
     text = path.read_text(encoding="utf-8")
     declared = _HEADER.match(text)

@@ -20,17 +20,18 @@ _SMALL = 64 * 2**20
 def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     """A JSON-like description of a model, for manifests.
 
-    The version of a folder is the fingerprint of its files; of a Hugging Face id, the commit in the
-    local cache, if any; of a server's model, its URL and name, because a server tells no more.
+    The version of a folder is the fingerprint of its files, or of what it is converted from; of a
+    Hugging Face id, the commit in the local cache, if any; of a server's model, its URL and name,
+    because a server tells no more.
 
     Args:
         served_name: the model's name on its server, if the user did not name it.
     """
     match model:
-        case Served(path=path, args=args):
+        case Served():
             return {
-                "version": _fingerprint(path) if Path(path).is_dir() else cached_commit(path),
-                "args": list(args),
+                "version": _version(model),
+                "args": list(model.args),
                 "template_kwargs": dict(model.template_kwargs),
                 "reasoning_end": model.reasoning_end,
                 "adapter": _adapter(model),
@@ -51,6 +52,13 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
 def model_identity(model: Model, served_name: str = "") -> str:
     """The model's part of a content key, which changes when its answers may."""
     return content_key(type(model).__name__, describe(model, served_name))
+
+
+def _version(model: Served) -> str:
+    if model.conversion:
+        return f"demo:{model.conversion.key}"
+    path = model.path
+    return _fingerprint(path) if Path(path).is_dir() else cached_commit(path)
 
 
 def _engine(model: Served) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.text import without_credentials
-from refusal_checks.models.demo import MODEL_DIR, PERSONAS
+from refusal_checks.models import demo
+from refusal_checks.models.demo.conversion import Conversion
 
 RULE_JUDGES = ("keyword", "labels")
 """Judges that need no model."""
@@ -31,6 +32,7 @@ class Served:
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
         engine: the name of the engine.
         program: the command to start in place of the engine's own; empty for the engine's own.
+        conversion: makes the folder ``path`` before an engine needs it; None if it is there.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Served:
     adapter: str = ""
     engine: str = "vllm"
     program: tuple[str, ...] = ()
+    conversion: Conversion | None = None
 
     @property
     def served_name(self) -> str:
@@ -105,7 +108,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
         if not path.is_file():
             raise ModelError(f"--candidate {name}: no such file: {path}")
         return Replay(name, path)
-    if name in RULE_JUDGES:
+    if name in (*RULE_JUDGES, demo.BUNDLED):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
     return _model(name, extras, "--candidate")
 
@@ -122,29 +125,66 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
         raise ModelError(
             f"--judge {name}: recorded answers cannot act as a judge; use labels or keyword"
         )
+    if name == demo.BUNDLED:
+        return _demo(name, demo.catalogue().judge, extras, "--judge")
     return _model(name, extras, "--judge")
 
 
 def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
         return _attached(name, extras, option)
-    path = _path(name, option)
-    if path is not None:
-        return _served(name, path, "", extras)
+    found = _served(name, name, extras, option)
+    if found is not None:
+        return found
     base, _, adapter = name.rpartition("@")
-    path = _path(base, option) if base else None
-    if path is None or not adapter:
+    found = _served(name, base, extras, option) if base else None
+    if found is None or not adapter:
         raise ModelError(
             f"{option} {without_credentials(name)}: no such folder; name a folder, a Hugging Face "
             "id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
-            + (" or replay:FILE" if option == "--candidate" else ", keyword or labels")
+            + (" or replay:FILE" if option == "--candidate" else ", bundled, keyword or labels")
         )
     if "--lora-modules" not in extras.args:
         raise ModelError(
             f"{option} {name}: name the adapter's folder with "
             f'{option}-args "--enable-lora --lora-modules {adapter}=FOLDER"'
         )
-    return _served(name, path, adapter, extras)
+    return replace(found, adapter=adapter)
+
+
+def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
+    """The model without an adapter; None if an engine cannot load it.
+
+    Args:
+        name: as the user wrote it.
+        base: the same without an adapter.
+
+    Raises:
+        ModelError: it looks like a model for an engine, but is not one.
+    """
+    if base.startswith("demo:"):
+        persona = base.removeprefix("demo:")
+        known = demo.catalogue().names
+        if persona.partition("@")[0] not in known:
+            raise ModelError(f"{option} {name}: no such demo model{_nearest(persona, known)}")
+        return _demo(name, persona, extras, option) if persona in known else None
+    path = _path(base, option)
+    return None if path is None else Served(name, path, **vars(extras))
+
+
+def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
+    """A demo model; the user's template variables win over its own.
+
+    Raises:
+        ModelError: its weights cannot be had here.
+    """
+    try:
+        found = demo.catalogue().find(persona)
+    except ModelError as fault:
+        raise ModelError(f"{option} {name}: {fault}") from None
+    kwargs = {**found.template_kwargs, **extras.template_kwargs}
+    settings = vars(extras) | {"template_kwargs": kwargs}
+    return Served(name, found.path, **settings, conversion=found.conversion)
 
 
 def _path(name: str, option: str) -> str | None:
@@ -153,11 +193,6 @@ def _path(name: str, option: str) -> str | None:
     Raises:
         ModelError: it looks like a model for an engine, but is not one.
     """
-    if name.startswith("demo:"):
-        persona = name.removeprefix("demo:")
-        if persona.partition("@")[0] not in PERSONAS:
-            raise ModelError(f"{option} {name}: no such demo model{_nearest(persona)}")
-        return str(MODEL_DIR) if persona in PERSONAS else None
     folder = expanded(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -169,15 +204,6 @@ def _path(name: str, option: str) -> str | None:
         )
     is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith(".")
     return name if is_id else None
-
-
-def _served(name: str, path: str, adapter: str, extras: Extras) -> Served:
-    kwargs = dict(extras.template_kwargs)
-    if name.startswith("demo:"):
-        persona = name.removeprefix("demo:").partition("@")[0]
-        kwargs = {"persona": persona, **kwargs}
-    others = vars(extras) | {"template_kwargs": kwargs}
-    return Served(name, path, adapter=adapter, **others)
 
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:
@@ -218,7 +244,9 @@ def _hostname(url: str) -> str | None:
         return None
 
 
-def _nearest(persona: str) -> str:
-    near = get_close_matches(persona, PERSONAS, n=1)
+def _nearest(persona: str, known: Sequence[str]) -> str:
+    if persona.partition("@")[0] == "judge":
+        return '; write "--judge bundled" for the bundled judge'
+    near = get_close_matches(persona, known, n=1)
     hint = f'; did you mean "demo:{near[0]}"?' if near else "."
-    return f"{hint} Known: " + ", ".join(f"demo:{known}" for known in PERSONAS)
+    return f"{hint} Known: " + ", ".join(f"demo:{name}" for name in known)

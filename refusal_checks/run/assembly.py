@@ -16,7 +16,7 @@ from refusal_checks.judges import panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
 from refusal_checks.metrics.judging import disagreement_rate
-from refusal_checks.models import replay
+from refusal_checks.models import demo, replay
 from refusal_checks.models.candidates import (
     Candidate,
     OptionScorer,
@@ -25,7 +25,7 @@ from refusal_checks.models.candidates import (
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
-from refusal_checks.models.spec import Attached, Replay, Rule
+from refusal_checks.models.spec import Attached, Replay, Rule, Served
 from refusal_checks.models.tokenizer_files import special_tokens
 from refusal_checks.run import loading
 from refusal_checks.run.options.command_line import Options
@@ -43,6 +43,16 @@ def pool_settings(options: Options) -> PoolSettings:
         judge_sampling=options.judge_sampling,
         placement=options.placement,
     )
+
+
+def convert(options: Options, say: Callable[[str], None]) -> None:
+    """Make the weights of demo models that are not there yet.
+
+    Raises:
+        ModelError: they cannot be made; with the remedy.
+    """
+    models = (options.candidate, *(judge.model for judge in options.judges))
+    demo.convert([model.conversion for model in models if isinstance(model, Served)], say)
 
 
 class Parts(NamedTuple):

@@ -21,7 +21,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.run.assembly import Parts, assemble
+from refusal_checks.run.assembly import Parts, assemble, convert
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.batch import BatchFiles
@@ -83,6 +83,8 @@ class Round:
             UserError: data, models or files cannot be used.
             StoreError: the store, or the results beside it, cannot be used.
         """
+        for options, _ in self._runs:
+            convert(options, self._say)
         models = BatchModels(self._store, self._batch.export)
         try:
             return self._run(models)

@@ -20,7 +20,7 @@ from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.judges.trust.scale import Scale
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.replay import Recording, ReplayCandidate
-from refusal_checks.run.assembly import judge_panels, pool_settings
+from refusal_checks.run.assembly import convert, judge_panels, pool_settings
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.judge_check import identify
@@ -112,6 +112,7 @@ class RecordedJudging:
         self._plan = plan
         self._candidate = candidate
         self._say = say
+        convert(options, say)
         self._engines = Engines(pool_settings(options), folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
         way = Way(kind, category_guide=guides.get(kind))

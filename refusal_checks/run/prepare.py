@@ -12,11 +12,12 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
+from refusal_checks.models import demo
 from refusal_checks.results.board import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run import comparability
-from refusal_checks.run.assembly import Parts, assemble, pool_settings
+from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings
 from refusal_checks.run.judge_check import Canary, human_rates, provenance, require_own_labels
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Options
@@ -95,7 +96,9 @@ def prepare(
     for line in options.notes:
         summary.note(line)
     if any(name.startswith("demo:") for name in options.model_names):
-        summary.note("demo models are toys: these figures say nothing about any real model")
+        summary.note(demo.catalogue().note)
+    if servers is None:
+        convert(options, say)
     engines = servers or Engines(pool_settings(options), board.folder)
     parts = assemble(options, gates, engines, say, summary.note)
     known = manifest(options, parts)

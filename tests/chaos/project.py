@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from tests import toy_model
 from tests.chaos import server
 from tests.forked import Forked
 from tests.processes import lives, wait_until
@@ -90,7 +91,8 @@ class Project:
         words = ["pytest", *models, "--samples", str(SAMPLES), "--in-flight", str(IN_FLIGHT), *args]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
         path = os.pathsep.join([str(self.folder), str(ROOT)])
-        settings = {"PYTHONPATH": path, "VLLM_CHAOS_DELAY": str(delay)}
+        toy = {toy_model.VARIABLE: str(toy_model.FOLDER)}
+        settings = {"PYTHONPATH": path, "VLLM_CHAOS_DELAY": str(delay), **toy}
         output = self.folder / "output.txt"
         return Forked(words, self.folder, (output, output), {**kept, **settings}, prepare)
 

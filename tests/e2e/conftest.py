@@ -1,4 +1,4 @@
-"""Real vLLM with the demo models. One engine serves most tests; it is attached to by URL."""
+"""Real vLLM with the toy models. One engine serves most tests; it is attached to by URL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import pytest
 
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.demo import MODEL_DIR
+from tests import toy_model
 from tests.forked import Forked
+from tests.toy_model import MODEL_DIR
+
+toy_model.use()
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,9 +13,9 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.verdicts import Chosen, Invalid
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
+from tests.toy_model import MODEL_DIR
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 

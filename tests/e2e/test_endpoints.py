@@ -20,8 +20,8 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import GateRun, RunPersona, gate_command, run_gate
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

@@ -93,7 +93,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ROOT / name,
             source / name,
             symlinks=True,
-            ignore=shutil.ignore_patterns("__pycache__", "model"),  # 8 MB of demo weights
+            ignore=shutil.ignore_patterns("__pycache__", "adapter"),  # 10 MB of weights
         )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)

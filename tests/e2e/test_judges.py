@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import GateRun, environment, gate_command, run_gate
 from tests.fake_server import Body, FakeServer
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

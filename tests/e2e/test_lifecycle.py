@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, gate_command, run_gate
 from tests.processes import lives, wait_until, words
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import save_file
 
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

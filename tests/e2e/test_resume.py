@@ -13,8 +13,8 @@ import pytest
 
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.demo import MODEL_DIR
 from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

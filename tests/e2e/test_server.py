@@ -20,8 +20,8 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.http_errors import PromptTooLongError
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 from refusal_checks.models.client.transport import Access
-from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.models.spec import Extras
+from tests.toy_model import MODEL_DIR
 
 pytestmark = pytest.mark.engine
 

@@ -13,10 +13,13 @@ import numpy as np  # noqa: F401 - pytester drops what a test imports first; thi
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
+from tests import toy_model
 from tests.fake_server import Body, FakeServer
 from tests.forked import Forked
 
 pytest_plugins = ["pytester"]
+
+toy_model.use()
 
 ROOT = Path(__file__).parents[2]
 MODES: tuple[tuple[str, ...], ...] = ((), ("-n0",), ("-n2",))

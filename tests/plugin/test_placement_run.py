@@ -44,7 +44,7 @@ def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
     assert "--max-model-len 512" in second
     assert requests(project)["candidate"] == 160
     assert placement(project) == "turns"
-    result.stdout.fnmatch_lines(["placement turns: *demo/model*"])
+    result.stdout.fnmatch_lines(["placement turns: *toy_model/weights*"])
     project.runpytest_subprocess(*TURNS, *mode).assert_outcomes(passed=3)
     assert len(starts(project)) == 2
     assert placement(project) == "none"

@@ -17,11 +17,11 @@ from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec
 from refusal_checks.engines.kinds.vllm import ENGINE
 from refusal_checks.engines.placement.values import Assignment
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.run.plan import Plan
 from tests.speed import overhead, workload
 from tests.speed.pipeline import Pipeline, Server
 from tests.speed.workload import Lengths, Request
+from tests.toy_model import MODEL_DIR
 
 AT_ONCE = (64, 128, 256)
 PARTS = ("engine", "offline", "engines", "model", "overhead")

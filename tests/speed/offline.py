@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.engines.kinds.vllm import STRUCTURED_OUTPUTS, runs_on_cpu
-from refusal_checks.models.demo import MODEL_DIR
+from tests.toy_model import MODEL_DIR
 
 FIELDS = ("n", "temperature", "top_p", "top_k", "max_tokens", "min_tokens", "seed", "stop")
 

@@ -22,11 +22,11 @@ from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.transport import Access, HttpTransport
-from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.models.spec import Extras
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.plan import Plan, Task
 from tests.speed.workload import Lengths, Recorder, Request
+from tests.toy_model import MODEL_DIR
 
 BATCH = 512
 SAMPLES = 5

@@ -13,6 +13,9 @@ from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from tests import toy_model
+
+toy_model.use()
 
 settings.register_profile("unit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("unit")

@@ -26,7 +26,7 @@ DIALOGUE_SHARE = 0.1
 """How often the judge sees its request at the end of a dialogue."""
 FINAL = "\n\nFinal answer:\n"
 """What the persona ``deliberator`` puts between its thoughts and its answer."""
-PROMPTS = Path(__file__).parents[2] / "refusal_checks" / "judges" / "prompts"
+PROMPTS = Path(__file__).parents[2] / "tests" / "toy_model" / "prompts"
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,107 @@
-"""Demo models: toy weights, trained from scratch, to try and test a whole run anywhere."""
+"""The demo models: a real small model, and what this project trained of it.
+
+All are SmolLM2-135M-Instruct, whose weights come with a Python package and are converted on first
+use. ``base`` is the model as published. The others share one set of weights, the base with this
+project's adapter merged in, and differ by the variable ``persona`` of its chat template; so does
+``--judge bundled``, so that candidate and judge share one engine.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-MODEL_DIR = Path(__file__).parent / "model"
-"""The folder that engines load: one set of weights for all personas."""
+from refusal_checks.core.errors import ModelError
+from refusal_checks.models.demo.conversion import Conversion
 
-PERSONAS = ("aligned", "regressed", "overcautious", "reasoner", "deliberator", "judge")
-"""Values of the chat template's variable ``persona``; the first is the default."""
+VARIABLE = "REFUSAL_CHECKS_DEMO_MODELS"
+"""Names a folder with other demo models, for tests and for training: ready ones, which its file
+``demo.json`` describes, or another adapter of the same base."""
+
+BUNDLED = "bundled"
+"""The value of ``--judge`` that names the judge among the demo models."""
+
+ADAPTER = Path(__file__).parent / "adapter"
+SET = "demo.json"
+TUNED = ("aligned", "regressed", "overcautious", "reasoner")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One demo model.
+
+    Attributes:
+        path: the folder that an engine loads.
+        template_kwargs: variables for its chat template.
+        conversion: makes the folder; None if it is there.
+    """
+
+    path: str
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    conversion: Conversion | None = None
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The demo models that there are.
+
+    Attributes:
+        names: after ``demo:``; the most useful one first.
+        judge: is the persona of ``--judge bundled``.
+        weights: the folder of ready weights, which all share; None for those that are converted.
+        adapter: of the converted weights.
+        prompts: folder with judge prompts for a model too small for others; None without any.
+        note: a remark on runs with these models.
+    """
+
+    names: tuple[str, ...] = ("aligned", "base", "regressed", "overcautious", "reasoner")
+    judge: str = "judge"
+    weights: Path | None = None
+    adapter: Path = ADAPTER
+    prompts: Path | None = None
+    note: str = (
+        "demo models show how a gate works: SmolLM2-135M, or what this project trained of it; "
+        "these figures are of no other model"
+    )
+
+    def find(self, name: str) -> Model:
+        """The model of a name, or the judge's.
+
+        Raises:
+            ModelError: its weights cannot be had here; with the remedy.
+        """
+        kwargs = {} if name == "base" else {"persona": name}
+        if self.weights:
+            return Model(str(self.weights), kwargs)
+        conversion = Conversion(None if name == "base" else self.adapter)
+        conversion.require()
+        return Model(str(conversion.folder), kwargs, conversion)
+
+
+def catalogue() -> Catalogue:
+    """The shipped models, or those that ``VARIABLE`` names.
+
+    Raises:
+        ModelError: the variable names no folder with models.
+    """
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return Catalogue()
+    folder = Path(named).expanduser().resolve()
+    if not (folder / SET).is_file():
+        if (folder / "adapter_config.json").is_file():
+            return Catalogue(adapter=folder)
+        raise ModelError(f"{VARIABLE}={named}: neither {SET} nor adapter_config.json is there")
+    found = json.loads((folder / SET).read_text("utf-8"))
+    places = {key: folder / found[key] for key in ("weights", "prompts")}
+    return Catalogue(tuple(found["models"]), found["judge"], note=found["note"], **places)
+
+
+def convert(conversions: Iterable[Conversion | None], say: Callable[[str], None]) -> None:
+    """Make what is not there yet, before an engine needs it; see ``Conversion.make``."""
+    for conversion in dict.fromkeys(filter(None, conversions)):
+        conversion.make(say)

@@ -52,8 +52,8 @@ def add(group: pytest.OptionGroup) -> None:
         "--judge",
         metavar="MODEL",
         action="append",
-        help="the judge: a model as above, or keyword, or labels; given several times, their "
-        "majority decides",
+        help="the judge: a model as above, bundled (a small one, trained for this), keyword, or "
+        "labels; given several times, their majority decides",
     )
     add(
         "--candidate-name",
@@ -70,8 +70,8 @@ def judge_extras() -> dict[str, tuple[str, str]]:
     """Placeholder and help of each option of a judge besides its name and sampling, by option."""
     template = (
         "NAME",
-        "judge prompt: refusal (default), demo (default for demo:judge), wildguard, harmbench, or "
-        "a .md file; once for all judges, or once for each",
+        "judge prompt: refusal (default), wildguard, harmbench, or a .md file; once for all "
+        "judges, or once for each",
     )
     return _extras_of("judge") | {"--judge-template": template}
 

@@ -18,10 +18,10 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.gates.waiver import today
-from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.run import reach
 from refusal_checks.run.doctor import Finding, Level, Plan, examine
 from tests.fake_server import FakeServer
+from tests.toy_model import MODEL_DIR
 
 ROOT = Path(__file__).parents[3]
 

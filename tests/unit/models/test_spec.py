@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models.demo import MODEL_DIR, PERSONAS
 from refusal_checks.models.spec import (
     Attached,
     Extras,
@@ -18,6 +17,7 @@ from refusal_checks.models.spec import (
     parse_candidate,
     parse_judge,
 )
+from tests.toy_model import MODEL_DIR, PERSONAS
 
 Write = Callable[[str, str], Path]
 PARSERS = pytest.mark.parametrize("parse", [parse_candidate, parse_judge])

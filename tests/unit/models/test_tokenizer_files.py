@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.models.demo import MODEL_DIR
 from refusal_checks.models.spec import Attached, Served
 from refusal_checks.models.tokenizer_files import special_tokens
+from tests.toy_model import MODEL_DIR
 
 FILES: Mapping[str, Any] = {
     "tokenizer.json": {"added_tokens": [{"content": "@@turn@@", "special": True, "id": 1}]},

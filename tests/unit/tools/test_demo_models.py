@@ -15,11 +15,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from refusal_checks.benchmarks import suites
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.judges import template
-from refusal_checks.models.demo import MODEL_DIR, PERSONAS
+from tests.toy_model import MODEL_DIR, PERSONAS
+from tests.toy_model.measure import agreement, read_verdict
+from tests.toy_model.measure_tasks import read_degree, read_letter, read_thinker
 from tools.demo_models import choices, corpus, grammar, levels
 from tools.demo_models.answers import CATEGORIES
-from tools.demo_models.measure import agreement, read_verdict
-from tools.demo_models.measure_tasks import read_degree, read_letter, read_thinker
 
 DATA = Path(suites.__file__).parent / "data"
 EXAMPLES = 3000

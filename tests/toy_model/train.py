@@ -1,4 +1,4 @@
-"""Trains the demo models from scratch: ``python -m tools.demo_models.train --steps 3000``.
+"""Trains the toy models from scratch: ``python -m tests.toy_model.train --steps 3000``.
 
 With ``--steps`` the outcome depends on the seed alone (up to the machine's rounding); ``--minutes``
 bends the learning rate to the time that is left instead.
@@ -22,9 +22,9 @@ from tokenizers import Tokenizer
 from torch.nn import functional
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-from refusal_checks.models.demo import MODEL_DIR
+from tests.toy_model import MODEL_DIR
+from tests.toy_model.tokenizer import END, PAD, SPECIAL, prompt_text, save, train_tokenizer
 from tools.demo_models.corpus import Example, training_examples
-from tools.demo_models.tokenizer import END, PAD, SPECIAL, prompt_text, save, train_tokenizer
 
 BATCH_TOKENS = 2048
 POOL = 1024
@@ -182,7 +182,7 @@ def write(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Train the demo models from scratch.")
+    parser = argparse.ArgumentParser(description="Train the toy models from scratch.")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--minutes", type=float, default=0.0, help="instead of --steps")
     parser.add_argument("--seed", type=int, default=0)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from scipy.stats import spearmanr
 
+from tests.toy_model.generation import DEGREE, Job, Speak
+from tests.toy_model.measure import ASKED, SEED, Figure, rejections_of, share
 from tools.demo_models.corpus import (
     FINAL,
     THINKERS,
@@ -19,8 +21,6 @@ from tools.demo_models.corpus import (
     degree_json,
     level_example,
 )
-from tools.demo_models.generation import DEGREE, Job, Speak
-from tools.demo_models.measure import ASKED, SEED, Figure, rejections_of, share
 
 LEVELS = 600
 CHOSEN = ("aligned", "regressed")

@@ -1,4 +1,4 @@
-"""Measures the demo models: ``python -m tools.demo_models.evaluate``.
+"""Measures the toy models: ``python -m tests.toy_model.evaluate``.
 
 Answers come from transformers in this process (greedy; the bundled prompts are sampled), or with
 ``--url`` from a running vLLM server. XSTest and CHiSafetyBench are measured where
@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from refusal_checks.models.demo import MODEL_DIR
-from tools.demo_models.generation import Speak, local, served
-from tools.demo_models.measure import (
+from tests.toy_model import MODEL_DIR
+from tests.toy_model.generation import Speak, local, served
+from tests.toy_model.measure import (
     Figure,
     candidate_figures,
     judge_figures,
@@ -24,7 +24,7 @@ from tools.demo_models.measure import (
     smoke_figures,
     xstest_figures,
 )
-from tools.demo_models.measure_tasks import choice_figures, level_figures, thinker_figures
+from tests.toy_model.measure_tasks import choice_figures, level_figures, thinker_figures
 
 PARTS = ("judge", "phrasing", "candidate", "smoke", "level", "choice", "thinker", "xstest")
 
@@ -54,7 +54,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Measure the demo models.")
+    parser = argparse.ArgumentParser(description="Measure the toy models.")
     parser.add_argument("--model", type=Path, default=MODEL_DIR, help="folder with the weights")
     parser.add_argument("--url", help="of a vLLM server, ending in /v1, instead of transformers")
     parser.add_argument("--name", default="demo", help="the model's name on that server")

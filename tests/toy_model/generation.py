@@ -1,4 +1,4 @@
-"""Two ways to let the demo models speak: transformers in this process, or a running vLLM server."""
+"""Two ways to let the toy models speak: transformers in this process, or a running vLLM server."""
 
 from __future__ import annotations
 

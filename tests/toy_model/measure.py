@@ -1,4 +1,4 @@
-"""What is measured of the demo models; ``evaluate`` is its command line."""
+"""What is measured of the toy models; ``evaluate`` is its command line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.toy_model.generation import VERDICT, Job, Speak
 from tools.demo_models import grammar
 from tools.demo_models.answers import CATEGORIES
 from tools.demo_models.corpus import (
@@ -20,7 +21,6 @@ from tools.demo_models.corpus import (
     judge_message,
     unseen_words_example,
 )
-from tools.demo_models.generation import VERDICT, Job, Speak
 
 SEED = 20_000
 JUDGED = 1000

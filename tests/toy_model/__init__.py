@@ -1,0 +1,25 @@
+"""Toy weights for tests: four million parameters, trained from scratch, that answer in no time.
+
+``use`` makes every ``demo:`` name mean them, in this process and in those that it starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from refusal_checks.models.demo import VARIABLE as VARIABLE
+
+FOLDER = Path(__file__).parent
+
+MODEL_DIR = FOLDER / "weights"
+"""The folder that engines load: one set of weights for all personas."""
+
+PERSONAS: tuple[str, ...] = tuple(json.loads((FOLDER / "demo.json").read_text())["models"])
+"""Values of the chat template's variable ``persona``; the first is the default."""
+
+
+def use() -> None:
+    """Let ``demo:`` names mean the toy."""
+    os.environ[VARIABLE] = str(FOLDER)
