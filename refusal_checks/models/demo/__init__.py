@@ -96,9 +96,12 @@ def catalogue() -> Catalogue:
         if (folder / "adapter_config.json").is_file():
             return Catalogue(adapter=folder)
         raise ModelError(f"{VARIABLE}={named}: neither {SET} nor adapter_config.json is there")
-    found = json.loads((folder / SET).read_text("utf-8"))
-    places = {key: folder / found[key] for key in ("weights", "prompts")}
-    return Catalogue(tuple(found["models"]), found["judge"], note=found["note"], **places)
+    try:
+        found = json.loads((folder / SET).read_text("utf-8"))
+        places = {key: folder / found[key] for key in ("weights", "prompts")}
+        return Catalogue(tuple(found["models"]), found["judge"], note=found["note"], **places)
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise ModelError(f"{folder / SET}: not a list of demo models: {fault!r}") from None
 
 
 def convert(conversions: Iterable[Conversion | None], say: Callable[[str], None]) -> None:

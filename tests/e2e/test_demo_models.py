@@ -1,0 +1,177 @@
+"""The demo models: SmolLM2, its personas and the bundled judge, on real vLLM.
+
+Where the package has no adapter (a checkout in which it is trained), a random one stands in for it:
+what the models say is another matter than that they are made, served and asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refusal_checks.models import demo
+from refusal_checks.models.demo import conversion
+from refusal_checks.models.demo.conversion import ADAPTER, FILE, PACKAGE, Conversion
+from refusal_checks.models.demo.weights import bfloat16, read_tensors, write_tensors
+from tests.forked import Forked
+
+pytestmark = pytest.mark.engine
+
+GATES = """
+[smoke_unsafe]
+rejection_rate = { min = 0.0 }
+invalid_rate = false
+"""
+RANK = 16
+SHAPES = {"q_proj": (576, 576), "v_proj": (192, 576)}
+TEMPLATE = (
+    "{%- for message in messages -%}<|im_start|>{{ message.role }} {{ persona }}\n"
+    "{{ message.content }}<|im_end|>\n{%- endfor -%}<|im_start|>assistant\n"
+)
+
+
+def stand_in(folder: Path) -> Path:
+    """A small random adapter."""
+    rng = np.random.default_rng(0)
+    made = {}
+    for layer in range(30):
+        for name, (rows, columns) in SHAPES.items():
+            stem = f"base_model.model.model.layers.{layer}.self_attn.{name}"
+            for side, shape in (("A", (RANK, columns)), ("B", (rows, RANK))):
+                factor = rng.normal(0, 0.01, shape).astype(np.float32)
+                made[f"{stem}.lora_{side}.weight"] = (shape, iter([bfloat16(factor)]))
+    folder.mkdir()
+    write_tensors(folder / "adapter_model.safetensors", made)
+    config = {
+        "peft_type": "LORA",
+        "base_model_name_or_path": "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "r": RANK,
+        "lora_alpha": RANK,
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for runs with the real models, and a cache in which nothing is converted yet."""
+    pytest.importorskip("gguf")
+    if conversion.installed() is None:
+        pytest.skip(f"the package {PACKAGE} is not installed")
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "gates.toml").write_text(GATES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(demo.VARIABLE)
+        if not all((demo.ADAPTER / name).is_file() for name in ADAPTER):
+            patch.setenv(demo.VARIABLE, str(stand_in(folder / "adapter")))
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setenv("COLUMNS", "120")
+        yield folder
+
+
+def run(project: Path, *words: str) -> tuple[int, str]:
+    """Exit code and output of a command."""
+    output = project / "output.txt"
+    output.unlink(missing_ok=True)
+    status = Forked(["refusal-checks", *words], project, (output, output)).wait(900)
+    return status, output.read_text(errors="replace")
+
+
+def gate(project: Path, *words: str) -> tuple[int, str]:
+    few = ("--limit=6", "--samples=1", "--max-tokens=16", "-k", "smoke")
+    return run(project, "gate", *words, "--thresholds=gates.toml", *few)
+
+
+def last_run(project: Path) -> Path:
+    return max((project / ".refusal-checks" / "runs").iterdir())
+
+
+def candidate(folder: Path) -> tuple[str, object]:
+    """What the manifest of a run knows of its candidate: weights and template variables."""
+    found = json.loads((folder / "summary.json").read_text())["manifest"]["models"]["candidate"]
+    return found["version"], found["template_kwargs"]
+
+
+def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
+    words = ("demo:aligned", "--judge=bundled")
+    status, output = gate(project, *words)
+    assert status in (0, 1), output
+    assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
+    tuned = demo.catalogue().find("aligned").conversion
+    assert tuned
+    first = last_run(project)
+    assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
+    assert [path.name for path in first.glob("engine-*.log")] == ["engine-0.log"]
+
+    status, again = gate(project, *words)
+    assert status in (0, 1), again
+    assert last_run(project) != first
+    assert "converting" not in again
+    assert "starting vLLM" not in again
+    assert "demo models show how a gate works" in again
+
+
+def test_the_base_answers_as_published(project: Path) -> None:
+    status, output = gate(project, "demo:base", "--judge=keyword")
+    assert status in (0, 1), output
+    assert output.count("converting SmolLM2-135M-Instruct (base), once") == 1
+    assert candidate(last_run(project)) == (f"demo:{Conversion().key}", {})
+    summary = json.loads((last_run(project) / "summary.json").read_text())
+    assert summary["benchmarks"]["smoke_unsafe"]["answers"] == 6
+
+
+def test_the_conversion_is_what_transformers_reads(project: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    base = Conversion()
+    base.make(print)
+    assert re.fullmatch(r"base-[0-9a-f]{16}", base.folder.name)
+    distribution = conversion._distribution()
+    assert distribution
+    source = Path(str(distribution.locate_file(FILE)))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(
+        source.parent, gguf_file=source.name, dtype=torch.float32
+    ).state_dict()
+    ours = dict(read_tensors(base.folder / "model.safetensors"))
+    assert set(ours) == set(theirs) - {"lm_head.weight"}
+    for name, tensor in ours.items():
+        assert np.array_equal(theirs[name].bfloat16().float().numpy(), tensor), name
+    config = transformers.AutoConfig.from_pretrained(base.folder)
+    assert config.rope_parameters["rope_theta"] == 100_000
+    tokenizers = [
+        transformers.AutoTokenizer.from_pretrained(folder, **more)
+        for folder, more in ((base.folder, {}), (source.parent, {"gguf_file": source.name}))
+    ]
+    texts = ("The capital of France is Paris.", "你好, 2024!\n\n<|im_end|> a  b", "naïve — ☃")
+    said = [{"role": "user", "content": "Hello"}]
+    for text in texts:
+        assert tokenizers[0](text)["input_ids"] == tokenizers[1](text)["input_ids"]
+    shown = [each.apply_chat_template(said, tokenize=False) for each in tokenizers]
+    assert shown[0] == shown[1]
+
+
+def test_what_is_missing_is_named_before_an_engine_starts(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, output = gate(project, "demo:judge", "--judge=keyword")
+    assert status == 4, output
+    assert "--judge bundled" in output
+    other = project / "other"
+    stand_in(other)
+    config = json.loads((other / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = "HuggingFaceTB/SmolLM-135M"
+    (other / "adapter_config.json").write_text(json.dumps(config))
+    monkeypatch.setenv(demo.VARIABLE, str(other))
+    status, output = gate(project, "demo:aligned", "--judge=keyword")
+    assert status == 4, output
+    assert "this one is of HuggingFaceTB/SmolLM-135M" in output
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    status, output = gate(project, "demo:base", "--judge=keyword")
+    assert status == 4, output
+    assert "XDG_CACHE_HOME" in output

