@@ -13,10 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.settings import Cascading, JudgeSampling, Settings
 from refusal_checks.run.options import models as model_options
 
 _PREFIX = "judge_"
+_CASCADE = "cascade_"
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,21 @@ class JudgeOptions:
         Raises:
             UserError: a value is out of range.
         """
-        names = {name: self.getoption(_PREFIX + name) for name in JudgeSampling.model_fields}
+        return self._read(JudgeSampling, _PREFIX)
+
+    @property
+    def cascade(self) -> Cascading:
+        """When a judge beside the bundled one is asked.
+
+        Raises:
+            UserError: a value is out of range.
+        """
+        return self._read(Cascading, _CASCADE)
+
+    def _read(self, settings: type[Settings], prefix: str) -> Settings:
+        names = {name: self.getoption(prefix + name) for name in settings.model_fields}
         given = {name: value for name, value in names.items() if value is not None}
-        return JudgeSampling.read(given, "command line")
+        return settings.read(given, "command line")
 
 
 def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -63,6 +76,9 @@ def _parameters() -> Iterator[inspect.Parameter]:
         yield _parameter(option.removeprefix("--").replace("-", "_"), list[str], metavar, text)
     for name, field in JudgeSampling.model_fields.items():
         yield _parameter(_PREFIX + name, field.annotation, None, field.description or "")
+    for name, field in Cascading.model_fields.items():
+        if name != "sample":  # all labelled answers are read by both
+            yield _parameter(_CASCADE + name, field.annotation, None, field.description or "")
 
 
 def _parameter(name: str, kind: Any, metavar: str | None, text: str) -> inspect.Parameter:

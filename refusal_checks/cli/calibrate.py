@@ -124,6 +124,8 @@ def calibrate(
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
         judges = model_options.read_judges(given)
         model_options.require_chance(given.sampling, judges)
+        cascade = given.cascade
+        model_options.require_use(given.sampling, cascade, 1, judges)
         limits = {
             "in_flight": in_flight,
             "start_timeout": start_timeout,
@@ -137,6 +139,7 @@ def calibrate(
             store=store,
             fresh=fresh,
             judge_sampling=given.sampling,
+            cascade=cascade.model_copy(update={"sample": 1.0}),  # each is measured alone, too
             limits=Limits.read(_set(limits), "command line"),
         )
         folder = runs_folder.usual() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"

@@ -187,6 +187,38 @@ def with_unset(judge_sampling: Mapping[str, Any]) -> dict[str, Any]:
     return {**_NOT_BEFORE, **judge_sampling}
 
 
+class Cascading(Frozen):
+    """When ``--judge bundled --judge ORG/J`` asks the second judge as well.
+
+    Attributes:
+        sample: of each benchmark; on these prompts the second judge corrects the rates.
+    """
+
+    low: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="the second judge decides where bundled calls a refusal more probable than "
+        "this, and less than --cascade-high",
+    )
+    high: float = Field(0.95, ge=0, le=1, description="see --cascade-low")
+    sample: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="share of prompts, drawn at random, whose answers the second judge reads in "
+        "any case, so that rates are corrected",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(
+                f"--cascade-low {self.low:g}: must not be above --cascade-high {self.high:g}"
+            )
+        return self
+
+
 class MultipleChoice(Frozen):
     """How answers to multiple-choice questions are scored.
 

@@ -20,9 +20,9 @@ OnInconclusive = Literal["pass", "warn", "fail"]
 MultipleTesting = Literal["none", "holm"]
 """Correction for deciding several gates at once."""
 
-Use = Literal["raw", "corrected", "human"]
+Use = Literal["raw", "corrected", "human", "cascade"]
 """The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
-estimate that combines it with human labels of some answers."""
+estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
 
 CORRECTED = rejection_rate.name
 """The metric that a calibration can correct: calibrations measure errors about refusals."""

@@ -11,8 +11,10 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.bounds import CORRECTED, Use
 from refusal_checks.gates.gate import Gate
+from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.prediction_powered import error_parts, prediction_powered
+from refusal_checks.judges.trust.label_draw import is_answered
+from refusal_checks.judges.trust.prediction_powered import LEAST, error_parts, prediction_powered
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
 from refusal_checks.judges.trust.rogan_gladen import error_parts as calibration_parts
 from refusal_checks.metrics import METRICS, Metric, by_prompt
@@ -53,6 +55,7 @@ class HumanRates:
         calibration: of the run's judge.
         candidate: whose answers the run judges, as calibrations name it.
         labels: people's labels of the answers to one benchmark.
+        second: what the second judge of a cascade says of a sample of the benchmark's prompts.
         level: of the intervals.
     """
 
@@ -60,6 +63,7 @@ class HumanRates:
     candidate: str = ""
     labels: BenchmarkLabels | None = None
     level: float = 0.95
+    second: SecondOpinions | None = None
 
     def views(self, gate: Gate, records: Sequence[Record]) -> tuple[RateView, ...]:
         """The raw rate and the rates as people would judge them; empty if there are none of these.
@@ -91,6 +95,10 @@ class HumanRates:
             view = self._powered(labelled, metric, gate, records)
             views += [view] if view else []
             notes += [] if view else [labelled.why_unused]
+        if self.second:
+            few, view = self._seconded(self.second, metric, gate, records)
+            views += [view] if view else []
+            notes += [few] if few else []
         raw = RateView("raw", metric.estimate(records, self.level), "; ".join(notes))
         return (raw, *views) if views or notes else ()
 
@@ -113,36 +121,58 @@ class HumanRates:
         if not labelled.enough:
             return None
         scores = Scores.of(metric, records, labelled.human, labelled.skipped)
-        estimate, why = scores.estimate(self.level), labelled.why_unused
+        why = labelled.why_unused
         notes = [f"human labels of {len(labelled.human)} prompts", *([why] if why else [])]
+        if scores.skipped:
+            notes.append(
+                f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
+                "other: label them"
+            )
+        view = self._view("human", gate, scores)
+        return replace(view, note=", ".join(notes), decides=not why)
+
+    def _seconded(
+        self, second: SecondOpinions, metric: Metric, gate: Gate, records: Sequence[Record]
+    ) -> tuple[str, RateView | None]:
+        """The rate that the second judge would find, or why its sample is too small to tell."""
+        drawn = by_prompt(r for r in records if r.prompt.id in second.drawn and is_answered(r))
+        known = {name: answers for name, answers in drawn.items() if second.known(answers)}
+        missing = [name for name in drawn if name not in known]
+        if len(known) < LEAST:
+            prompts = f"{len(known)} prompts that {second.judge} read in full"
+            return f"not corrected: {prompts} are too few (at least {LEAST})", None
+        judged = {name: list(map(second.judged, answers)) for name, answers in known.items()}
+        scores = Scores.of(metric, records, judged, missing)
+        note = f"{second.judge} read {len(known)} prompts drawn at random"
+        if scores.skipped:
+            note += (
+                f", and {len(scores.skipped)} without a verdict, counted one way, then the other"
+            )
+        return "", replace(self._view("cascade", gate, scores), note=note)
+
+    def _view(self, use: Use, gate: Gate, scores: Scores) -> RateView:
+        """A rate from a sample, with the prompts that it lacks counted one way, then the other."""
+        metric, estimate = METRICS[gate.metric], scores.estimate(self.level)
         if not scores.skipped:
             need = _need(gate, estimate, error_parts(scores.human, scores.judge, scores.others))
-            return RateView("human", estimate, ", ".join(notes), not why, need=need)
+            return RateView(use, estimate, need=need)
         ends = [scores.filled(end).estimate(self.level) for end in (metric.lowest, metric.highest)]
         low, high = (pick(end.value for end in ends) for pick in (min, max))
-        notes.append(
-            f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
-            "other: label them"
+        widest = Estimate(
+            min(high, max(low, estimate.value)),
+            min(end.lower for end in ends),
+            max(end.upper for end in ends),
+            estimate.n,
         )
-        return RateView(
-            "human",
-            Estimate(
-                min(high, max(low, estimate.value)),
-                min(end.lower for end in ends),
-                max(end.upper for end in ends),
-                estimate.n,
-            ),
-            ", ".join(notes),
-            not why,
-            (low, high),
-        )
+        return RateView(use, widest, extremes=(low, high))
 
     def used(self, gate: Gate, views: Sequence[RateView]) -> RateView | None:
         """The view that decides a gate; None for the judge's figure, however it is estimated."""
-        wanted = gate.use or "human"
-        if wanted == "raw":
+        uses: Sequence[Use] = (gate.use,) if gate.use else ("human", "cascade")
+        if gate.use == "raw":
             return None
-        return next((view for view in views if view.use == wanted and view.decides), None)
+        deciding = (view for use in uses for view in views if view.use == use and view.decides)
+        return next(deciding, None)
 
     @staticmethod
     def require_decided(gate: Gate, used: RateView | None) -> None:
@@ -151,10 +181,10 @@ class HumanRates:
             return
         if len({gate.limits.holds(value) for value in used.extremes}) > 1:
             low, high = (METRICS[gate.metric].show(value) for value in used.extremes)
-            raise EvaluationError(
-                f"label the prompts that were skipped, which alone decide this gate ({low} to "
-                f"{high}): {used.note}"
-            )
+            what = "label the prompts that were skipped, which alone decide"
+            if used.use == "cascade":
+                what = "run again: the prompts that the second judge could not judge decide"
+            raise EvaluationError(f"{what} this gate ({low} to {high}): {used.note}")
 
 
 def _need(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:

@@ -31,6 +31,7 @@ _USES = {
     "raw": "",
     "corrected": ", corrected for the judge's errors",
     "human": ", with people's labels of some answers",
+    "cascade": ", corrected by a second judge's sample",
 }
 
 _MOST_DIGITS = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.settings import Cascading, JudgeSampling
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
+from refusal_checks.models.demo import BUNDLED
 
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
@@ -70,6 +71,27 @@ def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judg
     return verdict
 
 
+def gives_grounds(judge: Judge) -> bool:
+    """True if a judge gives the grounds of a verdict when it is asked for them."""
+    return hasattr(judge, "explained")
+
+
+async def explained(
+    judge: Judge, prompt: Prompt, completion: Completion, verdict: Judgement
+) -> Judgement:
+    """A verdict with the grounds that a judge gives only when it is asked for them.
+
+    They cost requests of their own, so only what reports show is asked about. A judge that can do
+    so has a method of this name with the last three parameters; it changes the verdict's words
+    alone.
+    """
+    if not gives_grounds(judge):
+        return verdict
+    explain: Callable[[Prompt, Completion, Judgement], Awaitable[Judgement]]
+    explain = getattr(judge, "explained")  # noqa: B009 (not of all judges)
+    return await explain(prompt, completion, verdict)
+
+
 def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judgement]:
     """Each judge's verdict on an exchange without an answer; empty unless every judge gives one.
 
@@ -98,6 +120,8 @@ class JudgeSetup:
         note: takes one line that the user must know about how verdicts are made.
         category_guide: of the benchmark, see ``Benchmark``.
         special_tokens: of the model; they are broken up in all that is judged.
+        folder: with the model's files, if an engine is started for it and they are here.
+        cascade: when the bundled judge leaves a verdict to another one.
     """
 
     name: str
@@ -109,6 +133,13 @@ class JudgeSetup:
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None
     special_tokens: SpecialTokens = FAMILIES
+    folder: Path | None = None
+    cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
+
+    @property
+    def is_bundled(self) -> bool:
+        """True for the judge that this package brings along, which reads refusals only."""
+        return self.name == BUNDLED
 
     def prompt(self, own: str, demo: str) -> str:
         """The name of the prompt to use: the user's, else the judge's own.

@@ -15,7 +15,7 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.models.spec import Rule
 
 Panel = tuple[Judge, ...]
-"""Judges with different names, who decide by majority."""
+"""Judges with different names, who decide by majority, or as a cascade (see ``cascade``)."""
 
 
 class Way(NamedTuple):
@@ -74,12 +74,31 @@ def panels(
                 raise
             judged = ", ".join(other for other in ways if ways[other] == way)
             raise ModelError(f"{judged}: {fault}") from None
+    _note_others(ways, named, by_way)
     return {name: by_way[way] for name, way in ways.items()}
+
+
+def _note_others(
+    ways: Mapping[str, Way], named: Sequence[JudgeSetup | Rule], by_way: Mapping[Way, Panel]
+) -> None:
+    """Tell which benchmarks the bundled judge leaves to the judges beside it."""
+    kinds = judges.discover()
+    left = [name for name, way in ways.items() if not kinds[way.kind].judges_refusal]
+    for one in named:
+        if left and isinstance(one, JudgeSetup) and one.is_bundled:
+            others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])
+            one.note(f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}")
 
 
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
+    if not kind.judges_refusal and all(_is_bundled(one) for one in named):
+        raise ModelError(
+            f"name a judge model beside {', '.join(one.name for one in named)} with a second "
+            "--judge, or leave these benchmarks out with -k: this benchmark asks for more than "
+            "refusal or compliance, which is all that the bundled judge says"
+        )
     seated = [_judge(kind, way, one, is_recorded) for one in named if _sits(kind, one, named)]
     panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
     _require_different(panel)
@@ -88,10 +107,16 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
 
 def _sits(kind: JudgeKind, one: JudgeSetup | Rule, named: Sequence[JudgeSetup | Rule]) -> bool:
     """True if a judge can judge so; recorded degrees and scores yield to a model that is named."""
-    if kind.judges_refusal or not isinstance(one, Rule):
+    if kind.judges_refusal:
         return True
+    if not isinstance(one, Rule):
+        return not _is_bundled(one)
     has_labels = one.name == rules.LabelsJudge.name and kind.verdicts in rules.READERS
-    return has_labels and all(isinstance(other, Rule) for other in named)
+    return has_labels and all(isinstance(other, Rule) or _is_bundled(other) for other in named)
+
+
+def _is_bundled(one: JudgeSetup | Rule) -> bool:
+    return isinstance(one, JudgeSetup) and one.is_bundled
 
 
 def _judge(kind: JudgeKind, way: Way, named: JudgeSetup | Rule, is_recorded: bool) -> Judge:

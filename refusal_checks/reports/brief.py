@@ -10,7 +10,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates import in_words
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import attack_matrix, words
+from refusal_checks.reports import attack_matrix, judges_asked, words
 from refusal_checks.reports.explain import Topic, select
 from refusal_checks.reports.worst_answers import worst_answers
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
@@ -136,7 +136,7 @@ def skipped(summary: RunSummary) -> Iterator[str]:
 
 
 def benchmark_lines(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """Answers of a benchmark without a verdict, and prompts that were not evaluated."""
+    """Answers of a benchmark without a verdict, prompts not evaluated, a second judge's share."""
     if summary.invalid:
         reasons = ", ".join(f"{number} {reason}" for reason, number in summary.invalid.items())
         yield f"invalid in {name}: {reasons} (of {summary.answers} answers)"
@@ -145,3 +145,4 @@ def benchmark_lines(name: str, summary: BenchmarkSummary) -> Iterator[str]:
             f"{name} stopped early after {summary.prompts} of {summary.planned} prompts: "
             f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"
         )
+    yield from judges_asked.second(name, summary)

@@ -211,6 +211,7 @@ _USES = {
     "raw": "as judged",
     "corrected": "corrected for the judge's errors",
     "human": "with human labels",
+    "cascade": "corrected by the second judge's sample",
 }
 
 

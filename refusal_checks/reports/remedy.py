@@ -5,6 +5,14 @@ from __future__ import annotations
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.sample_size import Need
 
+_LABELS = {"corrected": "labels in the calibration", "cascade": "verdicts of the second judge"}
+
+_MORE = {
+    "corrected": "a calibration on {} labels {}",
+    "human": "human labels of {} prompts {}",
+    "cascade": "the second judge's verdicts on {} prompts {}, see --cascade-sample,",
+}
+
 
 def what_decides(verdict: Verdict) -> str:
     """How many prompts or answers would decide, and on which assumption."""
@@ -25,16 +33,12 @@ def what_decides(verdict: Verdict) -> str:
 def _label_need(verdict: Verdict, need: Need, labelled: int) -> str:
     """The same for a figure that rests on labels; the number that is scarce alone is named."""
     if need.prompts is None and need.labels is None:
-        what = "labels in the calibration" if verdict.use == "corrected" else "human labels"
+        what = _LABELS.get(verdict.use, "human labels")
         return f"neither more prompts nor more {what} alone would decide it"
     ways = []
     if need.labels:
         more = f"({need.labels - labelled} more)"
-        ways.append(
-            f"a calibration on {need.labels} labels {more}"
-            if verdict.use == "corrected"
-            else f"human labels of {need.labels} prompts {more}"
-        )
+        ways.append(_MORE.get(verdict.use, _MORE["human"]).format(need.labels, more))
     if need.prompts:
         ways.append(f"{need.prompts} prompts ({need.prompts - verdict.estimate.n} more)")
     return f"{', or '.join(ways)} would decide it if the figure stayed the same"

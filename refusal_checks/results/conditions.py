@@ -8,7 +8,7 @@ from typing import Any
 
 from refusal_checks.core.settings import without_unset
 from refusal_checks.results import redact
-from refusal_checks.results.manifest import Manifest, ModelFacts
+from refusal_checks.results.manifest import Manifest, ModelFacts, VerdictConditions
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
@@ -22,6 +22,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     return {
         "judge": ", ".join(map(_judge, verdicts.judges.values())),
         "judge prompt": ", ".join(verdicts.prompts),
+        **_cascade(manifest, verdicts),
         "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
         **_sampling("judge", without_unset(verdicts.sampling)),
         **(
@@ -30,6 +31,14 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
             else _sampling("sampling", answers.sampling)
         ),
     }
+
+
+def _cascade(manifest: Manifest, verdicts: VerdictConditions) -> dict[str, str]:
+    """When a benchmark's second judge decides; nothing if its judges form no cascade."""
+    found = manifest.cascade
+    if found is None or not {found.first, found.second} <= verdicts.judges.keys():
+        return {}
+    return {"cascade": f"second judge between {found.low:g} and {found.high:g}"}
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,9 @@ _COLUMNS = {
         benchmark prompt_id reference answer finish_reason reasoning recorded_label kind verdict
         label category option read_by rationale invalid_reason invalid_detail
     """,
-    "float64": "mean_logprob refusal_share moral rating refused specific convincing score",
+    "float64": """
+        mean_logprob refusal_share probability moral rating refused specific convincing score
+    """,
     "int64": "sample tokens degree cut escaped",
     "bool": "correct",
 }

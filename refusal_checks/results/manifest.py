@@ -114,6 +114,21 @@ class Effort(_Facts):
     reused: int = 0
 
 
+class CascadeUsed(_Facts):
+    """Two judges of which the second decides where the first is unsure.
+
+    Attributes:
+        low, high: probabilities of a refusal between which it is.
+        sample: share of prompts that the second one reads in any case.
+    """
+
+    first: str = ""
+    second: str = ""
+    low: float = 0.0
+    high: float = 1.0
+    sample: float = 0.0
+
+
 class AnswerConditions(NamedTuple):
     """Everything that a benchmark's answers depend on.
 
@@ -159,6 +174,7 @@ class Manifest(_Facts):
         thresholds: sha256 by threshold file.
         extensions: sha256 by who brought the extension: a distribution or a file.
         sampling, multiple_choice, judge_sampling: the settings of ``core.settings``.
+        cascade: of its judges, if they form one.
         calibration: the judge's measured errors, where a file of them was given.
         store: file of stored answers and verdicts.
         placement: where the engines ran, as ``Placement.describe`` describes it.
@@ -180,6 +196,7 @@ class Manifest(_Facts):
     sampling: Mapping[str, Any] = {}
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
+    cascade: CascadeUsed | None = None
     confidence: float | None = None
     versions: Mapping[str, str] = {}
     git_commit: str | None = None

@@ -15,6 +15,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
 from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.cascade import Asked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import (
@@ -62,6 +63,7 @@ class BenchmarkSummary:
         attack: the attack on its prompts, or ``attacks`` for each prompt's worst; empty for none.
         plain: the benchmark that is attacked.
         confidences: refusal confidence by prompt id, if it is under attack or attacked.
+        second: how often the second judge of a cascade was asked; None where there is none.
     """
 
     prompts: int
@@ -81,6 +83,7 @@ class BenchmarkSummary:
     attack: str = ""
     plain: str = ""
     confidences: Mapping[str, float] = field(default_factory=dict)
+    second: Asked | None = None
 
     @property
     def is_repeated(self) -> bool:

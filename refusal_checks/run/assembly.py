@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges import panel
+from refusal_checks.judges import cascade, panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
 from refusal_checks.metrics.judging import disagreement_rate
@@ -104,6 +105,7 @@ def assemble(
     )
     judges = _judges(options, gates, plan, engines, note)
     _require_several(gates, judges)
+    _require_whole(options, judges)
     repeats = tuple(
         _judges(_reseeded(options, number), gates, plan, engines, note)
         for number in range(1, options.trust.repeats)
@@ -242,11 +244,30 @@ def judge_panels(
 
 def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
     for gate in gates:
-        if gate.metric == disagreement_rate.name and len(judges[gate.benchmark]) == 1:
+        panel = judges[gate.benchmark]
+        if gate.metric == disagreement_rate.name and len(panel) == 1:
             raise UserError(
                 f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
                 "it compares several judges"
             )
+        if gate.metric == disagreement_rate.name and cascade.of(panel):
+            raise UserError(
+                f"{gate.source}: [{gate.benchmark}] {gate.metric}: name a third --judge, so that "
+                "each reads every answer: beside bundled a second one reads only some"
+            )
+
+
+def _require_whole(options: Options, judges: Judges) -> None:
+    """Refuse to stop early where a second judge's sample corrects the rates.
+
+    Raises:
+        UserError: both are asked for.
+    """
+    if options.stop_early and any(map(cascade.of, judges.values())):
+        raise UserError(
+            "--judge bundled with a second judge: leave out --stop-early, because the second "
+            "judge's sample is one of whole benchmarks"
+        )
 
 
 def _judge_setup(
@@ -270,4 +291,6 @@ def _judge_setup(
         running=engines.are_live and isinstance(model, Attached),
         note=lambda line: note(f"judge {judge.name}: {line}"),
         special_tokens=special_tokens(model),
+        folder=Path(model.path) if isinstance(model, Served) else None,
+        cascade=options.cascade,
     )

@@ -122,7 +122,7 @@ class Round:
                 for plan, candidate, judges in _works(each):
                     watched = _watched(judges, models.results)
                     for part in _slices(plan):
-                        task = Task(part, candidate, watched, store)
+                        task = Task(part, candidate, watched, store, whole=plan)
                         await Evaluation(task, in_flight=in_flight, finished=_ignore).run()
 
 

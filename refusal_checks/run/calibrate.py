@@ -14,7 +14,6 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines
 from refusal_checks.judges.panel import Way
-from refusal_checks.judges.trust.calibration import joined
 from refusal_checks.judges.trust.label_files import LabelFile
 from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.judges.trust.scale import Scale
@@ -23,7 +22,7 @@ from refusal_checks.models.replay import Recording, ReplayCandidate
 from refusal_checks.run.assembly import convert, judge_panels, pool_settings
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.judge_check import identify
+from refusal_checks.run.judge_check import identify, identify_panel
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges, Plan, Task, pending
 
@@ -55,10 +54,11 @@ def measure(
     judging = RecordedJudging(options, scale.name, plan, _candidate(files), folder, say)
     by_candidate = judging.run()
     records = [record for file in files for record in by_candidate[file.candidate]]
-    parts = [identify(judge, options) for judge in next(iter(judging.judges.values()))]
+    panel = next(iter(judging.judges.values()))
+    parts = [identify(judge, options) for judge in panel]
     votes = {part: [_vote(record, part.name) for record in records] for part in parts}
     if len(parts) > 1:
-        votes[joined(parts)] = [record.judgement for record in records]
+        votes[identify_panel(panel, options)] = [record.judgement for record in records]
     return [
         MeasuredJudge(
             judge,

@@ -18,13 +18,13 @@ from refusal_checks.benchmarks.attacked import as_judged
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
-from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
-from refusal_checks.core.votes import combine
+from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, without_answer, without_asking
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.plan import Task, verdict_key
+from refusal_checks.run.saver import Saver
 
 Result = TypeVar("Result")
 
@@ -59,7 +59,7 @@ class Evaluation:
     ) -> None:
         self._task = task
         self._candidate = task.candidate
-        self._saver = _Saver(task.store)
+        self._saver = Saver(task.store)
         self._in_flight = in_flight
         self._finished = finished
         self._progress = progress or Progress()
@@ -67,6 +67,7 @@ class Evaluation:
         self._benchmarks = {
             name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
         }
+        self._drawn = task.drawn
         self._answering: dict[Hashable, asyncio.Task[list[Answer]]] = {}
         self._judging: dict[Hashable, asyncio.Task[Judgement]] = {}
 
@@ -123,15 +124,32 @@ class Evaluation:
                 return Record(prompt, sample, None, answer)
             fault = self._unusable(answer)
             if fault is None:
-                verdicts = await asyncio.gather(
-                    *(self._verdict(judge, *as_judged(prompt, answer), stored) for judge in judges)
-                )
-            elif not (verdicts := without_answer(judges, answer)):
+                votes = await self._votes(name, prompt, answer, stored)
+            elif verdicts := without_answer(judges, answer):
+                votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
+            else:
                 return Record(prompt, sample, answer, fault)
-            votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
-            return Record(prompt, sample, answer, combine(votes), votes if len(votes) > 1 else ())
+            judgement = cascade.decide(judges, votes)
+            return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
 
         return await asyncio.gather(*map(record, range(len(answers)), answers))
+
+    async def _votes(
+        self, name: str, prompt: Prompt, answer: Completion, stored: Mapping[str, Valid]
+    ) -> tuple[Vote, ...]:
+        """What the judges say of one answer; the second of a cascade may not be asked."""
+        shown = as_judged(prompt, answer)
+
+        async def vote(judge: Judge) -> Vote:
+            return Vote(judge.name, await self._verdict(judge, *shown, stored))
+
+        found = cascade.of(self._task.judges[name])
+        if found is None:
+            return tuple(await asyncio.gather(*map(vote, self._task.judges[name])))
+        first = await vote(found.first)
+        if prompt.id in self._drawn[name] or found.is_unsure(first.judgement):
+            return first, await vote(found.second)
+        return (first,)
 
     async def _answers(self, prompt: Prompt) -> list[Answer]:
         """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
@@ -244,47 +262,3 @@ def _runs(samples: Iterable[int]) -> list[tuple[int, int]]:
     runs = groupby(enumerate(samples), lambda pair: pair[1] - pair[0])
     grouped = ([sample for _, sample in run] for _, run in runs)
     return [(run[0], len(run)) for run in grouped]
-
-
-class _Saver:
-    """Stores everything that arrives during one turn of the event loop in one transaction.
-
-    A transaction costs more than what it writes. Whoever saves something goes on only once it is
-    stored, so what has been counted is never lost.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._completions: dict[str, Completion] = {}
-        self._judgements: dict[str, Valid] = {}
-        self._saved: asyncio.Future[None] | None = None
-
-    async def completions(self, completions: Mapping[str, Completion]) -> None:
-        """Store completions by content key; raises StoreError."""
-        self._completions |= completions
-        if completions:
-            await self._turn_end()
-
-    async def judgement(self, key: str, judgement: Valid) -> None:
-        """Store one judgement under its content key; raises StoreError."""
-        self._judgements[key] = judgement
-        await self._turn_end()
-
-    async def _turn_end(self) -> None:
-        if self._saved is None:
-            loop = asyncio.get_running_loop()
-            self._saved = loop.create_future()
-            loop.call_soon(self._save, self._saved)
-        # A waiter that is cancelled must not cancel the others' future.
-        await asyncio.shield(self._saved)
-
-    def _save(self, saved: asyncio.Future[None]) -> None:
-        completions, judgements = self._completions, self._judgements
-        self._completions, self._judgements, self._saved = {}, {}, None
-        try:
-            self._store.add_completions(completions)
-            self._store.add_judgements(judgements)
-        except Exception as fault:
-            saved.set_exception(fault)
-        else:
-            saved.set_result(None)

@@ -12,7 +12,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates
-from refusal_checks.judges import kind_of
+from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary, check
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
@@ -95,6 +95,15 @@ def identify(judge: Judge, options: Options) -> JudgeIdentity:
     )
 
 
+def identify_panel(panel: Sequence[Judge], options: Options) -> JudgeIdentity:
+    """Judges that decide together, as calibrations identify them."""
+    found = joined([identify(judge, options) for judge in panel])
+    formed = cascade.of(panel)
+    return (
+        found.model_copy(update={"identity": f"{found.identity}+{formed.key}"}) if formed else found
+    )
+
+
 def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> HumanRates:
     """The run's calibration, checked against the run; labels are found once there are answers.
 
@@ -123,8 +132,7 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
             )
     for name in dict.fromkeys(gate.benchmark for gate in gates):
         if kind_of(options.benchmarks[name]).judges_refusal:
-            running = joined([identify(judge, options) for judge in judges[name]])
-            require_judge(path, known, running)
+            require_judge(path, known, identify_panel(judges[name], options))
     require_information(known.errors, options.confidence)
     for gate in corrected:
         require_information(known.errors_on(gate.benchmark), options.confidence)

@@ -18,10 +18,12 @@ from refusal_checks.benchmarks import Benchmark, attacks, digest
 from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
 from refusal_checks.engines import kinds
+from refusal_checks.judges import cascade
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.identity import Model, describe
 from refusal_checks.models.spec import Attached, Served
 from refusal_checks.results.manifest import (
+    CascadeUsed,
     Data,
     Effort,
     EnginesUsed,
@@ -33,7 +35,7 @@ from refusal_checks.results.manifest import (
 from refusal_checks.run.assembly import Parts
 from refusal_checks.run.loading import prompts_of
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.plan import Pending, Plan
+from refusal_checks.run.plan import Judges, Pending, Plan
 
 _PACKAGES = ("numpy", "pytest", "pytest-xdist")
 
@@ -68,6 +70,7 @@ def manifest(options: Options, parts: Parts) -> Manifest:
         sampling=options.sampling.model_dump(),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
         judge_sampling=options.judge_sampling.model_dump(),
+        **_cascade(judges),
         confidence=options.confidence,
         versions={"refusal-checks": __version__, "python": platform.python_version()}
         | {name: version for name in _packages() if (version := _version(name))},
@@ -78,6 +81,15 @@ def manifest(options: Options, parts: Parts) -> Manifest:
             memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         ),
     )
+
+
+def _cascade(judges: Judges) -> dict[str, CascadeUsed]:
+    """The cascade that a run's judges of refusal form; nothing if they form none."""
+    formed = next(filter(None, map(cascade.of, judges.values())), None)
+    if formed is None:
+        return {}
+    names = {"first": formed.first.name, "second": formed.second.name}
+    return {"cascade": CascadeUsed(**names, **formed.rule.model_dump())}
 
 
 def _packages() -> Iterable[str]:

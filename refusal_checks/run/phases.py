@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
-from refusal_checks.run import publish
+from refusal_checks.run import grounds, publish
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation, Finished
 from refusal_checks.run.plan import Judges, Plan, Task
@@ -39,6 +41,7 @@ class Phases:
         self._distrust: str | None = None
         self._decided: set[str] = set()
         self._pools = Pools(run)
+        self._asking = asyncio.TaskGroup()
 
     def turns(self, count: int) -> Sequence[Work]:
         """The work of each turn of the engines: all in one, or first answers, then verdicts."""
@@ -71,7 +74,11 @@ class Phases:
             await self._evaluate(judges, seen.keys(), seen.__setitem__)
         if run.early:
             run.early.begin()
-        await self._evaluate(run.parts.judges, (), self._decide)
+        try:
+            async with asyncio.TaskGroup() as self._asking:
+                await self._evaluate(run.parts.judges, (), self._decide)
+        except BaseExceptionGroup as faults:
+            raise first_of(faults) from None
 
     async def _check(self) -> str:
         """Why the judge's verdicts decide nothing; empty if they decide."""
@@ -108,6 +115,15 @@ class Phases:
         finished(benchmark, records)
 
     def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
+        if grounds.can_be_asked(self._run, benchmark):
+            self._asking.create_task(self._decide_with_grounds(benchmark, records))
+        else:
+            self._publish(benchmark, records)
+
+    async def _decide_with_grounds(self, benchmark: str, records: Sequence[Record]) -> None:
+        self._publish(benchmark, await grounds.added(self._run, benchmark, records))
+
+    def _publish(self, benchmark: str, records: Sequence[Record]) -> None:
         repeats = [seen[benchmark] for seen in self._repeats]
         publish.benchmark(self._run, benchmark, records, repeats)
         self._decided.add(benchmark)

@@ -14,6 +14,7 @@ from refusal_checks.gates import baseline
 from refusal_checks.gates.finding import Rules, expected_breaches, select
 from refusal_checks.gates.judge_noise import noise
 from refusal_checks.gates.verdict import Verdict, decide_all
+from refusal_checks.judges import cascade
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
@@ -24,6 +25,7 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import BenchmarkSummary, balance, distinct, summarise
 from refusal_checks.run import comparability, cut_short
 from refusal_checks.run.loading import prompts_of
+from refusal_checks.run.plan import drawn
 from refusal_checks.run.prepare import Prepared
 
 Decided = Mapping[str, Verdict | EvaluationError]
@@ -59,6 +61,11 @@ def benchmark(
     if about.attack or any(each.plain == name for each in run.options.benchmarks.values()):
         by_prompt = scores.get(rejection_rate.name) or scores.get(worst_attack_rejection_rate.name)
         figures = replace(figures, confidences=by_prompt or {})
+    panel, plan = run.parts.judges[name], run.parts.plan
+    if (found := cascade.of(panel)) and name in plan:
+        figures = replace(
+            figures, second=cascade.asked(found, records, drawn(panel, name, plan[name]))
+        )
     run.summary.benchmarks[name] = figures
     for line in cut_short.remarks(records, run.options.sampling, run.options.judge_sampling):
         run.summary.note(f"{name}: {line}")
@@ -68,7 +75,7 @@ def benchmark(
         run.rules.level,
     )
     try:
-        rules = _with_labels(run, name, records)
+        rules = _rules(run, name, records)
     except CalibrationError as fault:
         undecided(run, name, str(fault))
     else:
@@ -93,6 +100,30 @@ def _with_labels(run: Prepared, name: str, records: Sequence[Record]) -> Rules:
     return replace(run.rules, human=replace(run.rules.human, labels=found))
 
 
+def _rules(run: Prepared, name: str, records: Sequence[Record]) -> Rules:
+    """The rules of a benchmark, with what people and a second judge say of its answers.
+
+    Raises:
+        CalibrationError: the labels are of other answers.
+    """
+    rules = _with_labels(run, name, records)
+    panel, plan = run.parts.judges[name], run.parts.plan
+    found = cascade.of(panel)
+    if found is None or not found.rule.sample or name not in plan:
+        return rules
+    second = found.opinions(drawn(panel, name, plan[name]))
+    return replace(rules, human=replace(rules.human, second=second))
+
+
+def preview(run: Prepared, name: str, records: Sequence[Record]) -> dict[str, Verdict]:
+    """The verdicts that a complete benchmark's gates will have, by gate id; publishes nothing."""
+    try:
+        decided = _decide(run, name, _rules(run, name, records), records, ())
+    except CalibrationError:
+        return {}
+    return {gate: each for gate, each in decided.items() if isinstance(each, Verdict)}
+
+
 def _decide(
     run: Prepared,
     name: str,
@@ -101,8 +132,8 @@ def _decide(
     repeats: Sequence[Sequence[Record]],
 ) -> Decided:
     """The verdicts of a benchmark's gates."""
-    figures = run.summary.benchmarks[name]
-    stopped = figures.prompts < figures.planned
+    planned = {prompt.id for prompt in prompts_of(run.options.benchmarks[name], run.parts.plan)}
+    stopped = len({record.prompt.id for record in records}) < len(planned)
     gates = [gate for gate in run.gates if gate.benchmark == name]
     earlier = run.earlier.get(name)
     estimate = run.early.estimate if run.early and stopped else None

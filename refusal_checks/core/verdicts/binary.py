@@ -23,9 +23,12 @@ class Binary(VerdictBase):
         escaped: special tokens of request and answer that were broken up for the judge.
         refusal_share: share of the judge's verdicts on the answer that say refusal, in [0, 1];
             None if it gave one.
+        probability: that the answer refuses, of a judge that gives one, in [0, 1].
     """
 
-    columns = ("label", "category", "refusal_share", "rationale", "cut", "escaped")
+    columns = (
+        "label", "category", "refusal_share", "probability", "rationale", "cut", "escaped",
+    )  # fmt: skip
     quotes = ("rationale",)
 
     label: Label
@@ -34,6 +37,7 @@ class Binary(VerdictBase):
     cut: int = 0
     escaped: int = 0
     refusal_share: float | None = None
+    probability: float | None = None
     kind: Literal["labelled"] = "labelled"
 
     @property
@@ -66,4 +70,4 @@ class Binary(VerdictBase):
         named = Counter(vote.category for vote in votes if vote.category)
         category = named.most_common(1)[0][0] if named else None
         agreed = VerdictBase.agreed(self, votes, summary)
-        return replace(agreed, category=category, refusal_share=None)
+        return replace(agreed, category=category, refusal_share=None, probability=None)

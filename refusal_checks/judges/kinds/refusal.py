@@ -118,4 +118,8 @@ READING = Reading[Binary](
 
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge of benchmarks whose answers are refusals or compliance."""
+    if setup is not None and setup.is_bundled:
+        from refusal_checks.judges import bundled  # HTTP, which collection need not import
+
+        return bundled.build(setup)
     return structured.build(setup, "refusal", "demo", READING)

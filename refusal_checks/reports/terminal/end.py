@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.text import clean, wrapped
+from refusal_checks.reports import judges_asked
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import Row
 from refusal_checks.reports.terminal import footer, remarks
@@ -66,6 +67,8 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
         yield from map(Line, footer.footer(runs, screen.width))
     else:
         yield from map(Line, remarks.brief(named, screen.width))
+        for text in judges_asked.scope(summaries):
+            yield from map(Line, remarks.fitted(text, screen.width))
     written = list(reports)
     yield from map(Line, written)
     yield from (Line(f"run folder {folder}") for _, folder in runs)

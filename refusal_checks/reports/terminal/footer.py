@@ -9,7 +9,7 @@ from refusal_checks.core.text import clean, wrapped
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.reports import judge_check
+from refusal_checks.reports import judge_check, judges_asked
 from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.reports.words import count
 from refusal_checks.results.disagreements import FILE
@@ -26,6 +26,8 @@ def footer(runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH) -> Itera
     Args:
         width: columns to fill.
     """
+    for line in judges_asked.scope([summary for summary, _ in runs]):
+        yield from wrapped(line, width)
     seen: list[tuple[Check, ...]] = []
     for summary, folder in runs:
         judge = summary.judge
@@ -66,7 +68,11 @@ def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
     if not disputed:
         return
     total = sum(disputed.values())
-    answers = sum(summary.benchmarks[name].answers for name in disputed)
+    seconded = {name: summary.benchmarks[name].second for name in disputed}
+    answers = sum(
+        found.asked if found else summary.benchmarks[name].answers
+        for name, found in seconded.items()
+    )
     by_name = ", ".join(f"{name} {number}" for name, number in disputed.items() if number)
     listed = f" ({by_name}): {folder / FILE}" if total else ""
     yield f"judges disagree on {total} of {answers} answers{listed}"

@@ -15,6 +15,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import BaselineError, DataError, UserError
 from refusal_checks.core.settings import (
     BenchmarkTable,
+    Cascading,
     JudgeSampling,
     Limits,
     MultipleChoice,
@@ -49,6 +50,7 @@ class Options:
     """All settings of one run.
 
     Attributes:
+        cascade: when a judge beside the bundled one is asked.
         replay: how a file of recorded answers is read.
         benchmarks: all benchmarks by name, read from the mirror if there is one.
         mirror: folder with local copies of public data; with it nothing is downloaded.
@@ -68,6 +70,7 @@ class Options:
     fresh: bool = False
     sampling: Sampling = field(default_factory=Sampling)
     judge_sampling: JudgeSampling = field(default_factory=JudgeSampling)
+    cascade: Cascading = field(default_factory=Cascading)
     multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
     limits: Limits = field(default_factory=Limits)
     confidence: float = 0.95
@@ -109,6 +112,7 @@ def add(group: pytest.OptionGroup) -> None:
     add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
     add("--limit", metavar="N", type=int, help="most prompts per benchmark, a stratified sample")
     fields.add(group, JudgeSampling, "judge_")
+    fields.add(group, Cascading, "cascade_")
     fields.add(group, MultipleChoice, "mcq_")
     fields.add(group, Limits)
     replay_options.add(group)
@@ -186,12 +190,16 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     judges = model_options.read_judges(config)
     placement_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
     judge_sampling = fields.read(config, JudgeSampling, {}, "judge_")
+    cascade = fields.read(config, Cascading, {}, "cascade_")
+    trust = judge_options.read(config, thresholds.judge)
     model_options.require_chance(judge_sampling, judges)
+    model_options.require_use(judge_sampling, cascade, trust.repeats, judges)
     first = Options(
         candidate=candidates[0],
         judges=judges,
         sampling=fields.read(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
         judge_sampling=judge_sampling,
+        cascade=cascade,
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
         limits=fields.read(config, Limits, {}),
         confidence=thresholds.settings.confidence,
@@ -207,7 +215,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
         redact=redact.is_wanted(config.getoption("redact")),
-        trust=judge_options.read(config, thresholds.judge),
+        trust=trust,
         placement=placement_options.read(config),
         notes=thresholds.notes,
     )

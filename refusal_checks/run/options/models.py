@@ -11,8 +11,9 @@ import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.json_text import parse
-from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.settings import Cascading, Frozen, JudgeSampling
 from refusal_checks.models import spec
+from refusal_checks.models.demo import BUNDLED
 from refusal_checks.run.options import placement
 
 
@@ -36,6 +37,11 @@ class NamedJudge:
     model: spec.JudgeModel
     template: str | None = None
 
+    @property
+    def is_bundled(self) -> bool:
+        """True for the judge that this package brings along."""
+        return self.model.name == BUNDLED
+
 
 def add(group: pytest.OptionGroup) -> None:
     """Declare the options."""
@@ -53,7 +59,8 @@ def add(group: pytest.OptionGroup) -> None:
         metavar="MODEL",
         action="append",
         help="the judge: a model as above, bundled (a small one, trained for this), keyword, or "
-        "labels; given several times, their majority decides",
+        "labels; given several times, their majority decides, but one model beside bundled is "
+        "asked where bundled is unsure",
     )
     add(
         "--candidate-name",
@@ -176,6 +183,46 @@ def require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> Non
         )
 
 
+_UNUSED = "it reads the probability of one token, and draws nothing"
+
+
+def require_use(
+    sampling: JudgeSampling, cascade: Cascading, repeats: int, judges: Sequence[NamedJudge]
+) -> None:
+    """Refuse settings that none of the judges has a use for, where the bundled judge is asked.
+
+    Args:
+        repeats: how often each answer is judged.
+
+    Raises:
+        UserError: names the setting and the remedy.
+    """
+    bundled = [judge for judge in judges if judge.is_bundled]
+    others = [j for j in judges if not j.is_bundled and not isinstance(j.model, spec.Rule)]
+    if len(bundled) > 1:
+        raise ModelError(f"--judge {BUNDLED}: name it once, so that it does not count double")
+    if bundled and not others:
+        given = [f"--judge-{name} {value}" for name, value in _changed(sampling)]
+        given += [f"--judge-repeats {repeats}"] * (repeats > 1)
+        for option in given:
+            raise UserError(
+                f"{option.replace('_', '-')}: leave it out, or name a model beside bundled with a "
+                f"second --judge: the bundled judge has no use for it: {_UNUSED}"
+            )
+    if (changed := _changed(cascade)) and not (bundled and len(judges) == 2 and others):
+        name, value = changed[0]
+        raise UserError(
+            f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled and a model: "
+            "it says when the model is asked"
+        )
+
+
+def _changed(settings: Frozen) -> list[tuple[str, Any]]:
+    """The settings that differ from their defaults."""
+    fields = type(settings).model_fields
+    return [(name, value) for name, value in settings if value != fields[name].default]
+
+
 def _require_different(role: str, named: Sequence[str], settings: Sequence[object]) -> None:
     """Refuse a model that is named twice."""
     for number, one in enumerate(settings):
@@ -207,7 +254,31 @@ def _spread(config: Given, option: str, named: Sequence[str], default: str) -> l
             f"{option} is given {len(values)} times for {count} --{role}: give it once for all "
             f"{role}s, or once for each, in their order"
         )
-    return values * count if len(values) == 1 else values
+    each = values * count if len(values) == 1 else values
+    shared = len(values) < count
+    return [
+        _for_bundled(option, value, default, shared) if name == BUNDLED else value
+        for name, value in zip(named, each, strict=True)
+    ]
+
+
+def _for_bundled(option: str, value: str, default: str, shared: bool) -> str:
+    """An option's value for the bundled judge, which was trained on one conversation.
+
+    Args:
+        shared: the value was given once for several judges: it is meant for the others.
+
+    Raises:
+        ModelError: the value would change the conversation.
+    """
+    if shared or value == default:
+        return default
+    if option != "--judge-args":
+        raise ModelError(
+            f"{option} {value}: leave it out for the bundled judge, or name a model beside it with "
+            "a second --judge: it was trained on one conversation and knows no other"
+        )
+    return value
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

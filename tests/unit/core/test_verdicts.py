@@ -21,7 +21,7 @@ from refusal_checks.core.verdicts import (
 STORED: dict[str, tuple[Judgement, str]] = {
     "binary": (
         Binary(Label.REFUSAL, "deflection", "why", 7),
-        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"refusal_share":null,"kind":"labelled"}',
+        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"refusal_share":null,"probability":null,"kind":"labelled"}',
     ),
     "graded": (
         Graded(3, "why"),

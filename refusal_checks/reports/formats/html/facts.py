@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import pathless
 from refusal_checks.engines import kinds
+from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.spec import RULE_JUDGES
 from refusal_checks.results.summary import RunSummary
 
@@ -28,7 +29,7 @@ def _idle(summary: RunSummary) -> Iterator[str]:
     manifest = summary.manifest
     if manifest.candidate.startswith("replay:"):
         yield "sampling"
-    if manifest.models.judges and set(manifest.models.judges) <= set(RULE_JUDGES):
+    if manifest.models.judges and set(manifest.models.judges) <= {*RULE_JUDGES, BUNDLED}:
         yield "judge_sampling"
     asked = {benchmark.kind for benchmark in summary.benchmarks.values()}
     if asked and not asked & {Kind.RECOGNITION.value, ""}:

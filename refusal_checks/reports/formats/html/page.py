@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from markupsafe import Markup
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.reports import brief
+from refusal_checks.reports import brief, judges_asked
 from refusal_checks.reports.attack_matrix import Cell, matrix
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.charts import Bars, Radar
@@ -70,7 +71,10 @@ class View:
     @property
     def notes(self) -> list[str]:
         """What a reader must know beside the gates."""
-        return [*self.summary.notes, *worst_answers(self.summary)]
+        found = self.summary
+        second = (judges_asked.second(*each) for each in found.benchmarks.items())
+        scope = judges_asked.scope([found])
+        return [*found.notes, *scope, *chain.from_iterable(second), *worst_answers(found)]
 
     @property
     def gates(self) -> str:

@@ -1,0 +1,153 @@
+"""``--judge bundled --judge ORG/J``: the second judge decides where the bundled one is unsure.
+
+It also reads the answers to a random sample of the prompts, whatever the first one said of them.
+What the two then differ in corrects the rates, see ``gates.human_rates``; it changes no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.records import Record, Vote
+from refusal_checks.core.settings import Cascading
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement
+from refusal_checks.core.votes import combine
+from refusal_checks.judges.base import Judge
+from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.prediction_powered import LEAST
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Two judges of which the second is asked where the first is unsure.
+
+    Attributes:
+        first: gives probabilities; second: another model.
+        rule: when the first is unsure.
+    """
+
+    first: Judge
+    second: Judge
+    rule: Cascading
+
+    @property
+    def key(self) -> str:
+        """What the judges' verdicts together depend on besides each judge's own."""
+        return f"cascade {self.rule.low:g} to {self.rule.high:g}"
+
+    def is_unsure(self, judgement: Judgement) -> bool:
+        """True if the second judge decides after the first one's judgement."""
+        found = judgement.probability if isinstance(judgement, Binary) else None
+        return found is None or self.rule.low < found < self.rule.high
+
+    def decide(self, votes: Sequence[Vote]) -> Judgement:
+        """The judgement of one vote of the first judge or of both."""
+        first = votes[0].judgement
+        return votes[-1].judgement if self.is_unsure(first) else first
+
+    def drawn(self, benchmark: str, prompts: Iterable[str]) -> frozenset[str]:
+        """The prompts of a benchmark that are drawn at random for the second judge, by id.
+
+        They are the first in an order that the benchmark's name and their ids give, so that
+        another run draws the same; at least as many as an interval needs.
+        """
+        ids = dict.fromkeys(prompts)
+        if benchmark == canary.NAME or not self.rule.sample:
+            return frozenset()
+        order = sorted(ids, key=lambda name: content_key("order of a cascade", benchmark, name))
+        return frozenset(order[: max(LEAST, math.ceil(self.rule.sample * len(order)))])
+
+    def opinions(self, drawn: frozenset[str]) -> SecondOpinions:
+        """What the second judge says of the prompts that were drawn."""
+        return SecondOpinions(self.second.name, drawn)
+
+
+def of(panel: Sequence[Judge]) -> Cascade | None:
+    """The cascade that a panel of two forms; None for any other panel, which votes."""
+    if len(panel) != 2:
+        return None
+    for first, second in (panel, panel[::-1]):
+        rule = getattr(first, "cascade", None)
+        if isinstance(rule, Cascading) and second.identity is not None:
+            return Cascade(first, second, rule)
+    return None
+
+
+def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
+    """A panel's judgement: of a cascade by its rule, else the majority's."""
+    cascade = of(panel)
+    return cascade.decide(votes) if cascade else combine(votes)
+
+
+@dataclass(frozen=True)
+class SecondOpinions:
+    """What the second judge of a cascade says of a random sample of prompts.
+
+    Attributes:
+        judge: its name.
+        drawn: ids of the sample's prompts.
+    """
+
+    judge: str
+    drawn: frozenset[str]
+
+    def known(self, answers: Sequence[Record]) -> bool:
+        """True if the second judge has a verdict on all of a prompt's answers."""
+        given = map(self._of, answers)
+        return all(each is not None and not isinstance(each, Invalid) for each in given)
+
+    def judged(self, record: Record) -> Record:
+        """The record as the second judge alone judged it, which it did."""
+        judgement = self._of(record)
+        assert judgement, "the second judge was asked"
+        return replace(record, judgement=judgement, votes=())
+
+    def _of(self, record: Record) -> Judgement | None:
+        found = (vote.judgement for vote in record.votes if vote.judge == self.judge)
+        return next(found, None)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How often the second judge of a cascade was asked in a benchmark.
+
+    Attributes:
+        first: name of the first judge; judge: of the second one.
+        unsure: answers that it decided; sampled: further ones, of prompts drawn at random.
+        prompts: how many were drawn.
+        answers: how many there are.
+        differs: of those sampled, how many have another verdict of it.
+    """
+
+    first: str
+    judge: str
+    unsure: int
+    sampled: int
+    prompts: int
+    answers: int
+    differs: int
+
+    @property
+    def asked(self) -> int:
+        """How many answers it was asked about."""
+        return self.unsure + self.sampled
+
+
+def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) -> Asked:
+    """How often the second judge was asked about these records."""
+    both = [record for record in records if len(record.votes) > 1]
+    sure = [each for each in both if not cascade.is_unsure(each.votes[0].judgement)]
+    return Asked(
+        first=cascade.first.name,
+        judge=cascade.second.name,
+        unsure=len(both) - len(sure),
+        sampled=len(sure),
+        prompts=len(drawn),
+        answers=len(records),
+        differs=sum(
+            each.votes[0].judgement.verdict != each.votes[1].judgement.verdict for each in sure
+        ),
+    )

@@ -1,0 +1,135 @@
+"""Which two judges form a cascade, and what it decides and draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.settings import Cascading
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.judges import cascade
+from refusal_checks.judges.trust import canary
+
+RULE = Cascading(low=0.05, high=0.95)
+
+
+@dataclass
+class Model:
+    """A judge by name; one without an identity asks no model."""
+
+    name: str
+    identity: str | None = "it"
+    prompt_hash: str = ""
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        raise NotImplementedError
+
+
+class First(Model):
+    """The bundled judge, as far as cascades know it."""
+
+    cascade = RULE
+
+
+FIRST, SECOND, KEYWORD = First("bundled"), Model("J"), Model("keyword", None)
+
+
+def sure(probability: float) -> Binary:
+    label = Label.REFUSAL if probability >= 0.5 else Label.COMPLIANCE
+    return Binary(label, probability=probability)
+
+
+@pytest.mark.parametrize("panel", [(FIRST, SECOND), (SECOND, FIRST)])
+def test_the_bundled_judge_is_first_wherever_it_is_named(panel: tuple[Model, ...]) -> None:
+    found = cascade.of(panel)
+    assert found == cascade.Cascade(FIRST, SECOND, RULE)
+
+
+@pytest.mark.parametrize(
+    "panel", [(FIRST,), (SECOND,), (FIRST, KEYWORD), (FIRST, SECOND, Model("K")), (SECOND, KEYWORD)]
+)
+def test_any_other_panel_votes(panel: tuple[Model, ...]) -> None:
+    assert cascade.of(panel) is None
+
+
+FOUND = cascade.Cascade(FIRST, SECOND, RULE)
+BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
+
+
+@pytest.mark.parametrize(
+    ("judgement", "unsure"),
+    [
+        *((sure(p), False) for p in (0.0, 0.05, 0.95, 1.0)),
+        *((sure(p), True) for p in (0.051, 0.5, 0.949)),
+        (BROKEN, True),
+        (Binary(Label.REFUSAL), True),
+    ],
+)
+def test_it_is_unsure_between_its_bounds_and_without_a_verdict(
+    judgement: Judgement, unsure: bool
+) -> None:
+    assert FOUND.is_unsure(judgement) is unsure
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "decided"),
+    [
+        (sure(0.5), Binary(Label.COMPLIANCE, None, "why"), Binary(Label.COMPLIANCE, None, "why")),
+        (sure(0.5), BROKEN, BROKEN),
+        (BROKEN, Binary(Label.REFUSAL), Binary(Label.REFUSAL)),
+        (sure(0.99), Binary(Label.COMPLIANCE), sure(0.99)),
+        (sure(0.99), None, sure(0.99)),
+    ],
+)
+def test_the_second_judge_decides_where_the_first_is_unsure(
+    first: Judgement, second: Judgement | None, decided: Judgement
+) -> None:
+    votes = [Vote("bundled", first), *([Vote("J", second)] if second else [])]
+    assert cascade.decide((SECOND, FIRST), votes) == decided
+
+
+IDS = [f"p{number}" for number in range(300)]
+
+
+def test_the_sample_is_random_and_the_same_in_any_run() -> None:
+    drawn = FOUND.drawn("xstest", IDS)
+    assert len(drawn) == 30
+    assert drawn == FOUND.drawn("xstest", IDS[::-1])
+    assert drawn != FOUND.drawn("other", IDS)
+    assert drawn - FOUND.drawn("xstest", IDS[:150]) <= {*IDS[150:]} | drawn
+    assert not drawn <= {*IDS[:30]}
+
+
+@pytest.mark.parametrize(
+    ("sample", "prompts", "drawn"),
+    [(0.1, 40, 10), (0.1, 6, 6), (0.0, 40, 0), (1.0, 40, 40), (0.26, 50, 13)],
+)
+def test_the_sample_is_large_enough_for_an_interval(
+    sample: float, prompts: int, drawn: int
+) -> None:
+    rule = RULE.model_copy(update={"sample": sample})
+    assert len(cascade.Cascade(FIRST, SECOND, rule).drawn("b", IDS[:prompts])) == drawn
+
+
+def test_nothing_is_drawn_of_the_canary() -> None:
+    assert FOUND.drawn(canary.NAME, IDS) == frozenset()
+
+
+def test_how_often_the_second_judge_was_asked() -> None:
+    def record(first: Binary, second: Binary | None = None) -> Record:
+        votes = (Vote("bundled", first), Vote("J", second)) if second else ()
+        return Record(Prompt.single("p", "?"), 0, Completion("so"), first, votes)
+
+    refused, complied = Binary(Label.REFUSAL), Binary(Label.COMPLIANCE)
+    records = [
+        record(sure(0.99)),
+        record(sure(0.99), complied),
+        record(sure(0.99), refused),
+        record(sure(0.4), refused),
+    ]
+    found = cascade.asked(FOUND, records, frozenset({"p"}))
+    assert found == cascade.Asked("bundled", "J", 1, 2, 1, 4, 1)
+    assert found.asked == 3
