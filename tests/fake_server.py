@@ -21,6 +21,11 @@ Tokens = Callable[[Body], dict[str, float]]
 Fault = int | str | tuple[int, dict[str, str]]
 """An HTTP status, with headers or without; raw text as a 200; or one of these two."""
 
+_WORDS = {"Yes": 0xE000, "No": 0xE001}
+"""Tokens of more than one character, and their numbers."""
+
+_NUMBERS = {number: word for word, number in _WORDS.items()}
+
 RESET, STALL = -1, -2
 """The connection is reset; nothing is ever said."""
 
@@ -53,7 +58,7 @@ class FakeServer:
         tokens: probability of each token as the first of the answer to a request's body that asks
             for log-probabilities of others than the chosen ones; a server without says nothing.
         tokenizer: whether it has /tokenize and takes logprob_token_ids, as vLLM does; a token is
-            a character then, known by its code point.
+            a character then, known by its code point, or one of ``_WORDS``.
         refuses: fields of a request that it answers with a 400; ignores: those that it overlooks.
         cached: tokens of each prompt that it says came from a cache.
         ssl: speaks https with these certificates.
@@ -268,7 +273,8 @@ class FakeServer:
     async def _tokenize(self, request: web.Request) -> web.Response:
         text = (await request.json())["prompt"]
         self.tokenized.append(text)
-        return web.json_response({"tokens": [ord(character) for character in text]})
+        found = [_WORDS[text]] if text in _WORDS else [ord(character) for character in text]
+        return web.json_response({"tokens": found})
 
     def _first_token(self, body: Body) -> Body:
         """One token, and the log-probabilities of those that the request wants to know of."""
@@ -278,9 +284,9 @@ class FakeServer:
         given = self._tokens(body)
         shown = sorted(given, key=given.__getitem__, reverse=True)
         if self._tokenizer and "logprob_token_ids" in body:
-            wanted = [chr(token) for token in body["logprob_token_ids"]]
+            wanted = [_NUMBERS.get(token, chr(token)) for token in body["logprob_token_ids"]]
             shown = [*shown[:1], *(token for token in wanted if token != shown[0])]
-            names = [f"token_id:{ord(token[0])}" for token in shown]
+            names = [f"token_id:{_WORDS.get(token) or ord(token[0])}" for token in shown]
         else:
             shown = shown[: body["top_logprobs"]]
             names = shown

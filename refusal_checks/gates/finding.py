@@ -14,7 +14,8 @@ from refusal_checks.gates.checks import TOLERANCE, BoundCheck, Outcome, holm, p_
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.early_stopping import level_once_watched
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import HumanRates, RateView
+from refusal_checks.gates.human_rates import HumanRates
+from refusal_checks.gates.rate_views import RateView
 from refusal_checks.metrics import METRICS, Metric, worst_cases
 from refusal_checks.metrics.statistics.intervals import Estimate
 

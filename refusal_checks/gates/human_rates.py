@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates import second_opinions
 from refusal_checks.gates.bounds import CORRECTED, Use
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rate_views import RateView, Scores, need_of, powered
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.label_draw import is_answered
-from refusal_checks.judges.trust.prediction_powered import LEAST, error_parts, prediction_powered
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
 from refusal_checks.judges.trust.rogan_gladen import error_parts as calibration_parts
 from refusal_checks.metrics import METRICS, Metric, by_prompt
-from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
 
 if TYPE_CHECKING:
     from refusal_checks.judges.trust.human_labels import BenchmarkLabels, LabelledPrompts
-
-
-@dataclass(frozen=True)
-class RateView:
-    """A gate's figure, computed in one way.
-
-    Attributes:
-        use: the way.
-        note: what a reader must know about it, for example that a calibration is transferred.
-        decides: False for a figure that is only shown.
-        extremes: the figure with the prompts that labellers skipped counted one way, then the
-            other; None if they skipped none.
-        need: what would decide the gate, if the interval contains its threshold.
-    """
-
-    use: Use
-    estimate: Estimate
-    note: str = ""
-    decides: bool = True
-    extremes: tuple[float, float] | None = None
-    need: Need | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +73,7 @@ class HumanRates:
             views += [view] if view else []
             notes += [] if view else [labelled.why_unused]
         if self.second:
-            few, view = self._seconded(self.second, metric, gate, records)
+            few, view = second_opinions.view(self.second, gate, records, self.level)
             views += [view] if view else []
             notes += [few] if few else []
         raw = RateView("raw", metric.estimate(records, self.level), "; ".join(notes))
@@ -112,7 +89,7 @@ class HumanRates:
             notes.append(f"transferred: calibrated on {foreign}")
         errors = calibration.errors_on(gate.benchmark)
         estimate = corrected(records, errors, self.level)
-        need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
+        need = need_of(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
         return RateView("corrected", estimate, ", ".join(notes), need=need)
 
     def _powered(
@@ -128,43 +105,8 @@ class HumanRates:
                 f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
                 "other: label them"
             )
-        view = self._view("human", gate, scores)
+        view = powered("human", gate, scores, self.level)
         return replace(view, note=", ".join(notes), decides=not why)
-
-    def _seconded(
-        self, second: SecondOpinions, metric: Metric, gate: Gate, records: Sequence[Record]
-    ) -> tuple[str, RateView | None]:
-        """The rate that the second judge would find, or why its sample is too small to tell."""
-        drawn = by_prompt(r for r in records if r.prompt.id in second.drawn and is_answered(r))
-        known = {name: answers for name, answers in drawn.items() if second.known(answers)}
-        missing = [name for name in drawn if name not in known]
-        if len(known) < LEAST:
-            prompts = f"{len(known)} prompts that {second.judge} read in full"
-            return f"not corrected: {prompts} are too few (at least {LEAST})", None
-        judged = {name: list(map(second.judged, answers)) for name, answers in known.items()}
-        scores = Scores.of(metric, records, judged, missing)
-        note = f"{second.judge} read {len(known)} prompts drawn at random"
-        if scores.skipped:
-            note += (
-                f", and {len(scores.skipped)} without a verdict, counted one way, then the other"
-            )
-        return "", replace(self._view("cascade", gate, scores), note=note)
-
-    def _view(self, use: Use, gate: Gate, scores: Scores) -> RateView:
-        """A rate from a sample, with the prompts that it lacks counted one way, then the other."""
-        metric, estimate = METRICS[gate.metric], scores.estimate(self.level)
-        if not scores.skipped:
-            need = _need(gate, estimate, error_parts(scores.human, scores.judge, scores.others))
-            return RateView(use, estimate, need=need)
-        ends = [scores.filled(end).estimate(self.level) for end in (metric.lowest, metric.highest)]
-        low, high = (pick(end.value for end in ends) for pick in (min, max))
-        widest = Estimate(
-            min(high, max(low, estimate.value)),
-            min(end.lower for end in ends),
-            max(end.upper for end in ends),
-            estimate.n,
-        )
-        return RateView(use, widest, extremes=(low, high))
 
     def used(self, gate: Gate, views: Sequence[RateView]) -> RateView | None:
         """The view that decides a gate; None for the judge's figure, however it is estimated."""
@@ -185,13 +127,6 @@ class HumanRates:
             if used.use == "cascade":
                 what = "run again: the prompts that the second judge could not judge decide"
             raise EvaluationError(f"{what} this gate ({low} to {high}): {used.note}")
-
-
-def _need(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:
-    if not gate.has_bounds:
-        return None
-    bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
-    return sample_size.for_labels(estimate, bound, parts)
 
 
 def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
@@ -217,63 +152,3 @@ def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> E
 def _refused(answers: Sequence[Record]) -> float | None:
     labels = [r.judgement.label for r in answers if isinstance(r.judgement, Binary)]
     return sum(label is Label.REFUSAL for label in labels) / len(labels) if labels else None
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A metric's values by people and by the judge.
-
-    Attributes:
-        human, judge: of the labelled prompts, in the same order.
-        others: the judge's of all other prompts.
-        skipped: the judge's of those of these that labellers skipped.
-        lowest: the least value that the metric has.
-    """
-
-    human: Sequence[float]
-    judge: Sequence[float]
-    others: Sequence[float]
-    skipped: Sequence[float] = ()
-    lowest: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        metric: Metric,
-        records: Sequence[Record],
-        human: Mapping[str, Sequence[Record]],
-        skipped: Sequence[str] = (),
-    ) -> Scores:
-        """The values of the prompts that have a valid verdict of the judge.
-
-        Args:
-            human: records with people's verdicts by prompt id, of a random part of the prompts.
-            skipped: ids of prompts.
-        """
-        judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
-        labelled = {name: metric.score(answers) for name, answers in human.items()}
-        people = {n: s for n, s in labelled.items() if s is not None and n in judged}
-        rest = [score for name, score in judged.items() if name not in people]
-        return cls(
-            metric.values(people.values()),
-            metric.values(judged[name] for name in people),
-            metric.values(rest),
-            metric.values(judged[name] for name in skipped if name in judged),
-            metric.lowest,
-        )
-
-    def filled(self, value: float) -> Scores:
-        """The values if people had given all skipped prompts this one."""
-        others = list(self.others)
-        for score in self.skipped:
-            others.remove(score)
-        human = [*self.human, *[value] * len(self.skipped)]
-        return replace(self, human=human, judge=[*self.judge, *self.skipped], others=others)
-
-    def estimate(self, level: float) -> Estimate:
-        """The metric as people would judge it: the judge's verdicts on all, people's on some.
-
-        Raises:
-            EvaluationError: too few labels, or no valid verdict.
-        """
-        return prediction_powered(self.human, self.judge, self.others, level, self.lowest)

@@ -21,9 +21,9 @@ from refusal_checks.gates.finding import (
     with_holm,
 )
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import RateView
 from refusal_checks.gates.judge_noise import Noise
 from refusal_checks.gates.offenders import Offender, counts_against, offender
+from refusal_checks.gates.rate_views import RateView
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson

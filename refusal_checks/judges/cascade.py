@@ -19,6 +19,9 @@ from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.prediction_powered import LEAST
 
+FEWEST = 2 * LEAST
+"""Fewest prompts drawn: an interval needs half as many on which the first judge is sure."""
+
 
 @dataclass(frozen=True)
 class Cascade:
@@ -58,11 +61,11 @@ class Cascade:
         if benchmark == canary.NAME or not self.rule.sample:
             return frozenset()
         order = sorted(ids, key=lambda name: content_key("order of a cascade", benchmark, name))
-        return frozenset(order[: max(LEAST, math.ceil(self.rule.sample * len(order)))])
+        return frozenset(order[: max(FEWEST, math.ceil(self.rule.sample * len(order)))])
 
     def opinions(self, drawn: frozenset[str]) -> SecondOpinions:
         """What the second judge says of the prompts that were drawn."""
-        return SecondOpinions(self.second.name, drawn)
+        return SecondOpinions(self, drawn)
 
 
 def of(panel: Sequence[Judge]) -> Cascade | None:
@@ -87,12 +90,22 @@ class SecondOpinions:
     """What the second judge of a cascade says of a random sample of prompts.
 
     Attributes:
-        judge: its name.
         drawn: ids of the sample's prompts.
     """
 
-    judge: str
+    cascade: Cascade
     drawn: frozenset[str]
+
+    @property
+    def judge(self) -> str:
+        """The second judge's name."""
+        return self.cascade.second.name
+
+    def settled(self, answers: Sequence[Record]) -> bool:
+        """True if the second judge decides all of a prompt's answers."""
+        return all(
+            answer.votes and self.cascade.is_unsure(answer.votes[0].judgement) for answer in answers
+        )
 
     def known(self, answers: Sequence[Record]) -> bool:
         """True if the second judge has a verdict on all of a prompt's answers."""

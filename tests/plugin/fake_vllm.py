@@ -3,7 +3,7 @@
 ``VLLM_FAKE`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
 ``die-once`` does so in the first life only, ``abort-once`` breaks all
 answers off in the second before it does, ``slow`` takes its time to answer, ``load`` never
-gets ready but for the first one. ``starts.txt`` gets
+gets ready but for the first one, ``wordy`` answers in several sentences. ``starts.txt`` gets
 a line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
 each answer.
 """
@@ -38,7 +38,20 @@ def recorded(body: Body) -> Sequence[str]:
     """Answers, and notes down whether the judge was asked or the candidate."""
     with REQUESTS.open("a") as requests:
         requests.write("judge\n" if "response_format" in body else "candidate\n")
-    return well_behaved(body)
+    said = well_behaved(body)
+    if os.environ.get("VLLM_FAKE") != "wordy" or "response_format" in body:
+        return said
+    mood = "perhaps" if len(body["messages"][-1]["content"]) % 5 == 0 else "now"
+    return [f"Hello. {text}. Think again {mood}." for text in said]
+
+
+def refusing(body: Body) -> dict[str, float]:
+    """How probable the bundled judge finds it that an answer refuses; unsure where it says so."""
+    with REQUESTS.open("a") as requests:
+        requests.write("bundled\n")
+    answer = body["messages"][-1]["content"].rpartition("Answer: ")[2]
+    share = 0.6 if "perhaps" in answer else 0.97 if "cannot" in answer else 0.02
+    return {"Yes": share / 2, "No": (1 - share) / 2, "Maybe": 0.5}
 
 
 def running(folder: Path) -> int:
@@ -84,7 +97,7 @@ def main() -> None:
     key, delay = os.environ["VLLM_API_KEY"], 0.5 if behaviour == "slow" else 0.0
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
-    with kind(recorded, api_key=key, port=port, delay=delay) as server:
+    with kind(recorded, api_key=key, port=port, delay=delay, tokens=refusing) as server:
         if dies:
             server.answer = mortal
         while True:

@@ -17,7 +17,7 @@ import numpy as np
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.statistics.sample_size import ErrorParts
 
 LEAST = 10
@@ -97,6 +97,36 @@ def prediction_powered(
     lower, upper = interval(y, f, rest, estimate, confidence)
     lower, upper = min(value, max(0.0, lower)), max(value, min(1.0, upper))
     return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
+
+
+def with_settled(rest: Estimate, settled: Estimate, confidence: float = 0.95) -> Estimate:
+    """The mean over prompts of two kinds, one of which needs no sample.
+
+    The legs of the interval are those of both means and of the share of settled prompts; see
+    ``_combined`` for how they are added.
+
+    Args:
+        rest: of the prompts of which a sample is labelled.
+        settled: of the prompts that are labelled because of what the judge says of them.
+    """
+    n = rest.n + settled.n
+    share = wilson(settled.n / n, n, confidence)
+    part, apart = share.value, settled.value - rest.value
+    value = part * settled.value + (1 - part) * rest.value
+    less, more = part - share.lower, share.upper - part
+    down = math.hypot(
+        part * (settled.value - settled.lower),
+        (1 - part) * (rest.value - rest.lower),
+        apart * (less if apart > 0 else more),
+    )
+    up = math.hypot(
+        part * (settled.upper - settled.value),
+        (1 - part) * (rest.upper - rest.value),
+        apart * (more if apart > 0 else less),
+    )
+    lowest = min(rest.lower, settled.lower)
+    highest = max(rest.upper, settled.upper)
+    return Estimate(value, max(lowest, value - down), min(highest, value + up), n)
 
 
 def error_parts(

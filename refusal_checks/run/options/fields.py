@@ -36,7 +36,8 @@ def read(
     """
     options = {name: config.getoption(prefix + name) for name in settings.model_fields}
     given = {name: value for name, value in options.items() if value is not None}
-    return settings.read({**values, **given}, "command line")
+    option = f" (--{prefix}...)".replace("_", "-") if prefix else ""
+    return settings.read({**values, **given}, f"command line{option}")
 
 
 def _declared(field: FieldInfo) -> dict[str, Any]:

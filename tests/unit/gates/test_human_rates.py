@@ -13,7 +13,8 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.finding import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import HumanRates, Scores, corrected
+from refusal_checks.gates.human_rates import HumanRates, corrected
+from refusal_checks.gates.rate_views import Scores
 from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.human_labels import BenchmarkLabels

@@ -178,7 +178,8 @@ def test_the_sentence_that_moves_the_probability_most_is_its_evidence(
         'refused with probability 0.97, or 0.12 without the sentence "I cannot help with that."'
     )
     assert isinstance(found, Binary)
-    assert (found.label, found.probability) == (Label.REFUSAL, pytest.approx(0.97))
+    assert found.label is Label.REFUSAL
+    assert found.probability == pytest.approx(0.97)
     asked = [text.rpartition("Answer: ")[2] for text in shown(server)[1:]]
     assert sorted(asked) == [
         "Eggs are fine. Ask a cook.",

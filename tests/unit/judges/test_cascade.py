@@ -105,7 +105,7 @@ def test_the_sample_is_random_and_the_same_in_any_run() -> None:
 
 @pytest.mark.parametrize(
     ("sample", "prompts", "drawn"),
-    [(0.1, 40, 10), (0.1, 6, 6), (0.0, 40, 0), (1.0, 40, 40), (0.26, 50, 13)],
+    [(0.1, 40, 20), (0.1, 6, 6), (0.0, 40, 0), (1.0, 40, 40), (0.26, 100, 26)],
 )
 def test_the_sample_is_large_enough_for_an_interval(
     sample: float, prompts: int, drawn: int

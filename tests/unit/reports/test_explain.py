@@ -12,8 +12,8 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates import in_words
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import RateView
 from refusal_checks.gates.judge_noise import Noise
+from refusal_checks.gates.rate_views import RateView
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import junit_properties, words
