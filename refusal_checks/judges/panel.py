@@ -93,11 +93,10 @@ def _note_others(
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
-    if not kind.judges_refusal and all(_is_bundled(one) for one in named):
+    if named and not kind.judges_refusal and all(map(_is_bundled, named)):
         raise ModelError(
-            f"name a judge model beside {', '.join(one.name for one in named)} with a second "
-            "--judge, or leave these benchmarks out with -k: this benchmark asks for more than "
-            "refusal or compliance, which is all that the bundled judge says"
+            "name a judge model beside bundled with a second --judge, or leave them out with -k: "
+            "the bundled judge says refusal or compliance, and this benchmark asks for more"
         )
     seated = [_judge(kind, way, one, is_recorded) for one in named if _sits(kind, one, named)]
     panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())

@@ -113,11 +113,9 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(
     assert len(server.requests) == UNSURE + asked["sampled"]
     result.stdout.fnmatch_lines(
         [
-            f"smoke_unsafe: {model} was asked about {UNSURE + asked['sampled']} of 80 answers: "
-            f"{UNSURE} of which bundled was unsure, {asked['sampled']} more of 20 prompts drawn at "
-            "random (other verdicts: 0)",
-            f"candidate demo:aligned, judges bundled, {model}",
+            f"smoke_unsafe: {model} was asked about {UNSURE + asked['sampled']} of 80 answers: *",
             SCOPE,
+            f"candidate demo:aligned, judges bundled, {model}",
             f"judges disagree on {UNSURE} of {UNSURE + asked['sampled']} answers *",
         ]
     )

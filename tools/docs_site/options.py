@@ -25,6 +25,7 @@ DECLARED = {
     "models": models.add,
     "sampling": lambda group: fields.add(group, settings.Sampling),
     "judge-sampling": lambda group: fields.add(group, settings.JudgeSampling, "judge_"),
+    "cascade": lambda group: fields.add(group, settings.Cascading, "cascade_"),
     "multiple-choice": lambda group: fields.add(group, settings.MultipleChoice, "mcq_"),
     "limits": lambda group: fields.add(group, settings.Limits),
     "replay": replay.add,

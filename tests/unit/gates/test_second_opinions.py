@@ -95,8 +95,8 @@ def test_what_the_second_judge_decided_needs_no_sample(records: Records) -> None
     assert raw.estimate.value == 0.4
     assert corrected.estimate.value == pytest.approx(0.4)
     assert corrected.estimate.n == 100
-    assert corrected.estimate.lower < raw.estimate.lower
-    assert corrected.estimate.upper > raw.estimate.upper
+    wide, narrow = (view.estimate.upper - view.estimate.lower for view in (corrected, raw))
+    assert 0.17 < narrow < wide < 0.25
     assert corrected.note == "J decided 20 prompts and read 40 of the others"
 
 

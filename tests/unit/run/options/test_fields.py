@@ -63,5 +63,5 @@ def test_an_option_wins_over_a_value_that_wins_over_the_default() -> None:
 
 
 def test_a_value_out_of_range_is_named() -> None:
-    with pytest.raises(UserError, match="command line: min_p = 2"):
+    with pytest.raises(UserError, match=r"^command line \(--my-\.\.\.\): min_p = 2"):
         read("--my-min-p", "2")
