@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_demo_models import project, run
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.judges import bundled
 from refusal_checks.judges.cut_by_tokens import TokenCutter
 from refusal_checks.models import demo
+from tests.e2e.test_demo_models import project, run
 
 __all__ = ["project"]
 
