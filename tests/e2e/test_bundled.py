@@ -38,7 +38,7 @@ def recording(path: Path) -> None:
     rows = [
         (prompt.request, LONG if number == 0 else said)
         for name, said in (("smoke_unsafe", REFUSED), ("smoke_safe", ANSWERED))
-        for number, prompt in enumerate(load_prompts(known[name]))
+        for number, prompt in enumerate(load_prompts(known[name], None))
     ]
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("prompt", "completion"), *rows])
