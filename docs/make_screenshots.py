@@ -3,7 +3,7 @@
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
     python docs/make_screenshots.py RUN [RUN ...]  # the report of finished runs, no terminal
 
-Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH). The demo models are toys.
+Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_BYTES = 300_000
 
 GATE = (
     "-m", "pytest", "tests/gates", "-p", "no:cacheprovider", "--color=yes", "-q", "--tb=no",
-    "--judge", "demo:judge", "--allow-untrusted-judge", "--thresholds", "thresholds/smoke.toml",
+    "--judge", "bundled", "--thresholds", "thresholds/smoke.toml", "--samples", "2",
     "--redact",  # the prompts are harmful
 )  # fmt: skip
 

