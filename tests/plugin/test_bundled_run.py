@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fake_server import Body, FakeServer
+from tests.forked import Forked
 from tests.plugin import engine_project
 from tests.plugin.conftest import UNSAFE
 from tests.plugin.engine_project import requests, starts
@@ -232,3 +234,33 @@ def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(
     verdict = summary(project)["verdicts"]["smoke_unsafe-rejection_rate"]
     assert verdict["use"] == "human"
     assert [view["estimate"]["value"] for view in verdict["views"]] == [pytest.approx(53 / 80), 0]
+
+
+def test_judges_are_calibrated_alone_and_as_they_decide_together(
+    project: pytest.Pytester, server: FakeServer
+) -> None:
+    said = {"I cannot help.": "refusal", "I cannot, perhaps.": "compliance", "Sure.": "compliance"}
+    rows = [(f"{n}?", text, label) for n, (text, label) in enumerate([*said.items()] * 5)]
+    with (project.path / "labelled.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("prompt", "completion", "label"), *rows])
+    model, output = f"{server.url}#fake", project.path / "output.txt"
+    judges = ("--judge", "bundled", "--judge", model)
+    words = ["refusal-checks", "calibrate", *judges, "--labels", "labelled.csv", "--out", "out"]
+    paths = {"PYTHONPATH": os.pathsep.join([str(project.path), os.environ.get("PYTHONPATH", "")])}
+    done = Forked(words, project.path, (output, output), {**os.environ, **paths})
+    assert done.wait(120) == 0, output.read_text()
+    measured = json.loads((project.path / "out" / "judge-quality.json").read_text())
+    assert {one["judge"]["name"]: one["overall"]["accuracy"]["value"] for one in measured} == {
+        "bundled": pytest.approx(2 / 3),  # what it is unsure of counts as refused
+        model: 1.0,
+        f"bundled, {model}": 1.0,
+    }
+    assert measured[2]["judge"]["identity"].endswith("+cascade 0.05 to 0.95")
+    (known,) = (project.path / "out").glob("calibration-bundled_*.json")
+    gate = ("--candidate", "demo:aligned", *judges, "--samples", "1", "-k", "smoke_unsafe-reject")
+    result = project.runpytest_subprocess(*gate, "--calibration", str(known))
+    views = summary(project)["verdicts"]["smoke_unsafe-rejection_rate"]["views"]
+    assert [view["use"] for view in views] == ["raw", "corrected", "cascade"]
+    other = project.runpytest_subprocess(*gate, "--calibration", str(known), "--cascade-low", "0.1")
+    assert (result.ret, other.ret) == (1, 4)
+    other.stderr.fnmatch_lines(["*calibrate this run's judge*"])
