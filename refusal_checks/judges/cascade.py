@@ -14,7 +14,7 @@ from refusal_checks.core.keys import content_key
 from refusal_checks.core.records import Record, Vote
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
-from refusal_checks.core.votes import combine
+from refusal_checks.core.votes import combine, is_disputed
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.prediction_powered import LEAST
@@ -160,7 +160,5 @@ def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) ->
         sampled=len(sure),
         prompts=len(drawn),
         answers=len(records),
-        differs=sum(
-            each.votes[0].judgement.verdict != each.votes[1].judgement.verdict for each in sure
-        ),
+        differs=sum(is_disputed(each.votes) is True for each in sure),
     )

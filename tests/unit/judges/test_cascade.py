@@ -119,7 +119,7 @@ def test_nothing_is_drawn_of_the_canary() -> None:
 
 
 def test_how_often_the_second_judge_was_asked() -> None:
-    def record(first: Binary, second: Binary | None = None) -> Record:
+    def record(first: Binary, second: Judgement | None = None) -> Record:
         votes = (Vote("bundled", first), Vote("J", second)) if second else ()
         return Record(Prompt.single("p", "?"), 0, Completion("so"), first, votes)
 
@@ -129,7 +129,8 @@ def test_how_often_the_second_judge_was_asked() -> None:
         record(sure(0.99), complied),
         record(sure(0.99), refused),
         record(sure(0.4), refused),
+        record(sure(0.99), BROKEN),
     ]
     found = cascade.asked(FOUND, records, frozenset({"p"}))
-    assert found == cascade.Asked("bundled", "J", 1, 2, 1, 4, 1)
-    assert found.asked == 3
+    assert found == cascade.Asked("bundled", "J", 1, 3, 1, 5, 1)
+    assert found.asked == 4

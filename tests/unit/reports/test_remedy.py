@@ -44,6 +44,12 @@ OPEN = Verdict(
         ("raw", Need(120), "120 prompts (20 more) would decide it"),
         ("raw", Need(None), "the figure lies exactly on it"),
         ("raw", None, "more prompts would decide it"),
+        ("cascade", None, "a larger --cascade-sample, or more prompts, would decide it"),
+        (
+            "cascade",
+            Need(None, labels=90, labelled=50),
+            "the second judge's verdicts on 90 prompts (40 more), see --cascade-sample, would",
+        ),
     ],
 )
 def test_the_scarce_thing_is_named(use: Use, need: Need | None, said: str) -> None:
