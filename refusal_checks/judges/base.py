@@ -103,6 +103,7 @@ def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judg
 
 
 DEMO = "demo:judge"
+"""The toy judge of this project's tests, see ``tests/toy_model``: it has short prompts of its own."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ class JudgeSetup:
         """The name of the prompt to use: the user's, else the judge's own.
 
         Args:
-            demo: the demo judge's; that model is too small for prompts that explain their task.
+            demo: the toy judge's; that model is too small for prompts that explain their task.
         """
         if self.template is not None:
             return self.template

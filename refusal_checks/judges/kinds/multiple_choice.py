@@ -128,7 +128,7 @@ def _reading(letters: str) -> Reading[Chosen]:
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge of multiple-choice benchmarks.
 
-    ``--judge-template`` names prompts about refusals and has no meaning here. The demo judge is too
+    ``--judge-template`` names prompts about refusals and has no meaning here. The toy judge is too
     small to read options, so the rules read alone beside it.
     """
     if setup is None or setup.name.startswith(DEMO):

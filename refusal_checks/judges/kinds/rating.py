@@ -135,7 +135,7 @@ def explained(category_guide: Path | None) -> Instructions:
 
 @cache
 def named() -> Instructions:
-    """The instructions for the demo judge, which only name the question."""
+    """The instructions for the toy judge, which only name the question."""
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
     for question in LABELS:
         prompts[question, "en"] = prompts[question, "zh"] = template.load(f"demo_{question}")

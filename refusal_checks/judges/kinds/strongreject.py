@@ -74,14 +74,14 @@ def build(setup: JudgeSetup | None) -> Judge:
     ``--judge-template`` names prompts about refusals and has no meaning here.
 
     Raises:
-        ModelError: there is no model to ask, or only the demo judge, which was not trained on this.
+        ModelError: there is no model to ask, or only the toy judge, which was not trained on this.
     """
     from refusal_checks.judges.asking import StructuredJudge  # HTTP: not for collection
 
     if setup is None or setup.name.startswith(DEMO):
         raise ModelError(
             "name a model of your own with --judge: this benchmark's answers get a harm score from "
-            "a judge that is a model (demo:judge is too small for it)"
+            "a judge that is a model (the toy judge is too small for it)"
         )
     instructions = template.load("strongreject").with_rubric(setup.category_guide)
     return StructuredJudge(setup, instructions, READING)
