@@ -103,7 +103,7 @@ def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judg
 
 
 DEMO = "demo:judge"
-"""The toy judge of this project's tests, see ``tests/toy_model``: it has short prompts of its own."""
+"""The toy judge of the tests (``tests/toy_model``), which has short prompts of its own."""
 
 _LOG = logging.getLogger(__name__)
 
