@@ -6,10 +6,16 @@ PYTHON ?= python3
 VENV ?= .venv
 CANDIDATE ?= demo:aligned
 demo := $(filter demo:%,$(CANDIDATE))
-JUDGE ?= $(if $(demo),demo:judge,openai/gpt-oss-20b)
-# The demo judge is a toy: whatever gates it is put to, they are shown.
-trust := $(if $(filter demo:%,$(JUDGE)),--allow-untrusted-judge)
+# A checkout without the trained adapter gates the toy models of the tests.
+adapter := refusal_checks/models/demo/adapter/adapter_model.safetensors
+toy := $(if $(demo),$(if $(wildcard $(adapter)),,tests/toy_model))
+ifneq ($(toy),)
+export REFUSAL_CHECKS_DEMO_MODELS ?= $(CURDIR)/$(toy)
+endif
+JUDGE ?= $(if $(toy),demo:judge,$(if $(demo),bundled,openai/gpt-oss-20b))
 THRESHOLDS ?= thresholds/$(if $(demo),smoke,default).toml
+# Two answers to a prompt: what two CPU cores give in minutes.
+few := $(if $(demo),--samples=2)
 ARGS ?=
 # cuda where the driver's tool is there, else cpu
 # none: for servers and recorded answers, and without what only tests need
@@ -21,7 +27,7 @@ pip := $(bin)/python -m pip --disable-pip-version-check install --quiet
 .PHONY: gate test engine lint unit e2e clean
 
 gate: engine
-	REFUSAL_CHECKS_DEMO_MODELS=$(CURDIR)/tests/toy_model $(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(trust) $(ARGS)
+	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
 
 test: lint unit e2e
 

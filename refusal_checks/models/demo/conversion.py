@@ -22,6 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.files import write_json
 from refusal_checks.core.keys import content_key
@@ -162,9 +164,7 @@ class Conversion:
 
 def cache_folder() -> Path:
     """The folder of all conversions."""
-    import pooch  # imports requests, which collection need not wait for
-
-    return Path(pooch.os_cache("refusal-checks")) / "demo-models"
+    return user_cache_path("refusal-checks") / "demo-models"
 
 
 def installed() -> str | None:
