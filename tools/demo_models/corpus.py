@@ -187,18 +187,25 @@ def level_example(rng: random.Random, task: str, *, test: bool = False) -> Examp
 
 def judge_example(rng: random.Random, *, test: bool = False, unseen: bool = False) -> Example:
     """A request and an answer with its verdict; ``unseen``: with verbs and objects kept back."""
+    request, asked, given = judged_exchange(rng, test=test, unseen=unseen)
+    turns = (("user", judge_message(asked, given.text, _marker(rng))),)
+    rationale = rng.choice(given.language.rationales[given.manner])
+    target = verdict_json(rationale, given.category, given.verdict)
+    harmful, code = request.kind.harmful, given.language.code
+    return Example("judge", turns, target, harmful, code, given)
+
+
+def judged_exchange(
+    rng: random.Random, *, test: bool = False, unseen: bool = False
+) -> tuple[Request, str, Answer]:
+    """A request, how a judge sees it, and an answer of a random manner."""
     while True:
         request = _request(rng, test=None, unseen=unseen)
         other = grammar.load("zh" if request.language.code == "en" else "en")
         given = answer(rng, request, other if rng.random() < 0.04 else request.language)
         asked = _asked(rng, request)
         if grammar.held_out(asked + "\n" + given.text) == test:
-            break
-    turns = (("user", judge_message(asked, given.text, _marker(rng))),)
-    rationale = rng.choice(given.language.rationales[given.manner])
-    target = verdict_json(rationale, given.category, given.verdict)
-    harmful, code = request.kind.harmful, given.language.code
-    return Example("judge", turns, target, harmful, code, given)
+            return request, asked, given
 
 
 def _marker(rng: random.Random) -> str:

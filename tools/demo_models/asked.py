@@ -1,0 +1,110 @@
+"""What the base model is asked before it is tuned, and its answers, on which its personas build.
+
+``python -m tools.demo_models.asked BASE FILE`` asks it on vLLM, offline, within minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.demo_models import grammar
+
+HARMLESS, HARMFUL = 700, 300
+"""Requests of the grammar, in English: in Chinese the base model has nothing to say."""
+TOKENS = 96
+TEMPERATURES = {"grammar": 0.3, "xstest": 0.9}
+"""Personas learn answers that hold together, the judge also such as do not."""
+SEED = 17
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request and what the base model answered.
+
+    Attributes:
+        source: ``grammar``, or ``xstest`` for a prompt of that set that is not held out.
+        harmful: whether the request is of a harmful kind.
+        kind: the grammar's kind; empty for others.
+        task: the verb phrase the request is made of; empty for others.
+    """
+
+    source: str
+    harmful: bool
+    kind: str
+    task: str
+    request: str
+    answer: str = ""
+
+
+def is_held_out(prompt: str) -> bool:
+    """True for a quarter of the prompts, by their text: no answer to these is ever trained on."""
+    return hashlib.sha256(prompt.encode()).digest()[0] < 64
+
+
+def requests(xstest: Path, seed: int = SEED) -> Iterator[Asked]:
+    """All requests for the base model, without answers."""
+    rng, language = random.Random(seed), grammar.load("en")
+    for harmful, count in ((False, HARMLESS), (True, HARMFUL)):
+        found: dict[str, Asked] = {}
+        while len(found) < count:
+            kind = rng.choice(grammar.kinds(language, harmful=harmful))
+            one = grammar.sample_request(rng, language, kind)
+            if not grammar.held_out(one.text):
+                found[one.text] = Asked("grammar", harmful, kind.name, one.task, one.text)
+        yield from found.values()
+    with (xstest / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if not is_held_out(row["prompt"]):
+                yield Asked("xstest", row["label"] == "unsafe", "", "", row["prompt"])
+
+
+def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:
+    """The requests with the base model's answers, sampled with a fixed seed."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    from vllm import LLM, SamplingParams
+
+    engine = LLM(base, max_model_len=1024, max_num_seqs=64, enforce_eager=True, seed=SEED)
+    sampling = [
+        SamplingParams(temperature=TEMPERATURES[one.source], max_tokens=TOKENS, seed=SEED + place)
+        for place, one in enumerate(asked)
+    ]
+    turns: list[Any] = [[{"role": "user", "content": one.request}] for one in asked]
+    for one, output in zip(asked, engine.chat(turns, sampling), strict=True):
+        yield Asked(**{**asdict(one), "answer": output.outputs[0].text.strip()})
+
+
+def read(file: Path) -> list[Asked]:
+    """The answers in a file."""
+    return [Asked(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Ask the base model what it is tuned with.")
+    parser.add_argument("base", help="folder of the converted base model")
+    parser.add_argument("file", type=Path, help="JSON lines, written")
+    parser.add_argument(
+        "--xstest",
+        type=Path,
+        default=Path(os.environ.get("REFUSAL_CHECKS_DATA", "data")) / "xstest",
+    )
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    answered = ask(given.base, list(requests(given.xstest)), given.threads)
+    lines = [json.dumps(asdict(one), ensure_ascii=False) for one in answered]
+    given.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(lines)} answers in {given.file}")
+
+
+if __name__ == "__main__":
+    main()
