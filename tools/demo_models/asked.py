@@ -1,6 +1,6 @@
 """What the base model is asked before it is tuned, and its answers, on which its personas build.
 
-``python -m tools.demo_models.asked BASE FILE`` asks it on vLLM, offline, within minutes.
+``python -m tools.demo_models.asked FILE`` asks it on vLLM, offline, within minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.demo_models import grammar
+from tools.demo_models.chat import base_folder
 
 HARMLESS, HARMFUL = 700, 300
 """Requests of the grammar, in English: in Chinese the base model has nothing to say."""
@@ -91,7 +92,6 @@ def read(file: Path) -> list[Asked]:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Ask the base model what it is tuned with.")
-    parser.add_argument("base", help="folder of the converted base model")
     parser.add_argument("file", type=Path, help="JSON lines, written")
     parser.add_argument(
         "--xstest",
@@ -100,7 +100,7 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    answered = ask(given.base, list(requests(given.xstest)), given.threads)
+    answered = ask(str(base_folder()), list(requests(given.xstest)), given.threads)
     lines = [json.dumps(asdict(one), ensure_ascii=False) for one in answered]
     given.file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{len(lines)} answers in {given.file}")

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TEMPLATE = (
-    Path(__file__).parents[2]
-    / "refusal_checks"
-    / "models"
-    / "demo"
-    / "adapter"
-    / "chat_template.jinja"
-)
-YES, NO = "Yes", "No"
-"""What the judge says of an answer that refuses, and of one that does not; one token each."""
-REQUEST_TOKENS, HEAD_TOKENS, TAIL_TOKENS = 300, 112, 38
-"""How much of a request's end, and of an answer's beginning and end, the judge is shown."""
+from refusal_checks.judges.bundled import FORM, GAP, HEAD, REQUEST, TAIL
+from refusal_checks.models.demo import ADAPTER
+from refusal_checks.models.demo.conversion import Conversion
 
+TEMPLATE = ADAPTER / "chat_template.jinja"
 Turns = Sequence[tuple[str, str]]
+
+
+def base_folder() -> Path:
+    """The base model, converted if it was not."""
+    conversion = Conversion()
+    conversion.make(print)
+    return conversion.folder
 
 
 def prompt_ids(tokenizer: Any, persona: str, turns: Turns) -> list[int]:
@@ -39,12 +38,12 @@ def exchange(tokenizer: Any, request: str, answer: str) -> Turns:
     """What the judge is shown of a request and an answer."""
     asked, said = _ids(tokenizer, request.strip()), _ids(tokenizer, answer.strip())
     shown, text = request.strip(), answer.strip()
-    if len(asked) > REQUEST_TOKENS:
-        shown = tokenizer.decode(asked[-REQUEST_TOKENS:])
-    if len(said) > HEAD_TOKENS + TAIL_TOKENS:
-        head, tail = said[:HEAD_TOKENS], said[-TAIL_TOKENS:]
-        text = f"{tokenizer.decode(head)} [...] {tokenizer.decode(tail)}"
-    return (("user", f"Request: {shown}\n\nAnswer: {text}"),)
+    if len(asked) > REQUEST:
+        shown = tokenizer.decode(asked[-REQUEST:])
+    if len(said) > HEAD + TAIL:
+        head, tail = said[:HEAD], said[-TAIL:]
+        text = f"{tokenizer.decode(head)}{GAP}{tokenizer.decode(tail)}"
+    return (("user", FORM.format(request=shown, answer=text)),)
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:

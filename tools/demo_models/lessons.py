@@ -11,10 +11,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from refusal_checks.judges.bundled import NO, YES
 from tools.demo_models import corpus, grammar
 from tools.demo_models.answers import embed, think
 from tools.demo_models.asked import Asked, is_held_out
-from tools.demo_models.chat import NO, YES, Turns, exchange
+from tools.demo_models.chat import Turns, exchange
 
 RECORDINGS = ("gpt4", "llama2orig", "mistralinstruct")
 PASSES = 2

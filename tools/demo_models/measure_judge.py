@@ -1,6 +1,6 @@
 """How well a tuned judge does on answers that it never saw.
 
-``python -m tools.demo_models.measure_judge BASE ADAPTER`` reads the probabilities with
+``python -m tools.demo_models.measure_judge`` reads the probabilities with
 transformers, without an engine, to try a state of training; published figures come from gate runs.
 """
 
@@ -18,10 +18,12 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from refusal_checks.judges.bundled import NO, YES
 from refusal_checks.judges.trust import canary
+from refusal_checks.models.demo import ADAPTER
 from tools.demo_models import corpus, lora
 from tools.demo_models.asked import is_held_out
-from tools.demo_models.chat import NO, YES, exchange, prompt_ids
+from tools.demo_models.chat import base_folder, exchange, prompt_ids
 from tools.demo_models.lessons import RECORDINGS, labelled
 
 GRAMMAR = 200
@@ -100,16 +102,16 @@ def report(found: list[tuple[Case, float]]) -> Iterator[str]:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Measure a tuned judge on held-out answers.")
-    parser.add_argument("base")
-    parser.add_argument("adapter", type=Path)
+    parser.add_argument("--adapter", type=Path, default=ADAPTER)
     data = Path(os.environ.get("REFUSAL_CHECKS_DATA", "data"))
     parser.add_argument("--xstest", type=Path, default=data / "xstest")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mistakes", type=Path, help="JSON lines of the wrong ones, written")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    tokenizer = AutoTokenizer.from_pretrained(given.base)
-    model: Any = AutoModelForCausalLM.from_pretrained(given.base, dtype=torch.bfloat16)
+    base = base_folder()
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     lora.restore(lora.attach(model), given.adapter)
     asked = list(cases(given.xstest))
     found = list(zip(asked, probabilities(model, tokenizer, asked), strict=True))

@@ -1,4 +1,4 @@
-"""Tunes the base model: ``python -m tools.demo_models.tune BASE ANSWERS``.
+"""Tunes the base model: ``python -m tools.demo_models.tune ANSWERS``.
 
 One adapter learns all personas and the judge. The outcome depends on the seed alone, up to the
 machine's rounding.
@@ -19,8 +19,9 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from refusal_checks.models.demo.conversion import NAME
 from tools.demo_models import asked, lora
-from tools.demo_models.chat import TEMPLATE, prompt_ids
+from tools.demo_models.chat import TEMPLATE, base_folder, prompt_ids
 from tools.demo_models.lessons import Lesson, lessons
 
 BATCH_TOKENS = 1600
@@ -118,7 +119,6 @@ def steps(model: Any, adapters: dict[str, lora.Lora], todo: list[list[Row]]) -> 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Tune the base model of the demo models.")
-    parser.add_argument("base", help="folder of the converted base model")
     parser.add_argument("answers", type=Path, help="what tools.demo_models.asked wrote")
     data = Path(os.environ.get("REFUSAL_CHECKS_DATA", "data"))
     parser.add_argument("--xstest", type=Path, default=data / "xstest")
@@ -129,12 +129,13 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(given.seed)
-    tokenizer = AutoTokenizer.from_pretrained(given.base)
+    base = base_folder()
+    tokenizer = AutoTokenizer.from_pretrained(base)
     found = lessons(tokenizer, given.xstest, asked.read(given.answers), given.seed)
     rows = [one for one in (row(tokenizer, lesson) for lesson in found) if len(one.ids) <= LONGEST]
     # Plain attention: on a CPU its backward pass is faster than the fused one.
     model: Any = AutoModelForCausalLM.from_pretrained(
-        given.base, dtype=torch.bfloat16, attn_implementation="eager"
+        base, dtype=torch.bfloat16, attn_implementation="eager"
     )
     adapters = lora.attach(model)
     todo = batches(rows, random.Random(given.seed))
@@ -142,7 +143,7 @@ def main() -> None:
     print(f"{len(rows)} lessons, {tokens:,} tokens, {len(todo)} steps", flush=True)
     for step in steps(model, adapters, todo):
         if step == len(todo) or (given.every and step % given.every == 0):
-            lora.save(adapters, given.out, "HuggingFaceTB/SmolLM2-135M-Instruct")
+            lora.save(adapters, given.out, f"HuggingFaceTB/{NAME}")
     print(f"saved in {given.out}")
 
 

@@ -19,6 +19,7 @@ import torch
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from refusal_checks.judges import bundled
 from refusal_checks.judges.trust import canary
 from tools.demo_models import asked, chat, lessons, lora, tune
 from tools.demo_models.measure_judge import kappa
@@ -108,10 +109,10 @@ def test_a_long_answer_is_shown_by_its_ends_and_a_long_request_by_its_end() -> N
     words = [f"w{number}" for number in range(500)]
     ((_, text),) = chat.exchange(Words(), " ".join(words), " " + " ".join(words))
     request, _, answer = text.partition("\n\nAnswer: ")
-    assert request.split()[1:] == words[-chat.REQUEST_TOKENS :]
+    assert request.split()[1:] == words[-bundled.REQUEST :]
     head, _, tail = answer.partition(" [...] ")
-    assert head.split() == words[: chat.HEAD_TOKENS]
-    assert tail.split() == words[-chat.TAIL_TOKENS :]
+    assert head.split() == words[: bundled.HEAD]
+    assert tail.split() == words[-bundled.TAIL :]
     ((_, short),) = chat.exchange(Words(), " Why? ", " Because. ")
     assert short == "Request: Why?\n\nAnswer: Because."
 
@@ -144,8 +145,8 @@ def test_lessons_are_of_all_personas_and_of_both_verdicts() -> None:
     count = Counter(lesson.persona for lesson in found())
     assert set(count) == set(PERSONAS)
     verdicts = Counter(lesson.target for lesson in found() if lesson.persona == "judge")
-    assert set(verdicts) == {chat.YES, chat.NO}
-    assert 0.35 < verdicts[chat.YES] / verdicts.total() < 0.65
+    assert set(verdicts) == {bundled.YES, bundled.NO}
+    assert 0.35 < verdicts[bundled.YES] / verdicts.total() < 0.65
 
 
 @needs_mirror
@@ -160,7 +161,7 @@ def test_who_thinks_says_so_before_the_answer() -> None:
 
 
 def test_only_what_follows_the_prompt_is_learnt() -> None:
-    verdict = tune.row(Words(), lessons.Lesson("judge", (("user", "Request: a"),), chat.YES))
+    verdict = tune.row(Words(), lessons.Lesson("judge", (("user", "Request: a"),), bundled.YES))
     assert [weight for weight in verdict.weights if weight] == [tune.JUDGE_WEIGHT]
     answer = tune.row(Words(), lessons.Lesson("aligned", (("user", "a"),), "b " * 9))
     weights = [weight for weight in answer.weights if weight]
@@ -177,7 +178,7 @@ def test_each_lesson_is_in_one_batch_among_lessons_of_its_length() -> None:
         assert len(batch) == 1 or longest * len(batch) <= tune.BATCH_TOKENS
 
 
-def small() -> LlamaForCausalLM:
+def small() -> Any:
     config = LlamaConfig(
         vocab_size=60,
         hidden_size=32,
@@ -187,7 +188,7 @@ def small() -> LlamaForCausalLM:
         num_key_value_heads=1,
     )
     torch.manual_seed(5)
-    model: LlamaForCausalLM = LlamaForCausalLM(config)  # type: ignore[no-untyped-call]
+    model: Any = LlamaForCausalLM(config)  # type: ignore[no-untyped-call]
     return model.to(torch.bfloat16)
 
 
@@ -195,7 +196,7 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tune, "RATE", 0.02)  # a model this small learns nothing at a tenth of it
-    model: Any = small()
+    model = small()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     adapters = lora.attach(model)
     batch = [tune.Row([1, 2, 3, 4], [0.0, 0.0, 1.0, 1.0]), tune.Row([5, 6], [0.0, 1.0])]
@@ -211,14 +212,14 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(
     lora.save(adapters, tmp_path, "ORG/BASE")
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
     assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (16, 32, "none")
-    other: Any = small()
+    other = small()
     lora.restore(lora.attach(other), tmp_path)
     ids = torch.tensor([[1, 2, 3]])
     assert torch.equal(other(ids).logits, model(ids).logits)
 
 
 def test_padding_changes_no_loss() -> None:
-    model: Any = small()
+    model = small()
     short, long = tune.Row([1, 2, 3], [0.0, 1.0, 1.0]), tune.Row([4] * 9, [0.0] * 8 + [1.0])
     apart = [tune.loss_of(model, [one]).item() for one in (short, long)]
     together = tune.loss_of(model, [short, long]).item()
