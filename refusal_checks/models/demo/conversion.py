@@ -90,7 +90,10 @@ class Conversion:
         _package_file()
         missing = [name for name in ADAPTER if self.adapter and not (self.adapter / name).is_file()]
         if missing:
-            raise ModelError(f"{self.adapter}: no {', no '.join(missing)}: install this again")
+            raise ModelError(
+                f"install refusal-checks again: this copy has no {', no '.join(missing)} in "
+                f"{self.adapter}"
+            )
         if find_spec("gguf") is None and not self.is_ready():
             raise ModelError(f"the package gguf is missing, which reads the weights: {INSTALL}")
 
