@@ -33,7 +33,7 @@ class TokenCutter:
         """The cutter for the model in a folder.
 
         Raises:
-            ModelError: the library is missing, or there is no folder; ``judge`` is named.
+            ModelError: the library or the folder is missing; the message names ``judge``.
         """
         if folder is None or importlib.util.find_spec("tokenizers") is None:
             raise ModelError(f"--judge {judge}: pip install tokenizers: it counts tokens with it")

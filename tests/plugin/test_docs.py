@@ -102,7 +102,7 @@ def test_commands_are_found() -> None:
     found = {command.text: command for command in commands()}
     assert len(found) > 30
     shown = "refusal-checks gate demo:aligned --judge bundled --thresholds smoke --samples 2"
-    assert found[shown].page == "README.md"
+    assert found[shown].page == "docs/explanation/demo-models.md"
     assert any("rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found)
 
 

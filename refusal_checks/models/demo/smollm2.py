@@ -42,7 +42,7 @@ _TENSORS = {
 """Names of tensors in GGUF files of Llama's architecture, and in transformers."""
 
 _CONTROL = 3
-"""The type of a token that is no text, in GGUF files."""
+"""The type of a control token in GGUF files."""
 
 
 def convert(source: Path, folder: Path, adapter: Adapter | None, template: str | None) -> None:

@@ -87,7 +87,7 @@ def read_tensors(path: Path) -> Iterator[tuple[str, Floats]]:
     """The tensors of a safetensors file, which are bfloat16 or float32, in their order.
 
     Raises:
-        OSError, ValueError, KeyError, TypeError, struct.error: it is no such file.
+        OSError, ValueError, KeyError, TypeError, struct.error: it is not such a file.
     """
     data = path.read_bytes()
     (size,) = struct.unpack_from("<Q", data)

@@ -20,7 +20,7 @@ from refusal_checks.benchmarks.attacks import base64, character_spacing, rot13
         ("SSBjYW5ub3QgaGVscCB3aXRo", "I cannot help with"),  # cut off by a limit
         ("8J+YgPCfmIDwn5iA8J+YgPCf", "😀😀😀😀"),  # within a character
         ("internationalisation and responsibilities", "internationalisation and responsibilities"),
-        ("/wEC/wEC/wEC/wEC/wEC", "/wEC/wEC/wEC/wEC/wEC"),  # bytes that are no text
+        ("/wEC/wEC/wEC/wEC/wEC", "/wEC/wEC/wEC/wEC/wEC"),  # bytes that are not text
         ("", ""),
         ("Answer\nSSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Answer\nI cannot help with that"),
         ("Sure SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
