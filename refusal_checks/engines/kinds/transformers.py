@@ -65,8 +65,7 @@ class Transformers(Engine):
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
         """See ``Engine``."""
-        # One core stays free for HTTP and the run: on a busy machine threads wait for each other.
-        return {"OMP_NUM_THREADS": str(max(1, len(place.cores) - 1))} if place.cores else {}
+        return {"OMP_NUM_THREADS": str(place.threads)} if place.threads else {}
 
     def sequences(self, args: Sequence[str]) -> int:
         """See ``Engine``."""

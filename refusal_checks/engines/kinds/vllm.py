@@ -44,6 +44,9 @@ _SHUTDOWN_SINCE = (0, 32)
 """The first version that is known to have ``--shutdown-timeout``; all other flags are older than
 0.20. An engine without it is stopped as before, only less gently."""
 
+_BINDING = "VLLM_CPU_OMP_THREADS_BIND"
+"""Variable that says which cores the threads of each rank are bound to."""
+
 _LOGS_TEXTS = "--enable-log-"
 """Start of the switches that put prompts and answers into its log, off by default."""
 
@@ -156,14 +159,14 @@ class Vllm(Engine):
         return found
 
     def _threads(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        ranks, cores = self.parallel(spec.args).ranks, place.cores
+        ranks, cores = self.parallel(spec.args).ranks, place.cores[: place.threads]
         if ranks == 1:
-            # A core is left to the scheduler, as in vLLM's worker processes, the only ones for
-            # which vLLM binds threads itself; without them it would compute with one thread.
-            return {"OMP_NUM_THREADS": str(max(1, len(cores) - 1))}
+            # vLLM binds threads itself for its worker processes alone; without them, and without
+            # this, it would compute with one thread.
+            return {"OMP_NUM_THREADS": str(len(cores))}
         # By itself vLLM wants a NUMA node for each rank.
         bound = "|".join(",".join(map(str, cores[rank::ranks])) for rank in range(ranks))
-        return {"VLLM_CPU_OMP_THREADS_BIND": bound if len(cores) >= ranks else "nobind"}
+        return {_BINDING: bound if len(cores) >= ranks else "nobind"}
 
     def parallel(self, args: Sequence[str]) -> Parallel:
         """See ``Engine``; a value that vLLM would refuse counts as not given, as vLLM says best."""
@@ -206,10 +209,12 @@ class Vllm(Engine):
     def _in_one_process(self, spec: EngineSpec) -> bool:
         """True if model and scheduler can share a process, which starts fastest on a CPU.
 
-        Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores.
+        Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores; so
+        does a user who says how they are bound.
         """
         executor = _read(spec.args)["executor"] or "uni"
-        return executor == "uni" and self.parallel(spec.args).ranks == 1
+        alone = executor == "uni" and self.parallel(spec.args).ranks == 1
+        return alone and _BINDING not in os.environ
 
 
 ENGINE = Vllm()

@@ -20,6 +20,12 @@ USABLE = 0.8
 OVERHEAD = 2.5
 """GiB that each rank of an engine needs besides weights and cache: vLLM and torch themselves."""
 
+TOY = 0.1
+"""GiB of weights below which a model's server spends more on HTTP and Python than on computing."""
+
+FEW = 4
+"""Cores up to which one less to compute with costs more than a server that has to wait for one."""
+
 
 class Cores:
     """The cores of a CPU; to share them is to have some each."""
@@ -73,7 +79,21 @@ class Cores:
         room = 1 + free / sum(other.parallel.ranks for other in needs)
         wanted = 4.0 if need.weights is None else need.weights / need.parallel.shards / 2
         cache = max(1, math.floor(min(room, math.ceil(wanted))))
-        return Assignment(cores=tuple(map(int, ids)), cache=cache)
+        threads = self._threads(need, len(ids))
+        return Assignment(cores=tuple(map(int, ids)), cache=cache, threads=threads)
+
+    def _threads(self, need: EngineNeed, cores: int) -> int:
+        """As many as it has cores, or one less: HTTP and the scheduler have work to do as well.
+
+        On two cores a second thread makes a model of 135 M parameters 1.6 times as fast. vLLM's
+        worker processes, of engines with several ranks, leave the scheduler to another process.
+        """
+        if self._devices.quota is not None:
+            share = self._devices.quota * cores / len(self._devices.ids)
+            cores = min(cores, max(1, math.floor(share)))
+        is_toy = need.weights is not None and need.weights < TOY
+        spares = need.parallel.ranks == 1 and (is_toy or cores > FEW)
+        return max(need.parallel.ranks, cores - spares)
 
 
 def _needed(need: EngineNeed) -> float:

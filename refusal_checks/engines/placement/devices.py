@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class _Gpu:
 
 
 def cpu() -> Devices:
-    """The cores that this process may use, and the free memory."""
+    """The cores that this process may use, how much of their time, and the free memory."""
     usable = (
         os.sched_getaffinity(0)
         if hasattr(os, "sched_getaffinity")
@@ -56,7 +57,19 @@ def cpu() -> Devices:
     )
     cores = tuple(map(str, sorted(usable)))
     free = min(psutil.virtual_memory().available, _left_to_container())
-    return Devices("cpu", cores, free / 2**30)
+    return Devices("cpu", cores, free / 2**30, quota=_time_of_container())
+
+
+def _time_of_container(root: Path = _CGROUPS) -> float | None:
+    """Cores' worth of time that a container may use at once; None without a limit."""
+    with suppress(OSError, ValueError):  # "max" is none
+        most, period = map(int, (root / "cpu.max").read_text().split())
+        return most / period
+    with suppress(OSError, ValueError):
+        folder = root / "cpu"
+        most, period = (int((folder / f"cpu.cfs_{n}_us").read_text()) for n in ("quota", "period"))
+        return most / period if most > 0 else None
+    return None
 
 
 def _left_to_container(root: Path = _CGROUPS) -> float:

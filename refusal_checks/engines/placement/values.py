@@ -23,6 +23,7 @@ class Devices:
         memory: GiB, of the smallest GPU, or free for engines on a CPU; None if unknown.
         busy: GPUs that were left out because others use them.
         used: share of a device's memory that others hold, the largest of them, in [0, 1].
+        quota: cores' worth of time that a container may use at once; None without a limit.
     """
 
     kind: Literal["gpu", "cpu", "unknown"]
@@ -30,6 +31,7 @@ class Devices:
     memory: float | None = None
     busy: tuple[str, ...] = ()
     used: float = 0.0
+    quota: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Assignment:
         shards: GPUs that each copy of the model is cut over.
         copies: of the model, as far as the placement adds them.
         cache: GiB for the cache of each rank on a CPU; None for the engine's default.
+        threads: that compute on a CPU, all ranks together; None for the engine's default.
         turn: 0, or 1 for an engine that starts when those of turn 0 have stopped.
     """
 
@@ -123,6 +126,7 @@ class Assignment:
     shards: int = 1
     copies: int = 1
     cache: int | None = None
+    threads: int | None = None
     turn: int = 0
 
     def shown(self, count: int) -> str:

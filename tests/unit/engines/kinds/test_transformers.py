@@ -32,7 +32,7 @@ def test_a_core_stays_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     spec = EngineSpec("m")
     assert "OMP_NUM_THREADS" not in ENGINE.environment("key", spec)
-    assert ENGINE.environment("key", spec, Assignment(cores=(0, 1, 2)))["OMP_NUM_THREADS"] == "2"
+    assert ENGINE.environment("key", spec, Assignment(threads=2))["OMP_NUM_THREADS"] == "2"
     assert "key" not in ENGINE.environment("key", spec).values()
 
 

@@ -78,10 +78,21 @@ def test_on_a_cpu_one_rank_is_one_process(
     monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], alone: bool
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
+    for name in ("VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_CPU_OMP_THREADS_BIND"):
+        monkeypatch.delenv(name, raising=False)
     spec = EngineSpec("m", args)
     assert ("uni" in ENGINE.command(spec, 1)) is alone
     assert ("VLLM_ENABLE_V1_MULTIPROCESSING" in ENGINE.environment("", spec)) is alone
+
+
+def test_threads_are_bound_as_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "1")
+    monkeypatch.delenv("VLLM_ENABLE_V1_MULTIPROCESSING", raising=False)
+    assert "uni" not in ENGINE.command(EngineSpec("m"), 1), "it would not look at the variable"
+    env = ENGINE.environment("", EngineSpec("m"), Assignment(cores=(0, 1), threads=2))
+    assert env["VLLM_CPU_OMP_THREADS_BIND"] == "1"
+    assert "VLLM_ENABLE_V1_MULTIPROCESSING" not in env
 
 
 def test_the_api_key_is_in_the_environment_alone(
@@ -102,11 +113,15 @@ def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch
     found = ENGINE.command(EngineSpec("m"), 1, Assignment(memory=0.29, shards=2, copies=3))
     sizes = "--gpu-memory-utilization 0.29 --tensor-parallel-size 2 --data-parallel-size 3"
     assert found[-6:] == sizes.split()
-    alone = ENGINE.environment("", EngineSpec("m"), Assignment(cores=tuple(range(8)), cache=4))
+    alone = ENGINE.environment(
+        "", EngineSpec("m"), Assignment(cores=tuple(range(8)), cache=4, threads=7)
+    )
     assert (alone["OMP_NUM_THREADS"], alone["VLLM_CPU_KVCACHE_SPACE"]) == ("7", "4")
     ranks = EngineSpec("m", ("--data-parallel-size", "2"))
     env = ENGINE.environment("", ranks, Assignment(cores=(0, 1, 2, 3), cache=1))
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0,2|1,3"
+    env = ENGINE.environment("", ranks, Assignment(cores=(0, 1, 2, 3), cache=1, threads=2))
+    assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0|1"
     env = ENGINE.environment("", ranks, Assignment(cores=(0,), cache=1))
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "nobind"
 

@@ -242,3 +242,23 @@ def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
     hub["/api/models/org/name?blobs=true"] = listed(model_dot_safetensors=512)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     assert weights.gib("org/name", cache=str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, None),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "nonsense"}, None),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
+    ],
+)
+def test_a_container_s_share_of_time_counts(
+    tmp_path: Path, files: dict[str, str], cores: float | None
+) -> None:
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert devices._time_of_container(tmp_path) == cores

@@ -46,8 +46,8 @@ UNKNOWN = Devices("unknown")
 SMALL, LARGE = candidate(15.0), judge(40.0)
 
 
-def cached(gib: int, *cores: int, turn: int = 0) -> Assignment:
-    return Assignment(cache=gib, cores=cores, turn=turn)
+def cached(gib: int, *cores: int, threads: int, turn: int = 0) -> Assignment:
+    return Assignment(cache=gib, cores=cores, threads=threads, turn=turn)
 
 
 def share(value: float) -> Assignment:
@@ -251,26 +251,26 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         cpu(2),
         [candidate(0.01), judge(0.01)],
         "together",
-        [cached(1, 0), cached(1, 1)],
+        [cached(1, 0, threads=1), cached(1, 1, threads=1)],
     ),
     "a CPU of one core": (
         cpu(1),
         [candidate(0.01), judge(0.01)],
         "turns",
-        [cached(1, 0), cached(1, 0, turn=1)],
+        [cached(1, 0, threads=1), cached(1, 0, threads=1, turn=1)],
     ),
     # 17.6 GiB to plan with, so 6.1 beside 8 of weights and 3.5; half the weights are 4 each.
     "a CPU without room for both": (
         cpu(8),
         [candidate(7.0), judge(8.0)],
         "turns",
-        [cached(4, *range(8)), cached(4, *range(8), turn=1)],
+        [cached(4, *range(8), threads=7), cached(4, *range(8), threads=7, turn=1)],
     ),
     "two ranks on a CPU": (
         cpu(4),
         [both(0.01, "--data-parallel-size", "2")],
         "one",
-        [cached(1, *range(4))],
+        [cached(1, *range(4), threads=4)],
     ),
 }
 
@@ -284,6 +284,44 @@ def test_what_is_chosen(name: str) -> None:
     assert found.turns == (2 if kind == "turns" else 1)
     for need in needs:
         assert need.model in found.why
+
+
+TOY, SMALL_MODEL, UNKNOWN_SIZE = candidate(0.006), candidate(0.25), candidate(None)
+
+
+@pytest.mark.parametrize(
+    ("cores", "quota", "need", "threads"),
+    [
+        (1, None, SMALL_MODEL, 1),
+        (1, None, TOY, 1),
+        (2, None, SMALL_MODEL, 2),
+        (2, None, UNKNOWN_SIZE, 2),
+        (2, None, TOY, 1),
+        (4, None, SMALL_MODEL, 4),
+        (8, None, SMALL_MODEL, 7),
+        (64, 2.0, SMALL_MODEL, 2),
+        (64, 0.5, SMALL_MODEL, 1),
+        (64, 8.0, SMALL_MODEL, 7),
+        (2, 16.0, SMALL_MODEL, 2),
+        (8, None, candidate(1.0, "-tp", "2"), 8),
+        (8, 4.0, candidate(1.0, "-tp", "2"), 4),
+        (8, 1.0, candidate(1.0, "-tp", "2"), 2),
+    ],
+)
+def test_threads_are_of_the_cores_and_the_model_s_size(
+    cores: int, quota: float | None, need: EngineNeed, threads: int
+) -> None:
+    devices = Devices("cpu", tuple(map(str, range(cores))), 22.0, quota=quota)
+    (place,) = choose(devices, [need], AUTO).places
+    assert place.threads == threads
+    assert len(place.cores) == cores, "a container's neighbours may have the first ones too"
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(None, [4, 4]), (4.0, [2, 2]), (1.0, [1, 1])])
+def test_engines_that_share_cores_share_their_time(quota: float | None, threads: list[int]) -> None:
+    devices = Devices("cpu", tuple(map(str, range(8))), 64.0, quota=quota)
+    found = choose(devices, [candidate(1.0), judge(1.0)], PlacementRequest("together"))
+    assert [place.threads for place in found.places] == threads
 
 
 def test_what_must_run_at_once_takes_no_turns() -> None:
