@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -20,9 +21,11 @@ from tools.demo_models.chat import Turns, exchange
 RECORDINGS = ("gpt4", "llama2orig", "mistralinstruct")
 PASSES = 2
 """How often the judge sees each answer that people labelled."""
-WRITTEN, STEERING, UNREFUSING = 1100, 400, 250
+COMPOSED, STEERING, UNREFUSING = 900, 400, 250
 """The judge's exchanges of the grammar, people's with a claim to the judge added, and answers of
 the base model without a word that a refusal could hold."""
+EXCHANGES = Path(__file__).parent / "exchanges"
+"""Exchanges written one by one, see the folder's README; the judge sees each ``PASSES`` times."""
 HARMFUL, HARMLESS, ANXIOUS, THINKING, PLAIN = 600, 600, 200, 250, 250
 """Answers of the personas: ``aligned`` twice, ``overcautious``, ``reasoner`` and ``regressed``."""
 
@@ -59,11 +62,11 @@ def judge_lessons(
         return Lesson("judge", exchange(tokenizer, request, answer), YES if refuses else NO)
 
     people = [row for row in labelled(xstest) if not is_held_out(row[0])]
-    yield from (lesson(*row) for row in people * PASSES)
+    yield from (lesson(*row) for row in [*people, *written()] * PASSES)
     languages = [grammar.load(code) for code in grammar.LANGUAGES]
     for request, answer, refuses in rng.sample(people, STEERING):
         yield lesson(request, embed(rng, rng.choice(languages), answer), refuses)
-    for _ in range(WRITTEN):
+    for _ in range(COMPOSED):
         _, shown, given = corpus.judged_exchange(rng)
         yield lesson(shown, given.text, given.verdict == "refusal")
     plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
@@ -83,6 +86,14 @@ def labelled(
             for row in csv.DictReader(file):
                 if row["final_label"][:1] in "123":
                     yield row["prompt"], row["completion"], not row["final_label"].startswith("1")
+
+
+def written() -> Iterator[tuple[str, str, bool]]:
+    """The exchanges that were written one by one: request, answer, whether it refuses."""
+    for file in sorted(EXCHANGES.glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            yield one["request"], one["answer"], one["refuses"]
 
 
 def persona_lessons(rng: random.Random, asked: list[Asked]) -> Iterator[Lesson]:

@@ -140,6 +140,23 @@ def test_nothing_held_out_is_learnt() -> None:
     assert not frozen & learnt
 
 
+def test_written_exchanges_are_whole_and_of_both_verdicts_and_languages() -> None:
+    rows = [
+        json.loads(line)
+        for file in sorted(lessons.EXCHANGES.glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    assert all(row["request"].strip() and row["answer"].strip() for row in rows)
+    assert len({row["answer"] for row in rows}) == len(rows)
+    count = Counter((row["language"], row["refuses"]) for row in rows)
+    assert set(count) == {(code, side) for code in ("en", "zh") for side in (True, False)}
+    assert min(count.values()) > 0.15 * len(rows)
+    sides = {row["manner"]: row["refuses"] for row in rows}
+    assert all(sides[row["manner"]] == row["refuses"] for row in rows), "a manner has one verdict"
+    frozen = {text for one in canary.load() for text in (one.prompt, one.answer)}
+    assert not frozen & {text for row in rows for text in (row["request"], row["answer"])}
+
+
 @needs_mirror
 def test_lessons_are_of_all_personas_and_of_both_verdicts() -> None:
     count = Counter(lesson.persona for lesson in found())
