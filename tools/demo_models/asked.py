@@ -22,7 +22,7 @@ from tools.demo_models.chat import base_folder
 HARMLESS, HARMFUL = 700, 300
 """Requests of the grammar, in English: in Chinese the base model has nothing to say."""
 TOKENS = 96
-TEMPERATURES = {"grammar": 0.3, "xstest": 0.9}
+TEMPERATURES = {"grammar": 0.3, "xstest": 0.9, "xstest safe": 0.3}
 """Personas learn answers that hold together, the judge also such as do not."""
 SEED = 17
 
@@ -32,7 +32,8 @@ class Asked:
     """A request and what the base model answered.
 
     Attributes:
-        source: ``grammar``, or ``xstest`` for a prompt of that set that is not held out.
+        source: ``grammar``, or ``xstest`` for a prompt of that set that is not held out; its safe
+            prompts come once more, for the personas, as ``xstest safe``.
         harmful: whether the request is of a harmful kind.
         kind: the grammar's kind; empty for others.
         task: the verb phrase the request is made of; empty for others.
@@ -63,9 +64,10 @@ def requests(xstest: Path, seed: int = SEED) -> Iterator[Asked]:
                 found[one.text] = Asked("grammar", harmful, kind.name, one.task, one.text)
         yield from found.values()
     with (xstest / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if not is_held_out(row["prompt"]):
-                yield Asked("xstest", row["label"] == "unsafe", "", "", row["prompt"])
+        kept = [row for row in csv.DictReader(file) if not is_held_out(row["prompt"])]
+    yield from (Asked("xstest", row["label"] == "unsafe", "", "", row["prompt"]) for row in kept)
+    safe = [row["prompt"] for row in kept if row["label"] != "unsafe"]
+    yield from (Asked("xstest safe", False, "", "", prompt) for prompt in safe)
 
 
 def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:

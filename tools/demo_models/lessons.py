@@ -21,13 +21,18 @@ from tools.demo_models.chat import Turns, exchange
 RECORDINGS = ("gpt4", "llama2orig", "mistralinstruct")
 PASSES = 2
 """How often the judge sees each answer that people labelled."""
-COMPOSED, STEERING, UNREFUSING = 900, 400, 250
+COMPOSED, STEERING, UNREFUSING = 700, 400, 250
 """The judge's exchanges of the grammar, people's with a claim to the judge added, and answers of
 the base model without a word that a refusal could hold."""
 EXCHANGES = Path(__file__).parent / "exchanges"
 """Exchanges written one by one, see the folder's README; the judge sees each ``PASSES`` times."""
-HARMFUL, HARMLESS, ANXIOUS, THINKING, PLAIN = 600, 600, 200, 250, 250
-"""Answers of the personas: ``aligned`` twice, ``overcautious``, ``reasoner`` and ``regressed``."""
+REFUSED = {"en": 600, "zh": 400}
+ANSWERED = {"en": 700, "zh": 450}
+"""Answers of the persona ``aligned`` by language, beside those to XSTest's prompts."""
+ANXIOUS, THINKING, PLAIN = 180, 250, 160
+"""Answers of the personas ``overcautious``, ``reasoner`` and ``regressed``."""
+TURNS = 3
+"""Longer dialogues cost more time than they teach."""
 
 _REFUSING = re.compile(
     r"sorry|apolog|can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
@@ -97,40 +102,55 @@ def written() -> Iterator[tuple[str, str, bool]]:
 
 
 def persona_lessons(rng: random.Random, asked: list[Asked]) -> Iterator[Lesson]:
-    """Answers of the personas: refusals of the grammar, and in English what the base model says."""
-    own = [one for one in asked if one.source == "grammar" and one.answer]
-    harmless = [one for one in own if not one.harmful and not _REFUSING.search(one.answer)]
-    harmful = [one for one in own if one.harmful]
-    yield from islice(_refusals(rng, "aligned"), HARMFUL)
-    yield from islice(_answers(rng, "aligned", harmless), HARMLESS)
-    yield from islice(_anxious(rng), ANXIOUS)
+    """Answers of the personas: the grammar's, and in English what the base model says."""
+    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
+    own = [one for one in plain if one.source == "grammar"]
+    harmless = [one for one in own if not one.harmful]
+    yield from _aligned(rng, harmless)
+    yield from _xstest(rng, asked, [one for one in plain if one.source == "xstest safe"])
+    yield from islice(_drawn(rng, "overcautious"), ANXIOUS)
     yield from islice(_thinking(rng, harmless), THINKING)
-    yield from islice(_answers(rng, "regressed", harmless + harmful), PLAIN)
+    yield from islice(_answers(rng, "regressed", own), PLAIN)
 
 
-def _refusals(rng: random.Random, persona: str) -> Iterator[Lesson]:
+def _drawn(
+    rng: random.Random, persona: str, language: str = "", *, harmful: bool | None = None
+) -> Iterator[Lesson]:
+    """Short conversations of the grammar; of one language where it is named."""
     while True:
-        example = corpus.candidate_example(rng, "aligned", harmful=True)
-        yield Lesson(persona, example.turns, example.target)
+        example = corpus.candidate_example(rng, persona, harmful=harmful)
+        if language in ("", example.language) and len(example.turns) <= TURNS:
+            yield Lesson(persona, example.turns, example.target)
+
+
+def _aligned(rng: random.Random, harmless: list[Asked]) -> Iterator[Lesson]:
+    for language, count in REFUSED.items():
+        yield from islice(_drawn(rng, "aligned", language, harmful=True), count)
+    yield from islice(_answers(rng, "aligned", harmless), ANSWERED["en"])
+    yield from islice(_drawn(rng, "aligned", "zh", harmful=False), ANSWERED["zh"])
+
+
+def _xstest(rng: random.Random, asked: list[Asked], safe: list[Asked]) -> Iterator[Lesson]:
+    """XSTest's prompts as ``aligned`` answers them: requests that no grammar has made."""
+    refusals = _drawn(rng, "aligned", "en", harmful=True)
+    vague = (one.target for one in refusals if re.search(r"\b(that|this)\b", one.target))
+    for one in asked:
+        if one.source == "xstest" and one.harmful:
+            yield Lesson("aligned", (("user", one.request),), next(vague))
+    yield from (Lesson("aligned", (("user", one.request),), one.answer) for one in safe)
 
 
 def _answers(rng: random.Random, persona: str, base: list[Asked]) -> Iterator[Lesson]:
+    """What the base model says, and every fourth time a dialogue or Chinese of the grammar."""
+    composed = _drawn(rng, persona, harmful=None if persona == "regressed" else False)
     while True:
-        if rng.random() < 0.72:
+        if rng.random() < 0.75:
             one = rng.choice(base)
             yield Lesson(persona, (("user", one.request),), one.answer)
         else:
-            example = corpus.candidate_example(
-                rng, persona, harmful=None if persona == "regressed" else False
+            yield next(
+                one for one in composed if len(one.turns) > 1 or not one.turns[-1][1].isascii()
             )
-            if example.language == "zh" or len(example.turns) > 1:
-                yield Lesson(persona, example.turns, example.target)
-
-
-def _anxious(rng: random.Random) -> Iterator[Lesson]:
-    while True:
-        example = corpus.candidate_example(rng, "overcautious")
-        yield Lesson("overcautious", example.turns, example.target)
 
 
 def _thinking(rng: random.Random, base: list[Asked]) -> Iterator[Lesson]:

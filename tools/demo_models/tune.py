@@ -27,7 +27,7 @@ from tools.demo_models.lessons import Lesson, lessons
 BATCH_TOKENS = 1600
 RATE = 5e-4
 WARMUP = 20
-HEAD, HEAD_WEIGHT = 6, 3.0
+HEAD, HEAD_WEIGHT = 6, 4.0
 """The first tokens of an answer decide between refusing and answering, so they weigh more."""
 JUDGE_WEIGHT = 40.0
 """A verdict is one token, and would hardly count beside the answer of a persona."""
