@@ -6,13 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CANDIDATE ?= demo:aligned
 demo := $(filter demo:%,$(CANDIDATE))
-# A checkout without the trained adapter gates the toy models of the tests.
-adapter := refusal_checks/models/demo/adapter/adapter_model.safetensors
-toy := $(if $(demo),$(if $(wildcard $(adapter)),,tests/toy_model))
-ifneq ($(toy),)
-export REFUSAL_CHECKS_DEMO_MODELS ?= $(CURDIR)/$(toy)
-endif
-JUDGE ?= $(if $(toy),demo:judge,$(if $(demo),bundled,openai/gpt-oss-20b))
+JUDGE ?= $(if $(demo),bundled,openai/gpt-oss-20b)
 THRESHOLDS ?= thresholds/$(if $(demo),smoke,default).toml
 # Two answers to a prompt: what two CPU cores give in minutes.
 few := $(if $(demo),--samples=2)
