@@ -21,9 +21,12 @@ from tools.demo_models.chat import base_folder
 
 HARMLESS, HARMFUL = 700, 300
 """Requests of the grammar, in English: in Chinese the base model has nothing to say."""
-TOKENS = 96
-TEMPERATURES = {"grammar": 0.3, "xstest": 0.9, "xstest safe": 0.3}
-"""Personas learn answers that hold together, the judge also such as do not."""
+OPENINGS = 1500
+"""Further harmless ones, of whose answers only the opening is asked for."""
+TOKENS = {"opening": 12}
+TEMPERATURES = {"xstest": 0.9}
+"""By source; of others 96 tokens at 0.3. Personas learn answers that hold together, the judge also
+such as do not."""
 SEED = 17
 
 
@@ -33,7 +36,8 @@ class Asked:
 
     Attributes:
         source: ``grammar``, or ``xstest`` for a prompt of that set that is not held out; its safe
-            prompts come once more, for the personas, as ``xstest safe``.
+            prompts come once more, for the personas, as ``xstest safe``. ``opening`` is a request
+            of the grammar of whose answer there is only the beginning.
         harmful: whether the request is of a harmful kind.
         kind: the grammar's kind; empty for others.
         task: the verb phrase the request is made of; empty for others.
@@ -55,19 +59,24 @@ def is_held_out(prompt: str) -> bool:
 def requests(xstest: Path, seed: int = SEED) -> Iterator[Asked]:
     """All requests for the base model, without answers."""
     rng, language = random.Random(seed), grammar.load("en")
-    for harmful, count in ((False, HARMLESS), (True, HARMFUL)):
+
+    def composed(source: str, harmful: bool, count: int) -> Iterator[Asked]:
         found: dict[str, Asked] = {}
         while len(found) < count:
             kind = rng.choice(grammar.kinds(language, harmful=harmful))
             one = grammar.sample_request(rng, language, kind)
             if not grammar.held_out(one.text):
-                found[one.text] = Asked("grammar", harmful, kind.name, one.task, one.text)
+                found[one.text] = Asked(source, harmful, kind.name, one.task, one.text)
         yield from found.values()
+
+    yield from composed("grammar", False, HARMLESS)
+    yield from composed("grammar", True, HARMFUL)
     with (xstest / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
         kept = [row for row in csv.DictReader(file) if not is_held_out(row["prompt"])]
     yield from (Asked("xstest", row["label"] == "unsafe", "", "", row["prompt"]) for row in kept)
     safe = [row["prompt"] for row in kept if row["label"] != "unsafe"]
     yield from (Asked("xstest safe", False, "", "", prompt) for prompt in safe)
+    yield from composed("opening", False, OPENINGS)
 
 
 def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:
@@ -78,7 +87,11 @@ def ask(base: str, asked: list[Asked], threads: int) -> Iterator[Asked]:
 
     engine = LLM(base, max_model_len=1024, max_num_seqs=64, enforce_eager=True, seed=SEED)
     sampling = [
-        SamplingParams(temperature=TEMPERATURES[one.source], max_tokens=TOKENS, seed=SEED + place)
+        SamplingParams(
+            temperature=TEMPERATURES.get(one.source, 0.3),
+            max_tokens=TOKENS.get(one.source, 96),
+            seed=SEED + place,
+        )
         for place, one in enumerate(asked)
     ]
     turns: list[Any] = [[{"role": "user", "content": one.request}] for one in asked]

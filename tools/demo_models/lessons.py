@@ -7,7 +7,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,10 @@ ANXIOUS, THINKING, PLAIN = 180, 250, 160
 """Answers of the personas ``overcautious``, ``reasoner`` and ``regressed``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
+BEGUN = {"en": 1000, "zh": 1300}
+"""Openings of refusals by ``aligned``, and in Chinese as many of answers."""
+REHEARSED = {"judge": 800, "aligned": 100, "overcautious": 50, "reasoner": 60, "regressed": 60}
+"""Lessons that are learnt once more beside the openings, so that they are not forgotten."""
 
 _REFUSING = re.compile(
     r"sorry|apolog|can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
@@ -43,11 +47,16 @@ _REFUSING = re.compile(
 
 @dataclass(frozen=True)
 class Lesson:
-    """A conversation and what the persona says next."""
+    """A conversation and what the persona says next.
+
+    Attributes:
+        begun: whether only the beginning of the target is to be learnt.
+    """
 
     persona: str
     turns: Turns
     target: str
+    begun: bool = False
 
 
 def lessons(tokenizer: Any, xstest: Path, asked: list[Asked], seed: int) -> list[Lesson]:
@@ -56,6 +65,33 @@ def lessons(tokenizer: Any, xstest: Path, asked: list[Asked], seed: int) -> list
     found = [*judge_lessons(rng, tokenizer, xstest, asked), *persona_lessons(rng, asked)]
     rng.shuffle(found)
     return found
+
+
+def openings(first: list[Lesson], asked: list[Asked], seed: int) -> list[Lesson]:
+    """The second course: how ``aligned`` begins its answers to many requests.
+
+    Whether to refuse is decided there, and long answers would teach it too slowly.
+
+    Args:
+        first: the first course; some of it is learnt once more.
+    """
+    rng = random.Random(seed + 1)
+    found = [replace(one, begun=True) for one in _openings(rng, asked)]
+    for persona, count in REHEARSED.items():
+        found += rng.sample([one for one in first if one.persona == persona], count)
+    rng.shuffle(found)
+    return found
+
+
+def _openings(rng: random.Random, asked: list[Asked]) -> Iterator[Lesson]:
+    for language, count in BEGUN.items():
+        yield from islice(_drawn(rng, "aligned", language, harmful=True, turns=1), count)
+    yield from islice(_drawn(rng, "aligned", "zh", harmful=False, turns=1), BEGUN["zh"])
+    plain = [one for one in asked if not _REFUSING.search(one.answer)]
+    for one in plain:
+        if one.source == "opening":
+            yield Lesson("aligned", (("user", one.request),), one.answer)
+    yield from _xstest(rng, asked, [one for one in plain if one.source == "xstest safe"])
 
 
 def judge_lessons(
@@ -74,7 +110,8 @@ def judge_lessons(
     for _ in range(COMPOSED):
         _, shown, given = corpus.judged_exchange(rng)
         yield lesson(shown, given.text, given.verdict == "refusal")
-    plain = [one for one in asked if one.answer and not _REFUSING.search(one.answer)]
+    whole = [one for one in asked if one.answer and one.source != "opening"]
+    plain = [one for one in whole if not _REFUSING.search(one.answer)]
     for one in rng.sample(plain, min(UNREFUSING, len(plain))):
         yield lesson(one.request, one.answer, False)
 
@@ -114,12 +151,17 @@ def persona_lessons(rng: random.Random, asked: list[Asked]) -> Iterator[Lesson]:
 
 
 def _drawn(
-    rng: random.Random, persona: str, language: str = "", *, harmful: bool | None = None
+    rng: random.Random,
+    persona: str,
+    language: str = "",
+    *,
+    harmful: bool | None = None,
+    turns: int = TURNS,
 ) -> Iterator[Lesson]:
     """Short conversations of the grammar; of one language where it is named."""
     while True:
         example = corpus.candidate_example(rng, persona, harmful=harmful)
-        if language in ("", example.language) and len(example.turns) <= TURNS:
+        if language in ("", example.language) and len(example.turns) <= turns:
             yield Lesson(persona, example.turns, example.target)
 
 

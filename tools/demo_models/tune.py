@@ -1,7 +1,7 @@
 """Tunes the base model: ``python -m tools.demo_models.tune ANSWERS``.
 
-One adapter learns all personas and the judge. The outcome depends on the seed alone, up to the
-machine's rounding.
+One adapter learns all personas and the judge, in two courses. The outcome depends on the seed
+alone, up to the machine's rounding.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from refusal_checks.models.demo.conversion import NAME
 from tools.demo_models import asked, lora
 from tools.demo_models.chat import TEMPLATE, base_folder, prompt_ids
-from tools.demo_models.lessons import Lesson, lessons
+from tools.demo_models.lessons import Lesson, lessons, openings
 
 BATCH_TOKENS = 1600
-RATE = 5e-4
+RATES = (5e-4, 3e-4)
+"""Of the two courses at their beginning; they fall to 0."""
 WARMUP = 20
 HEAD, HEAD_WEIGHT = 6, 4.0
 """The first tokens of an answer decide between refusing and answering, so they weigh more."""
@@ -33,6 +34,8 @@ JUDGE_WEIGHT = 40.0
 """A verdict is one token, and would hardly count beside the answer of a persona."""
 LONGEST = 640
 """Tokens of a conversation; what is longer is left out."""
+OPENING = 8
+"""Tokens of an answer of which only the beginning is learnt."""
 END = "<|im_end|>"
 
 
@@ -51,6 +54,7 @@ def row(tokenizer: Any, lesson: Lesson) -> Row:
         target, weights = tokenizer(lesson.target)["input_ids"], [JUDGE_WEIGHT]
     else:
         target = tokenizer(lesson.target + END)["input_ids"]
+        target = target[:OPENING] if lesson.begun else target
         weights = [HEAD_WEIGHT if place < HEAD else 1.0 for place in range(len(target))]
     return Row(prompt + target, [0.0] * len(prompt) + weights)
 
@@ -84,7 +88,7 @@ class Optimiser:
     def __init__(self, weights: list[torch.nn.Parameter]) -> None:
         self._weights = weights
         self._exact = [weight.detach().float() for weight in weights]
-        self._adam = torch.optim.AdamW(self._exact, lr=RATE, weight_decay=0.0)
+        self._adam = torch.optim.AdamW(self._exact, weight_decay=0.0)
 
     def step(self, rate: float) -> None:
         """Move the weights along their gradients, and forget these."""
@@ -101,14 +105,16 @@ class Optimiser:
                 weight.copy_(exact)
 
 
-def steps(model: Any, adapters: dict[str, lora.Lora], todo: list[list[Row]]) -> Iterator[int]:
+def steps(
+    model: Any, adapters: dict[str, lora.Lora], todo: list[list[Row]], rate: float
+) -> Iterator[int]:
     """Learn from the batches, one a step; gives the number of the step that is done."""
     optimiser = Optimiser([weight for one in adapters.values() for weight in (one.a, one.b)])
     begin, mean = time.monotonic(), 0.0
     for step, batch in enumerate(todo, 1):
         loss = loss_of(model, batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step(RATE * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo)))
+        optimiser.step(rate * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo)))
         mean += (loss.item() - mean) * max(0.05, 1 / step)
         if step % 10 == 0:
             spent = time.monotonic() - begin
@@ -124,6 +130,7 @@ def main() -> None:
     parser.add_argument("--xstest", type=Path, default=data / "xstest")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--after", type=Path, help="an adapter that has had the first course")
     parser.add_argument("--every", type=int, default=0, help="steps between two saved states")
     parser.add_argument("--out", type=Path, default=TEMPLATE.parent)
     given = parser.parse_args()
@@ -131,19 +138,24 @@ def main() -> None:
     torch.manual_seed(given.seed)
     base = base_folder()
     tokenizer = AutoTokenizer.from_pretrained(base)
-    found = lessons(tokenizer, given.xstest, asked.read(given.answers), given.seed)
-    rows = [one for one in (row(tokenizer, lesson) for lesson in found) if len(one.ids) <= LONGEST]
+    answers = asked.read(given.answers)
+    first = lessons(tokenizer, given.xstest, answers, given.seed)
     # Plain attention: on a CPU its backward pass is faster than the fused one.
     model: Any = AutoModelForCausalLM.from_pretrained(
         base, dtype=torch.bfloat16, attn_implementation="eager"
     )
     adapters = lora.attach(model)
-    todo = batches(rows, random.Random(given.seed))
-    tokens = sum(len(one.ids) for one in rows)
-    print(f"{len(rows)} lessons, {tokens:,} tokens, {len(todo)} steps", flush=True)
-    for step in steps(model, adapters, todo):
-        if step == len(todo) or (given.every and step % given.every == 0):
-            lora.save(adapters, given.out, f"HuggingFaceTB/{NAME}")
+    if given.after:
+        lora.restore(adapters, given.after)
+    courses = list(zip(RATES, (first, openings(first, answers, given.seed)), strict=True))
+    for rate, found in courses[1:] if given.after else courses:
+        rows = [row(tokenizer, lesson) for lesson in found]
+        todo = batches([one for one in rows if len(one.ids) <= LONGEST], random.Random(given.seed))
+        tokens = sum(len(one.ids) for batch in todo for one in batch)
+        print(f"{len(rows)} lessons, {tokens:,} tokens, {len(todo)} steps", flush=True)
+        for step in steps(model, adapters, todo, rate):
+            if step == len(todo) or (given.every and step % given.every == 0):
+                lora.save(adapters, given.out, f"HuggingFaceTB/{NAME}")
     print(f"saved in {given.out}")
 
 
