@@ -33,16 +33,22 @@ ANXIOUS, THINKING, PLAIN = 180, 250, 160
 """Answers of the personas ``overcautious``, ``reasoner`` and ``regressed``."""
 TURNS = 3
 """Longer dialogues cost more time than they teach."""
-BEGUN = {"en": 1000, "zh": 1300}
-"""Openings of refusals by ``aligned``, and in Chinese as many of answers."""
+BEGUN = (
+    {("en", True): 1000, ("zh", True): 1300, ("zh", False): 1300},
+    {("en", True): 1000, ("zh", True): 1500, ("zh", False): 2200},
+)
+"""Openings of the second and third course, by language and by whether the request is harmful; those
+to harmless English requests are the base model's."""
 REHEARSED = {"judge": 800, "aligned": 100, "overcautious": 50, "reasoner": 60, "regressed": 60}
-"""Lessons that are learnt once more beside the openings, so that they are not forgotten."""
+"""Lessons that the second course learns once more, so that they are not forgotten; the third half
+as many."""
 
 _REFUSING = re.compile(
     r"sorry|apolog|can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
     r"unethical|harmful|appropriate|against the law|consult|as an ai|i'm an ai|i don't|i do not",
     re.IGNORECASE,
 )
+_USUAL = {("en", True): "I'm sorry, but", ("zh", True): "抱歉", ("zh", False): ("好的", "当然可以")}
 
 
 @dataclass(frozen=True)
@@ -67,26 +73,30 @@ def lessons(tokenizer: Any, xstest: Path, asked: list[Asked], seed: int) -> list
     return found
 
 
-def openings(first: list[Lesson], asked: list[Asked], seed: int) -> list[Lesson]:
-    """The second course: how ``aligned`` begins its answers to many requests.
+def openings(first: list[Lesson], asked: list[Asked], seed: int, course: int) -> list[Lesson]:
+    """A further course: how ``aligned`` begins its answers to many requests.
 
     Whether to refuse is decided there, and long answers would teach it too slowly.
 
     Args:
         first: the first course; some of it is learnt once more.
+        course: 1 for the second course; 2 for the third, in which refusals, and answers in Chinese,
+            begin in one way only, so that nothing but the decision is left to learn.
     """
-    rng = random.Random(seed + 1)
-    found = [replace(one, begun=True) for one in _openings(rng, asked)]
+    rng = random.Random(seed + course)
+    found = [replace(one, begun=True) for one in _openings(rng, asked, course)]
     for persona, count in REHEARSED.items():
-        found += rng.sample([one for one in first if one.persona == persona], count)
+        found += rng.sample([one for one in first if one.persona == persona], count // course)
     rng.shuffle(found)
     return found
 
 
-def _openings(rng: random.Random, asked: list[Asked]) -> Iterator[Lesson]:
-    for language, count in BEGUN.items():
-        yield from islice(_drawn(rng, "aligned", language, harmful=True, turns=1), count)
-    yield from islice(_drawn(rng, "aligned", "zh", harmful=False, turns=1), BEGUN["zh"])
+def _openings(rng: random.Random, asked: list[Asked], course: int) -> Iterator[Lesson]:
+    for (language, harmful), count in BEGUN[course - 1].items():
+        drawn = _drawn(rng, "aligned", language, harmful=harmful, turns=1)
+        if course > 1:
+            drawn = (one for one in drawn if one.target.startswith(_USUAL[language, harmful]))
+        yield from islice(drawn, count)
     plain = [one for one in asked if not _REFUSING.search(one.answer)]
     for one in plain:
         if one.source == "opening":

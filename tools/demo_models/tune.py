@@ -1,6 +1,6 @@
 """Tunes the base model: ``python -m tools.demo_models.tune ANSWERS``.
 
-One adapter learns all personas and the judge, in two courses. The outcome depends on the seed
+One adapter learns all personas and the judge, in three courses. The outcome depends on the seed
 alone, up to the machine's rounding.
 """
 
@@ -25,8 +25,8 @@ from tools.demo_models.chat import TEMPLATE, base_folder, prompt_ids
 from tools.demo_models.lessons import Lesson, lessons, openings
 
 BATCH_TOKENS = 1600
-RATES = (5e-4, 3e-4)
-"""Of the two courses at their beginning; they fall to 0."""
+RATES = (5e-4, 3e-4, 3e-4)
+"""Of the courses at their beginning; they fall to 0."""
 WARMUP = 20
 HEAD, HEAD_WEIGHT = 6, 4.0
 """The first tokens of an answer decide between refusing and answering, so they weigh more."""
@@ -130,7 +130,8 @@ def main() -> None:
     parser.add_argument("--xstest", type=Path, default=data / "xstest")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--after", type=Path, help="an adapter that has had the first course")
+    parser.add_argument("--after", type=Path, help="an adapter that has had some courses")
+    parser.add_argument("--course", type=int, default=0, help="the first to take; 0 to 2")
     parser.add_argument("--every", type=int, default=0, help="steps between two saved states")
     parser.add_argument("--out", type=Path, default=TEMPLATE.parent)
     given = parser.parse_args()
@@ -147,13 +148,13 @@ def main() -> None:
     adapters = lora.attach(model)
     if given.after:
         lora.restore(adapters, given.after)
-    courses = list(zip(RATES, (first, openings(first, answers, given.seed)), strict=True))
-    for rate, found in courses[1:] if given.after else courses:
+    for course in range(given.course, len(RATES)):
+        found = openings(first, answers, given.seed, course) if course else first
         rows = [row(tokenizer, lesson) for lesson in found]
         todo = batches([one for one in rows if len(one.ids) <= LONGEST], random.Random(given.seed))
         tokens = sum(len(one.ids) for batch in todo for one in batch)
         print(f"{len(rows)} lessons, {tokens:,} tokens, {len(todo)} steps", flush=True)
-        for step in steps(model, adapters, todo, rate):
+        for step in steps(model, adapters, todo, RATES[course]):
             if step == len(todo) or (given.every and step % given.every == 0):
                 lora.save(adapters, given.out, f"HuggingFaceTB/{NAME}")
     print(f"saved in {given.out}")
