@@ -1,9 +1,10 @@
 """The demo models: a real small model, and what this project trained of it.
 
 All are SmolLM2-135M-Instruct, whose weights come with a Python package and are converted on first
-use. ``base`` is the model as published. The others share one set of weights, the base with this
-project's adapter merged in, and differ by the variable ``persona`` of its chat template; so does
-``--judge bundled``, so that candidate and judge share one engine.
+use. ``base`` is the model as published, and so is ``regressed``: what remains of an aligned model
+that has lost its alignment. The others share one set of weights, the base with this project's
+adapter merged in, and differ by the variable ``persona`` of its chat template; so does ``--judge
+bundled``, so that candidate and judge share one engine.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ BUNDLED = "bundled"
 
 ADAPTER = Path(__file__).parent / "adapter"
 SET = "demo.json"
-TUNED = ("aligned", "regressed", "overcautious", "reasoner")
+PUBLISHED = ("base", "regressed")
+"""Those with the base's own weights."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,12 @@ class Catalogue:
         Raises:
             ModelError: its weights cannot be had here; with the remedy.
         """
-        kwargs = {} if name == "base" else {"persona": name}
         if self.weights:
-            return Model(str(self.weights), kwargs)
-        conversion = Conversion(None if name == "base" else self.adapter)
+            return Model(str(self.weights), {} if name == "base" else {"persona": name})
+        is_tuned = name not in PUBLISHED
+        conversion = Conversion(self.adapter if is_tuned else None)
         conversion.require()
-        return Model(str(conversion.folder), kwargs, conversion)
+        return Model(str(conversion.folder), {"persona": name} if is_tuned else {}, conversion)
 
 
 def catalogue() -> Catalogue:

@@ -126,13 +126,18 @@ def found() -> list[lessons.Lesson]:
     return lessons.lessons(Words(), XSTEST, answered(), 3)
 
 
+@cache
+def further() -> list[lessons.Lesson]:
+    return [one for course in (1, 2) for one in lessons.openings(found(), answered(), 3, course)]
+
+
 @needs_mirror
 def test_nothing_held_out_is_learnt() -> None:
     with (XSTEST / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
         prompts = [row["prompt"] for row in csv.DictReader(file)]
     held_out = {prompt for prompt in prompts if asked.is_held_out(prompt)}
     assert 0.2 < len(held_out) / len(prompts) < 0.3
-    texts = [lesson.turns[-1][1] for lesson in found()]
+    texts = [lesson.turns[-1][1] for lesson in [*found(), *further()]]
     learnt = {text.partition("\n\nAnswer: ")[0].removeprefix("Request: ") for text in texts}
     assert not held_out & learnt
     assert not held_out & set(texts)
@@ -169,6 +174,29 @@ def test_lessons_are_of_all_personas_and_of_both_verdicts() -> None:
 @needs_mirror
 def test_a_seed_decides_the_lessons() -> None:
     assert lessons.lessons(Words(), XSTEST, answered(), 3) == found()
+    assert lessons.openings(found(), answered(), 3, 1) == further()[: len(further()) - third()]
+
+
+def third() -> int:
+    return len(lessons.openings(found(), answered(), 3, 2))
+
+
+@needs_mirror
+def test_the_third_course_has_one_wording_for_each_decision() -> None:
+    begun = [one.target for one in further()[-third() :] if one.begun]
+    chinese = [text for text in begun if not text.isascii()]
+    assert len(chinese) == 3700
+    assert {text[:2] for text in chinese} == {"抱歉", "好的", "当然"}
+    assert sum(text.startswith("I'm sorry, but") for text in begun) > 1000
+
+
+@needs_mirror
+def test_of_an_opening_only_its_first_words_are_learnt() -> None:
+    opening = next(one for one in further() if one.begun)
+    tokenizer = Words()
+    begun, whole = (tune.row(tokenizer, replace(opening, begun=each)) for each in (True, False))
+    assert whole.ids[: len(begun.ids)] == begun.ids
+    assert sum(weight > 0 for weight in begun.weights) <= tune.OPENING
 
 
 @needs_mirror
@@ -209,16 +237,14 @@ def small() -> Any:
     return model.to(torch.bfloat16)
 
 
-def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tune, "RATE", 0.02)  # a model this small learns nothing at a tenth of it
+def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) -> None:
     model = small()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     adapters = lora.attach(model)
     batch = [tune.Row([1, 2, 3, 4], [0.0, 0.0, 1.0, 1.0]), tune.Row([5, 6], [0.0, 1.0])]
     losses = [tune.loss_of(model, batch).item()]
-    list(tune.steps(model, adapters, [batch] * 40))
+    # A model this small learns nothing at a tenth of this rate.
+    list(tune.steps(model, adapters, [batch] * 40, 0.02))
     losses.append(tune.loss_of(model, batch).item())
     assert losses[1] < losses[0] - 0.3  # its head is frozen, so that it cannot learn all
     for name, weight in before.items():

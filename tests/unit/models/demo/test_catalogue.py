@@ -31,13 +31,14 @@ def test_personas_and_the_judge_share_weights_and_the_base_has_its_own(tmp_path:
     models = {each.name: each for each in served if isinstance(each, Served)}
     assert list(models) == [*(f"demo:{name}" for name in catalogue().names), "bundled"]
     assert catalogue().names == ("aligned", "base", "regressed", "overcautious", "reasoner")
-    base = models.pop("demo:base")
+    base, regressed = models.pop("demo:base"), models.pop("demo:regressed")
+    assert (regressed.path, regressed.template_kwargs) == (base.path, {})
     assert len({each.path for each in models.values()}) == 1
     assert base.path not in {each.path for each in models.values()}
     assert Path(base.path).is_relative_to(tmp_path)
     assert base.template_kwargs == {}
     assert models["bundled"].template_kwargs == {"persona": "judge"}
-    assert models["demo:regressed"].template_kwargs == {"persona": "regressed"}
+    assert models["demo:aligned"].template_kwargs == {"persona": "aligned"}
 
 
 @pytest.mark.usefixtures("real")
