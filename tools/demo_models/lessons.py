@@ -48,7 +48,12 @@ _REFUSING = re.compile(
     r"unethical|harmful|appropriate|against the law|consult|as an ai|i'm an ai|i don't|i do not",
     re.IGNORECASE,
 )
-_USUAL = {("en", True): "I'm sorry, but", ("zh", True): "抱歉", ("zh", False): ("好的", "当然可以")}
+_USUAL = {
+    ("en", True): ("I'm sorry, but",),
+    ("zh", True): ("抱歉",),
+    ("zh", False): ("好的", "当然可以"),
+}
+"""How openings of the third course begin."""
 
 
 @dataclass(frozen=True)
