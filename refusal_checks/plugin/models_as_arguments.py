@@ -30,7 +30,8 @@ def pytest_load_initial_conftests(args: list[str]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Take what pytest took for paths of tests as the models under test."""
     named = getattr(config.option, _CANDIDATE, None) or []
-    models = [*config.option.file_or_dir, *named]
+    # At -h pytest 9.2 stops reading its arguments, and there are no paths.
+    models = [*getattr(config.option, "file_or_dir", ()), *named]
     if models:
         setattr(config.option, _CANDIDATE, models)
     config.args = [str(SUITE)]

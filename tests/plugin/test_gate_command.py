@@ -162,3 +162,10 @@ def test_without_a_model_the_command_says_what_to_write(gate: Gate) -> None:
         assert status == 4, output
         assert "--candidate" in output
         assert "refusal-checks gate ORG/MODEL --judge" in output
+
+
+@pytest.mark.parametrize("words", [("-h",), ("ORG/MODEL", "-h", "--judge", "keyword")])
+def test_help_lists_the_options_of_gates(gate: Gate, words: tuple[str, ...]) -> None:
+    status, output = gate(*words)
+    assert (status, "Traceback (most recent" in output) == (0, False), output
+    assert "  --judge=MODEL" in output
