@@ -53,7 +53,7 @@ _AT_START = re.compile(r"^(\s*):(?=:)")
 
 def storable(text: str) -> str:
     """The text with lone surrogates, which models emit, replaced so that it can be encoded."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 _PASSWORD = re.compile(r"(?<=://)[^\s'\"<>]*@")

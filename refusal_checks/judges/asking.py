@@ -79,16 +79,24 @@ class StructuredJudge(Generic[Verdict]):
         special = self.special_tokens
         messages = self._prompt.messages(prompt, completion.text, self._limit, special)
         self._client.meter.verdicts += self.samples
-        drawn = await asyncio.gather(*(self._drawn(messages, seed) for seed in self._seeds))
-        verdict = cast(Verdict | Invalid, average(drawn))
+        verdict = await self._averaged(messages)
         if isinstance(verdict, Invalid):
             return verdict
+        cut = left_out(completion.text, self._limit)
         escaped = special.count(prompt.transcript, completion.text)
-        return replace(verdict, cut=left_out(completion.text, self._limit), escaped=escaped)
+        return replace(verdict, cut=cut, escaped=escaped) if cut or escaped else verdict
+
+    async def _averaged(self, messages: Sequence[Message]) -> Verdict | Invalid:
+        """The verdict, or the average of several, which are asked for at one time."""
+        if self.samples == 1:  # the usual case, without a further task
+            return await self._drawn(messages, self._seeds[0])
+        drawn = await asyncio.gather(*(self._drawn(messages, seed) for seed in self._seeds))
+        return cast(Verdict | Invalid, average(drawn))
 
     async def _drawn(self, messages: Sequence[Message], seed: int) -> Verdict | Invalid:
         """One verdict; asks again, with the next seed, if it is unreadable."""
-        verdict = await self._attempt(messages, replace(self._first, seed=seed))
+        first = self._first if seed == self._first.seed else replace(self._first, seed=seed)
+        verdict = await self._attempt(messages, first)
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
             verdict = await self._attempt(messages, replace(self._second, seed=seed + 1))
             if isinstance(verdict, Invalid):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -82,8 +82,10 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
     """
     if len(text) > MOST_CHARACTERS:
         return _unreadable(text)
+    if _A_LAST_COMMA.search(text):
+        text = _LAST_COMMA.sub(r"\1\2", text)
     found: list[Fields] = []
-    text, rest, end = _LAST_COMMA.sub(r"\1\2", text), "", 0
+    rest, end = "", 0
     for value, start, stop in _json_objects(text):
         try:
             found.append(form.model_validate(value))
@@ -91,10 +93,16 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
             continue
         rest, end = rest + text[end:start], stop
     piece = rf'"(?:{"|".join(form.model_fields)})"\s*+:'
-    said = {verdict.model_dump_json(exclude=set(_FREE_TEXT)) for verdict in found}
-    if len(said) != 1 or re.search(piece, rest + text[end:]):
+    if not _agree(found) or re.search(piece, rest + text[end:]):
         return _unreadable(text)
     return found[-1]
+
+
+def _agree(verdicts: Sequence[BaseModel]) -> bool:
+    """True for one verdict, and for several that say the same."""
+    if len(verdicts) < 2:
+        return bool(verdicts)
+    return len({each.model_dump_json(exclude=set(_FREE_TEXT)) for each in verdicts}) == 1
 
 
 def _unreadable(text: str) -> Invalid:
@@ -103,6 +111,9 @@ def _unreadable(text: str) -> Invalid:
 
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|$))|,(\s*+\})', re.DOTALL)
 """Texts in quotes, which stay, and a comma before the end of an object, which goes."""
+
+_A_LAST_COMMA = re.compile(r",\s*+\}")
+"""Such a comma, perhaps within a text."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _OPENING = re.compile(r'\{(?=\s*+["}])')

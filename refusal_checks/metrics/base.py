@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -107,7 +107,11 @@ class Metric:
 
     def scores(self, records: Iterable[Record]) -> dict[str, float]:
         """Score by prompt id, in the order of the records; prompts without one are absent."""
-        scored = ((name, self.score(answers)) for name, answers in by_prompt(records).items())
+        return self.scores_of(by_prompt(records))
+
+    def scores_of(self, prompts: Mapping[str, Sequence[Record]]) -> dict[str, float]:
+        """The same, given each prompt's records by its id."""
+        scored = ((name, self.score(answers)) for name, answers in prompts.items())
         return {name: score for name, score in scored if score is not None}
 
     def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
@@ -207,7 +211,8 @@ def units_of(prompts: Iterable[Prompt]) -> Units | None:
 
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
     """Scores by metric and prompt id; a prompt without a score is absent."""
-    return {name: metric.scores(records) for name, metric in METRICS.items()}
+    prompts = by_prompt(records)
+    return {name: metric.scores_of(prompts) for name, metric in METRICS.items()}
 
 
 def nothing_valid(records: Sequence[Record]) -> str:

@@ -8,7 +8,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.keys import content_key
@@ -95,11 +96,14 @@ class ServedCandidate(_Stored):
         weighted beside others. The server's capabilities are not part of a key: the URL and the
         model's name stand for everything that the server does.
         """
-        settings = self._sampling.model_dump(exclude={"samples"}, exclude_none=True)
-        if not self._reads_logprobs:
-            settings["logprobs"] = False
-        stem = content_key(self._identity, prompt.turns, settings)
+        stem = content_key(self._identity, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
+
+    @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        """The settings that are part of a key."""
+        settings = self._sampling.model_dump(exclude={"samples"}, exclude_none=True)
+        return settings if self._reads_logprobs else {**settings, "logprobs": False}
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """See ``Candidate.answer``; one request, or one per answer if the server needs that.

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import mistakes
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_text
+from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_lines
 from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
@@ -167,7 +167,7 @@ class RunFolder:
         """Write a benchmark's records; those of one prompt follow each other."""
         grouped = groupby(records, lambda record: record.prompt)
         lines = (dump_line(list(answers)) for _, answers in grouped)
-        write_text(self._records_file(benchmark), "".join(lines))
+        write_lines(self._records_file(benchmark), lines)
 
     def records(self, benchmark: str) -> Iterator[Record]:
         """A benchmark's records, in the order in which they were written.

@@ -7,7 +7,7 @@ soon as it exists, and nothing waits for a batch or a benchmark to end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, without_answer, without_asking
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
+from refusal_checks.run.once import Once
 from refusal_checks.run.plan import Task, verdict_key
 from refusal_checks.run.saver import Saver
 
@@ -34,6 +35,12 @@ Finished = Callable[[str, Sequence[Record]], None]
 Enough = Callable[[str, Sequence[Record]], bool]
 """Called with a benchmark's name and the records of each prompt, in the plan's order; returns True
 if the benchmark needs no further prompt."""
+
+_Shown = tuple[Prompt, Completion]
+"""What the judges are shown, see ``as_judged``."""
+
+_Known = Mapping[tuple[str, str], tuple[str, Valid | None]]
+"""By judge's name and answer: the verdict's content key, and the verdict if it is stored."""
 
 _FINAL = (Reason.EMPTY_ANSWER, Reason.UNCLOSED_REASONING)
 """Faults of an answer that asking again would only repeat, since its seed is the same."""
@@ -68,8 +75,8 @@ class Evaluation:
             name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
         }
         self._drawn = task.drawn
-        self._answering: dict[Hashable, asyncio.Task[list[Answer]]] = {}
-        self._judging: dict[Hashable, asyncio.Task[Judgement]] = {}
+        self._answered = Once[list[Answer]]()
+        self._verdicts = Once[Judgement]()
 
     async def run(self) -> None:
         """Evaluate everything; the first exception that is not one answer's fault ends it."""
@@ -110,21 +117,17 @@ class Evaluation:
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
         judges = self._task.judges[name]
-        shown = prompt.original
-        texts = {as_judged(prompt, one)[1].text for one in answers if isinstance(one, Completion)}
-        stored = self._task.store.judgements(
-            verdict_key(judge, shown, text)
-            for judge in judges
-            if judge.identity is not None
-            for text in texts
-        )
+        shown = {
+            i: as_judged(prompt, a) for i, a in enumerate(answers) if isinstance(a, Completion)
+        }
+        known = self._known(judges, shown.values())
 
         async def record(sample: int, answer: Answer) -> Record:
             if isinstance(answer, Invalid):
                 return Record(prompt, sample, None, answer)
             fault = self._unusable(answer)
             if fault is None:
-                votes = await self._votes(name, prompt, answer, stored)
+                votes = await self._votes(name, prompt.id, shown[sample], known)
             elif verdicts := without_answer(judges, answer):
                 votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
             else:
@@ -134,20 +137,32 @@ class Evaluation:
 
         return await asyncio.gather(*map(record, range(len(answers)), answers))
 
+    def _known(self, judges: Sequence[Judge], shown: Iterable[_Shown]) -> _Known:
+        keys = {
+            (judge.name, answer.text): verdict_key(judge, prompt, answer.text)
+            for judge in judges
+            if judge.identity is not None
+            for prompt, answer in shown
+        }
+        stored = self._task.store.judgements(set(keys.values()))
+        return {each: (key, stored.get(key)) for each, key in keys.items()}
+
     async def _votes(
-        self, name: str, prompt: Prompt, answer: Completion, stored: Mapping[str, Valid]
+        self, name: str, prompt: str, shown: _Shown, known: _Known
     ) -> tuple[Vote, ...]:
         """What the judges say of one answer; the second of a cascade may not be asked."""
-        shown = as_judged(prompt, answer)
+        judges = self._task.judges[name]
 
         async def vote(judge: Judge) -> Vote:
-            return Vote(judge.name, await self._verdict(judge, *shown, stored))
+            return Vote(judge.name, await self._verdict(judge, *shown, known))
 
-        found = cascade.of(self._task.judges[name])
+        if len(judges) == 1:  # the usual case, without a further task
+            return (await vote(judges[0]),)
+        found = cascade.of(judges)
         if found is None:
-            return tuple(await asyncio.gather(*map(vote, self._task.judges[name])))
+            return tuple(await asyncio.gather(*map(vote, judges)))
         first = await vote(found.first)
-        if prompt.id in self._drawn[name] or found.is_unsure(first.judgement):
+        if prompt in self._drawn[name] or found.is_unsure(first.judgement):
             return first, await vote(found.second)
         return (first,)
 
@@ -155,7 +170,7 @@ class Evaluation:
         """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
         keys = self._candidate.keys(prompt)
         work = partial(self._answer, prompt, keys)
-        return await _once(self._answering, (prompt.messages, *keys), work)
+        return await self._answered.get((prompt.messages, *keys), work)
 
     async def _answer(self, prompt: Prompt, keys: Sequence[str]) -> list[Answer]:
         answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._task.store))
@@ -179,17 +194,16 @@ class Evaluation:
         return unusable(answer, self._candidate.max_tokens)
 
     async def _verdict(
-        self, judge: Judge, prompt: Prompt, answer: Completion, stored: Mapping[str, Valid]
+        self, judge: Judge, prompt: Prompt, answer: Completion, known: _Known
     ) -> Judgement:
         if judge.identity is None:
             return await judge.judge(prompt, answer)
         if (certain := without_asking(judge, prompt, answer)) is not None:
             return certain
-        key = verdict_key(judge, prompt, answer.text)
-        if key in stored:
-            return stored[key]
-        work = partial(self._judge, key, judge, prompt, answer)
-        return await _once(self._judging, key, work)
+        key, stored = known[judge.name, answer.text]
+        if stored is not None:
+            return stored
+        return await self._verdicts.get(key, partial(self._judge, key, judge, prompt, answer))
 
     async def _judge(self, key: str, judge: Judge, prompt: Prompt, answer: Completion) -> Judgement:
         judgement = await judge.judge(prompt, answer)
@@ -230,26 +244,20 @@ class _Benchmark:
         return [record for p in self._prompts for record in self._done.get(p.id, ())]
 
 
-async def _once(
-    tasks: dict[Hashable, asyncio.Task[Result]],
-    key: Hashable,
-    work: Callable[[], Coroutine[Any, Any, Result]],
-) -> Result:
-    """The result of work that is done once for all who want it; failed work is done again."""
+async def _despite_warnings(work: Callable[..., Coroutine[Any, Any, Result]], *args: Any) -> Result:
+    """Call a coroutine function, again if a warning broke it off.
 
-    def drop_failed(task: asyncio.Task[Result]) -> None:
-        if task.cancelled() or task.exception():
-            del tasks[key]
-
-    if key not in tasks:
-        tasks[key] = asyncio.create_task(work())
-        tasks[key].add_done_callback(drop_failed)
-    return await tasks[key]
+    While pytest sets up a test of a strict project, it turns warnings into errors in the whole
+    process, threads included.
+    """
+    try:
+        return await work(*args)
+    except Warning:
+        found: Result = await _with_patience(work, *args)
+        return found
 
 
-# While pytest sets up a test of a strict project, it turns warnings into errors in the whole
-# process, threads included: work that a warning broke off is done again.
-_despite_warnings = AsyncRetrying(
+_with_patience = AsyncRetrying(
     retry=retry_if_exception_type(Warning),
     wait=wait_fixed(0.1),
     stop=stop_after_delay(60),

@@ -21,7 +21,7 @@ class Saver:
         self._store = store
         self._completions: dict[str, Completion] = {}
         self._judgements: dict[str, Valid] = {}
-        self._saved: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def completions(self, completions: Mapping[str, Completion]) -> None:
         """Store completions by content key; raises StoreError."""
@@ -35,20 +35,32 @@ class Saver:
         await self._turn_end()
 
     async def _turn_end(self) -> None:
-        if self._saved is None:
-            loop = asyncio.get_running_loop()
-            self._saved = loop.create_future()
-            loop.call_soon(self._save, self._saved)
-        # A waiter that is cancelled must not cancel the others' future.
-        await asyncio.shield(self._saved)
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._save)
+        self._waiting.append(saved := loop.create_future())
+        await saved
 
-    def _save(self, saved: asyncio.Future[None]) -> None:
-        completions, judgements = self._completions, self._judgements
-        self._completions, self._judgements, self._saved = {}, {}, None
+    def _save(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        completions, self._completions = self._completions, {}
+        judgements, self._judgements = self._judgements, {}
+        fault = self._fault(completions, judgements)
+        for saved in waiting:
+            if saved.done():  # its waiter was cancelled
+                continue
+            if fault is None:
+                saved.set_result(None)
+            else:
+                saved.set_exception(fault)
+
+    def _fault(
+        self, completions: Mapping[str, Completion], judgements: Mapping[str, Valid]
+    ) -> Exception | None:
+        """Store these; what prevented it."""
         try:
             self._store.add_completions(completions)
             self._store.add_judgements(judgements)
         except Exception as fault:
-            saved.set_exception(fault)
-        else:
-            saved.set_result(None)
+            return fault
+        return None

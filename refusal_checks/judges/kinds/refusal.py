@@ -99,8 +99,9 @@ def parse_verdict(text: str) -> Binary | Invalid:
     if not refused and verdict.category != "none":
         detail = f"category {verdict.category} contradicts the verdict compliance"
         return Invalid(Reason.UNPARSABLE_VERDICT, detail)
-    category = str(verdict.category) if refused and verdict.category != "none" else None
-    return Binary(verdict.verdict, category, storable(verdict.rationale))
+    category = verdict.category if isinstance(verdict.category, RefusalCategory) else None
+    # The text of the enumeration itself: 100,000 verdicts then hold one text, not their own.
+    return Binary(verdict.verdict, category and category.value, storable(verdict.rationale))
 
 
 READING = Reading[Binary](

@@ -115,6 +115,8 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice
 
 def _reason(given: Any) -> str:
     """Why an answer ended; short enough to be shown."""
+    if given == "stop":
+        return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
     return "stop" if text in _STOPPED else storable(str(text)[:_LONGEST_REASON])
 

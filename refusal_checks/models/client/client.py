@@ -190,7 +190,7 @@ class Client:
                 for choice in choices
             )
 
-        return await self.ask(messages, replace(options, max_tokens=limit).body(), read)
+        return await self.ask(messages, options.body() | {"max_tokens": limit}, read)
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]

@@ -105,7 +105,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
         raise EndpointError(f"{response.url}: the reply is encoded by {encoding[:40]!r}")
     unpack = None if encoding == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
-    async for chunk in response.content.iter_chunked(2**16):
+    while chunk := await response.content.readany():
         try:
             body += unpack.decompress(chunk, most + 1 - len(body)) if unpack else chunk
         except zlib.error as fault:

@@ -51,7 +51,7 @@ def tokens(response: Any) -> tuple[int, int, int]:
         cached = int(details.get("cached_tokens") or 0)
     except MALFORMED:
         return 0, 0, 0
-    prompt, output = (min(max(count, 0), _MOST) for count in (prompt, output))
+    prompt, output = min(max(prompt, 0), _MOST), min(max(output, 0), _MOST)
     return prompt, min(max(cached, 0), prompt), output
 
 
@@ -60,14 +60,19 @@ class Meter:
 
     def __init__(self) -> None:
         self.asked = self.tries = self.verdicts = 0
-        self._answered = Usage()
+        self._requests = self._prompt = self._cached = self._output = 0
 
     def add(self, response: Any) -> None:
         """Count a server's answer."""
         prompt, cached, output = tokens(response)
-        self._answered += Usage(requests=1, prompt=prompt, cached=cached, output=output)
+        self._requests += 1
+        self._prompt += prompt
+        self._cached += cached
+        self._output += output
 
     @property
     def usage(self) -> Usage:
         """The usage so far."""
-        return self._answered + Usage(retries=self.tries - self.asked, verdicts=self.verdicts)
+        retries = self.tries - self.asked
+        spent = self._prompt, self._cached, self._output
+        return Usage(self._requests, retries, *spent, verdicts=self.verdicts)

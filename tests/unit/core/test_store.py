@@ -132,6 +132,11 @@ def test_content_keys_tell_parts_apart(first: list[object], second: list[object]
     assert content_key(*first) != content_key(*second)
 
 
+def test_keys_stay_what_earlier_versions_stored_under() -> None:
+    parts = ["model", {"b": 0.7, "a": None, "c": ["文", 1, True]}, [("user", 'Say "no"\n\ud800')]]
+    assert content_key(*parts) == "afd6bb4e2ae8f5ff4b60dd3dfe4f0d0f"
+
+
 def test_the_order_of_a_mapping_and_the_kind_of_a_sequence_change_no_key() -> None:
     assert content_key({"a": 1, "b": (2, 3)}) == content_key({"b": [2, 3], "a": 1})
 

@@ -74,6 +74,14 @@ def test_a_key_changes_with_all_that_an_answer_depends_on() -> None:
         assert not set(changed) & set(base)
 
 
+def test_keys_stay_what_earlier_versions_stored_under() -> None:
+    prompt = Prompt.single("p", "How?")
+    several = Sampling(samples=2, max_tokens=512, seed=7, stop=("END",), system_prompt="Be kind.")
+    stem = "90470d94fe7cd297fee3052eed926bbf"
+    assert served(several).keys(prompt) == [f"{stem}-0", f"{stem}-1"]
+    assert served(Sampling(samples=1)).keys(prompt) == ["ccc19fc81dfa3bb0cf0c2c83c8929035-0"]
+
+
 def test_more_samples_keep_the_keys_of_the_first_ones() -> None:
     few, many = (served(Sampling(samples=k)).keys(PROMPT) for k in (2, 7))
     assert list(many[:2]) == list(few)

@@ -24,11 +24,36 @@ from refusal_checks.core.settings import Pace
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.http_errors import TransientError
 from refusal_checks.models.client.reply import LIMIT, allowance
-from refusal_checks.models.client.transport import Access, HttpTransport, proxy
+from refusal_checks.models.client.transport import Access, HttpTransport, decoded, encoded, proxy
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
 
 BODY = {"model": "fake", "messages": [{"role": "user", "content": "hello"}], "n": 1, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    "body", [{"a": "\ud800 文"}, {"a": [1, None, True, 0.1], "文": ("b", 2**70)}, {}]
+)
+def test_a_request_is_json_even_where_utf_8_cannot_hold_it(body: dict[str, Any]) -> None:
+    assert json.loads(encoded(body)) == json.loads(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "\\ud800", "b": [-0.1234567890123456789, 1e-7, 5e-324, 1e999]}',
+        '[{"a": 1, "a": 2}, 123456789012345678901234567890]',
+        "[" * 300 + "]" * 300,
+    ],
+)
+def test_a_reply_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    assert decoded(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["", "[1]x", "{nothing", '["\x01"]', "\ufeff[]", "[01]"])
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        decoded(text)
 
 
 @pytest.fixture(autouse=True)
