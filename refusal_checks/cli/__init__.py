@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -23,6 +23,9 @@ from refusal_checks.core.text import clean_lines
 
 EXIT_USER = 4
 """Exit code for wrong input, the same as pytest's for usage errors."""
+
+# Any mistake in a command line; it has no public name in typer.
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 
 
 def application() -> typer.Typer:
@@ -98,7 +101,22 @@ def main() -> None:
         _load_named(sys.argv[1:])
         for fault in extensions.faults():
             print(f"refusal-checks: {clean_lines(fault)}", file=sys.stderr)
-        application()(prog_name="refusal-checks")
+        sys.exit(_called())
     except (RefusalChecksError, OSError) as fault:
         print(f"refusal-checks: {clean_lines(reason(fault))}", file=sys.stderr)
         sys.exit(EXIT_USER if isinstance(fault, UserError) else 1)
+
+
+def _called() -> int:
+    """Run the command that the words name; returns its exit code."""
+    try:
+        ended = application()(prog_name="refusal-checks", standalone_mode=False)
+    except typer.Abort:
+        print("refusal-checks: stopped", file=sys.stderr)
+        return 1
+    except _UsageError as fault:
+        if said := fault.format_message():  # without any words, the help has been shown
+            usage = f"\n{fault.ctx.get_usage()}" if fault.ctx else ""
+            print(f"refusal-checks: {clean_lines(f'{said}{usage}')}", file=sys.stderr)
+        return EXIT_USER
+    return ended if isinstance(ended, int) else 0

@@ -52,6 +52,11 @@ def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
     return f'; did you mean "{found[0]}"?' if found else ""
 
 
+def either(hint: str) -> str:
+    """What ``near`` says, in front of "name ..."; nothing if it says nothing."""
+    return f"{hint.removeprefix('; ')} If not, " if hint else ""
+
+
 def share(value: float) -> str:
     """A number of per cent as the share that it stands for."""
     return f"{value / 100:.2f}" if value == int(value) else f"{value / 100:g}"

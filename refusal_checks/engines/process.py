@@ -188,13 +188,15 @@ class EngineProcess:
         return error
 
     def report(self, what: str) -> str:
-        """A message with the command, its exit status and the last lines of its log."""
+        """What to do, as far as the log tells, and why; the command and the log's last lines."""
         text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
         noise = re.compile(self.engine.noise)
         lines = [line for line in text.splitlines() if not noise.search(line)][-LOG_LINES:]
+        cause, remedy = _cause(lines)
         return "\n".join(
             [
-                f"{self.engine.title} {what}: {self.spec.model}{_cause(lines)}",
+                f"{remedy and f'{remedy}: '}{self.engine.title} {what}: {self.spec.model}",
+                *([cause] if cause else []),
                 f"command: {' '.join(self.command)}",
                 f"exit status: {self._exit_status()}",
                 f"log: {self.log}",
@@ -220,17 +222,18 @@ _REMEDIES = {
     "not a valid model identifier": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "gated repo": "accept the model's conditions and set HF_TOKEN",
+    "couldn't connect to": "check the name, connect this machine to the hub, or name a folder",
     "out of memory": "use a smaller model, or free the device",
 }
 """What to do, by what a cause says."""
 
 
-def _cause(lines: Sequence[str]) -> str:
-    """Why a server ended, as far as its log tells, and what to do: put before the log."""
+def _cause(lines: Sequence[str]) -> tuple[str, str]:
+    """Why a server ended, as far as its log tells, and what to do; empty if it does not."""
     causes = (found[0] for line in reversed(lines) if (found := _CAUSE.search(line)))
     cause = next((one for one in causes if "root cause above" not in one.lower()), "")
     remedy = next((what for words, what in _REMEDIES.items() if words in cause), "")
-    return "".join(f"\n{one}" for one in (remedy, cause[:500]) if one)
+    return cause[:500], remedy
 
 
 def _end_group(leader: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.mistakes import either, near
 
 FOLDER = Path(__file__).parents[1] / "thresholds"
 DEFAULT = FOLDER / "default.toml"
@@ -26,7 +27,8 @@ def find(path: Path) -> Path:
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
     if own.is_file():
         return own
+    hint = near(path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7)
     raise ThresholdError(
-        f"--thresholds {path}: cannot be read: no such file; name one of yours, or one that comes "
-        f"with refusal-checks: {', '.join(names())}"
+        f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
+        f"one that comes with refusal-checks: {', '.join(names())}"
     )

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.mistakes import either, near
 from refusal_checks.core.text import without_credentials
 from refusal_checks.models import demo
 from refusal_checks.models.demo.conversion import Conversion
@@ -140,8 +141,8 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     found = _served(name, base, extras, option) if base else None
     if found is None or not adapter:
         raise ModelError(
-            f"{option} {without_credentials(name)}: no such folder; name a folder, a Hugging Face "
-            "id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
+            f"{option} {without_credentials(name)}: no such folder; {_meant(name, option)}name a "
+            "folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
             + (" or replay:FILE" if option == "--candidate" else ", bundled, keyword or labels")
         )
     if "--lora-modules" not in extras.args:
@@ -244,9 +245,15 @@ def _hostname(url: str) -> str | None:
         return None
 
 
+def _meant(name: str, option: str) -> str:
+    """A judge that has no model's name, if the name given is nearly one."""
+    known = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
+    return either(near(name, known, 0.7))
+
+
 def _nearest(persona: str, known: Sequence[str]) -> str:
     if persona.partition("@")[0] == "judge":
         return '; write "--judge bundled" for the bundled judge'
-    near = get_close_matches(persona, known, n=1)
-    hint = f'; did you mean "demo:{near[0]}"?' if near else "."
+    found = get_close_matches(persona, known, n=1)
+    hint = f'; did you mean "demo:{found[0]}"?' if found else "."
     return f"{hint} Known: " + ", ".join(f"demo:{name}" for name in known)

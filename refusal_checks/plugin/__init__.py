@@ -58,6 +58,7 @@ def pytest_load_initial_conftests(
         from refusal_checks.plugin import options, paths_as_values
 
         options.declare(parser, early_config.stash)
+        options.require_values(args, early_config.stash)
         options.suggest(parser.parse_known_and_unknown_args(args)[1])
         paths_as_values.check(early_config, parser, args)
 

@@ -7,7 +7,7 @@ another plugin or a conftest.py. Values are kept under names of their own (``PRE
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -98,6 +98,41 @@ def suggest(words: Iterable[str]) -> None:
         name = word.partition("=")[0]
         if name.startswith("--") and (hint := near(name, names, 0.8)):
             raise pytest.UsageError(f"unrecognized argument {name}{hint}")
+
+
+_KINDS = {"invalid int value": "a whole number", "invalid float value": "a number"}
+"""What argparse says of a value of the wrong type, and what to write."""
+
+
+def require_values(words: Sequence[str], stash: pytest.Stash) -> None:
+    """Answer an option without its value, or with one of another type, in plain words.
+
+    Raises:
+        pytest.UsageError: there is one among these words of the command line.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    forms = {}
+    for option in known():
+        names = [option.alias] if option.name in stash[_TAKEN] else [option.name, option.alias]
+        parser.add_argument(*names, dest=option.dest, **option.settings)
+        forms["/".join(names)] = f"{option.name} {option.settings.get('metavar', '')}".strip()
+    try:
+        parser.parse_known_args(words)
+    except argparse.ArgumentError as fault:
+        form = forms[str(fault.argument_name)]
+        raise pytest.UsageError(clean_lines(_plainly(form, fault.message))) from None
+
+
+def _plainly(form: str, fault: str) -> str:
+    """What to write, and what is wrong.
+
+    Args:
+        form: the option as it is written, ``--samples N``.
+    """
+    kind, _, value = fault.partition(": ")
+    if kind in _KINDS:
+        return f"{form.partition(' ')[0]}: write {_KINDS[kind]}, not {value}"
+    return f"write {form}: {fault}" if "expected" in fault else f"{form.partition(' ')[0]}: {fault}"
 
 
 def _is_known(parser: pytest.Parser, name: str) -> bool:

@@ -37,6 +37,7 @@ from refusal_checks.run.interrupts import Watch
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import command_line, models
 from refusal_checks.run.options.call import Call
+from refusal_checks.run.stopped import stopped
 
 if TYPE_CHECKING:
     from refusal_checks.engines.batch.report import Report
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 
 IMPATIENT = 2.0
 """Seconds that an evaluation may take to end after an interrupt."""
-
-EXIT_ENGINE = 16
-"""Exit code of a session that ended because an engine did not start."""
 
 _LISTED = 40
 """Most gates that are named where none is selected."""
@@ -216,7 +214,7 @@ class GateSession:
             with _usage_errors():
                 self._series.start()
         except EngineStartError as fault:
-            pytest.exit(clean_lines(str(fault)), returncode=EXIT_ENGINE)
+            raise stopped(clean_lines(str(fault))) from None
 
     def _prepare(
         self, wanted: Mapping[int, Sequence[Gate]], options: Sequence[Options], say: Say

@@ -150,7 +150,9 @@ def test_another_judge_is_named(
 def test_a_baseline_that_is_not_there_is_named(run_gate: RunGate, gates: tuple[str, str]) -> None:
     result = run_gate(*gates, "--baseline", "nowhere.json")
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*--baseline nowhere.json: name a run, or the folder that*"])
+    result.stderr.fnmatch_lines(
+        ["*--baseline nowhere.json: name the folder that *wrote, or a run: *"]
+    )
 
 
 def test_no_text_is_in_an_accepted_baseline_and_runs_never_change_it(

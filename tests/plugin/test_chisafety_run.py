@@ -253,6 +253,7 @@ def test_degrees_need_a_judge_that_is_a_model(
     args = ("--candidate", f"{server.url}#fake", "--judge", "keyword")
     result = project.runpytest_subprocess(*args, "--thresholds", "gates.toml")
     assert result.ret == 4
+    assert "ERROR: chisafety" in result.stderr.str()
     assert "needs a judge that is a model" in result.stderr.str()
     assert server.requests == []
 

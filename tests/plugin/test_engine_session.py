@@ -97,7 +97,8 @@ def test_a_start_that_fails_ends_the_session_once(
     assert result.ret == 16
     said = result.stdout.str()
     assert said.count("the model has two left feet") == 1
-    for words in ("vLLM ended before it was ready", "command: ", "exit status: 3", "engine-0.log"):
+    assert "\n! Stopped: vLLM ended before it was ready: " in said
+    for words in ("command: ", "exit status: 3", "engine-0.log"):
         assert words in said
     assert starts(project) == 1
 

@@ -164,6 +164,25 @@ def test_without_a_model_the_command_says_what_to_write(gate: Gate) -> None:
         assert "refusal-checks gate ORG/MODEL --judge" in output
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--samples", "many"), "ERROR: --samples: write a whole number, not 'many'\n"),
+        (("--temperature=hot",), "ERROR: --temperature: write a number, not 'hot'\n"),
+        (("--samples", "2", "--judge"), "ERROR: write --judge MODEL: expected one argument\n"),
+        (("--mcq-scoring=none",), "ERROR: --mcq-scoring: invalid choice: 'none' "),
+        (("--sampels", "2"), 'ERROR: unrecognized argument --sampels; did you mean "--samples"?\n'),
+    ],
+)
+def test_a_mistake_in_an_option_is_answered_in_plain_words(
+    gate: Gate, words: tuple[str, ...], said: str
+) -> None:
+    status, output = gate("demo:aligned", *words)
+    assert status == 4
+    assert said in output
+    assert "inifile" not in output
+
+
 @pytest.mark.parametrize("words", [("-h",), ("ORG/MODEL", "-h", "--judge", "keyword")])
 def test_help_lists_the_options_of_gates(gate: Gate, words: tuple[str, ...]) -> None:
     status, output = gate(*words)

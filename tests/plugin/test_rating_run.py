@@ -148,7 +148,9 @@ def test_a_rule_cannot_rate(project: pytest.Pytester) -> None:
         *("--thresholds", own_gates(project, "rating_gradient")),
     )
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*rated by a judge that is a model*"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: rating_gradient: name a model with --judge: *rated by a judge that is a model*"]
+    )
 
 
 def test_a_limit_takes_a_part_and_is_in_the_manifest(

@@ -27,7 +27,7 @@ class Transformers(Engine):
     title = "transformers"
     modules = ("transformers", "accelerate", "fastapi", "uvicorn", "openai")
     packages = ("transformers", "accelerate", "torch")
-    remedy = 'pip install -e ".[transformers]"'
+    remedy = 'pip install "refusal-checks[transformers]"'
     program = (sys.executable, "-m", "transformers.cli.transformers", "serve")
     at_once = 1  # it generates one answer at a time, and a seed belongs to the whole server
     loads_alone = False

@@ -200,7 +200,8 @@ def build(setup: JudgeSetup | None) -> RatingJudge:
     """
     if setup is None:
         raise ModelError(
-            "name a model with --judge: these answers are rated by a judge that is a model"
+            "name a model with --judge: this benchmark's answers are rated by a judge that is a "
+            "model"
         )
     require_labels(setup, tuple(dict.fromkeys(LABELS["moral"] + LABELS["rating"])))
     demo = setup.prompt("", "demo") == "demo"

@@ -260,9 +260,10 @@ def _baseline(config: Call, name: str | None) -> Path | None:
     try:
         return run_folder.find(name, config.runs).path
     except DataError as fault:
+        why = str(fault).removeprefix(f"{name}: ")
         raise BaselineError(
-            f"--baseline {name}: name a run, or the folder that `refusal-checks baseline accept "
-            f"RUN DIR` wrote: {fault}"
+            f"--baseline {name}: name the folder that `refusal-checks baseline accept RUN DIR` "
+            f"wrote, or a run: {why}"
         ) from None
 
 

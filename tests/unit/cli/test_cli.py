@@ -39,3 +39,38 @@ def test_what_the_system_refuses_is_a_message(
     assert capsys.readouterr().err == (
         f"refusal-checks: {name}: File name too long; fix this and run the same command again\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs", "shw", "last"), "No such command 'shw'. Did you mean 'show'?"),
+        (("runs", "show", "last", "--jsn"), "--json"),
+        (("report", "html", "last"), "Missing argument 'RUN...'."),
+        (("init", "--ci=travis"), "'travis' is not one of 'github', 'gitlab'"),
+    ],
+)
+def test_a_mistake_in_the_command_line_is_wrong_input(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    assert ended(monkeypatch, *words) == 4
+    message, usage = capsys.readouterr().err.splitlines()
+    assert message.startswith("refusal-checks: ")
+    assert said in message
+    assert usage.startswith(f"Usage: refusal-checks {words[0]} ")
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 4), (("--help",), 0), (("--version",), 0)])
+def test_help_is_shown_once(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+) -> None:
+    assert ended(monkeypatch, *words) == code
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).count("Usage:") == (words != ("--version",))
+    assert "refusal-checks:" not in shown.err

@@ -23,12 +23,21 @@ from refusal_checks.engines.process import _cause
     ],
 )
 def test_the_cause_is_found_in_the_log(lines: list[str], said: str) -> None:
-    assert said in _cause(lines)
-    assert bool(_cause(lines)) == bool(said)
+    cause, _ = _cause(lines)
+    assert said in cause
+    assert bool(cause) == bool(said)
 
 
-def test_what_to_do_comes_first() -> None:
-    found = _cause(["x: error: unrecognized arguments: --foo"])
-    assert found == (
-        "\ncheck --candidate-args and --judge-args\nx: error: unrecognized arguments: --foo"
-    )
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("x: error: unrecognized arguments: --foo", "check --candidate-args and --judge-args"),
+        (
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
+            "check the name, connect this machine to the hub, or name a folder",
+        ),
+        ("ValueError: no room", ""),
+    ],
+)
+def test_what_to_do_is_told_beside_the_cause(cause: str, remedy: str) -> None:
+    assert _cause([cause]) == (cause, remedy)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.gates import shipped
 from refusal_checks.gates.threshold_files import Thresholds, load
 
 Read = Callable[..., Thresholds]
@@ -114,6 +115,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere.toml"
     with pytest.raises(ThresholdError, match=r"nowhere\.toml: cannot be read: No such file"):
         load([missing], {})
+
+
+@pytest.mark.parametrize(("name", "meant"), [("smke", "smoke"), ("our.tml", "our.toml")])
+def test_a_misspelt_file_is_guessed(tmp_path: Path, name: str, meant: str) -> None:
+    (tmp_path / "our.toml").touch()
+    with pytest.raises(
+        ThresholdError, match=f'did you mean "{meant}"\\? If not, name one of yours'
+    ):
+        shipped.find(tmp_path / name)
 
 
 def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(tmp_path: Path) -> None:

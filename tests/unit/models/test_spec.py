@@ -217,3 +217,11 @@ def test_an_adapter_of_nothing_is_refused(parse: Parse, name: str) -> None:
 def test_an_adapter_that_nothing_loads_is_refused(parse: Parse) -> None:
     with pytest.raises(ModelError, match="--enable-lora --lora-modules calm=FOLDER"):
         parse("org/model@calm")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("keywrod", "keyword"), ("bundeld", "bundled")])
+def test_a_judge_that_is_misspelt_is_guessed(name: str, meant: str) -> None:
+    with pytest.raises(ModelError, match=f'; did you mean "{meant}"\\? If not, name a folder'):
+        parse_judge(name)
+    with pytest.raises(ModelError, match="no such folder; name a folder"):
+        parse_candidate(name)

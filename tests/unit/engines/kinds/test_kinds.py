@@ -41,5 +41,5 @@ def test_every_kind_is_complete() -> None:
         engine = kinds.get(name)
         assert engine.title
         assert engine.modules
-        assert engine.remedy
+        assert engine.remedy.startswith(('pip install "refusal-checks[', "`make engine`"))
         assert engine.health.startswith("/")
