@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
@@ -12,7 +13,7 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import second_opinions
 from refusal_checks.gates.bounds import CORRECTED, Use
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.rate_views import RateView, Scores, need_of, powered
+from refusal_checks.gates.rate_views import RateView, Scores, need_of, powered, spread
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
@@ -87,8 +88,9 @@ class HumanRates:
         notes = ["share of answers"] if several else []
         if foreign:
             notes.append(f"transferred: calibrated on {foreign}")
-        errors = calibration.errors_on(gate.benchmark)
+        errors, metric = calibration.errors_on(gate.benchmark), METRICS[gate.metric]
         estimate = corrected(records, errors, self.level)
+        estimate = estimate.widened(spread(metric, records, self.level), 0.0, 1.0)
         need = need_of(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
         return RateView("corrected", estimate, ", ".join(notes), need=need)
 
@@ -97,7 +99,10 @@ class HumanRates:
     ) -> RateView | None:
         if not labelled.enough:
             return None
+        others = (record for record in records if record.prompt.id not in labelled.human)
+        known = [*others, *chain.from_iterable(labelled.human.values())]
         scores = Scores.of(metric, records, labelled.human, labelled.skipped)
+        scores = replace(scores, spread=spread(metric, known, self.level))
         why = labelled.why_unused
         notes = [f"human labels of {len(labelled.human)} prompts", *([why] if why else [])]
         if scores.skipped:

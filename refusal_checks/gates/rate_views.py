@@ -46,6 +46,7 @@ class Scores:
         others: the judge's of all other prompts.
         skipped: the judge's of those of these that labellers skipped.
         lowest: the least value that the metric has.
+        spread: how many times as wide clusters make the interval, see ``spread``.
     """
 
     human: Sequence[float]
@@ -53,6 +54,7 @@ class Scores:
     others: Sequence[float]
     skipped: Sequence[float] = ()
     lowest: float = 0.0
+    spread: float = 1.0
 
     @classmethod
     def of(
@@ -94,7 +96,30 @@ class Scores:
         Raises:
             EvaluationError: too few labels, or no valid verdict.
         """
-        return prediction_powered(self.human, self.judge, self.others, level, self.lowest)
+        found = prediction_powered(self.human, self.judge, self.others, level, self.lowest)
+        return found.widened(self.spread, self.lowest, 1.0)
+
+
+def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
+    """How many times as wide clusters of prompts make a figure's interval; 1 without any.
+
+    Estimates that take prompts for independent are widened by it.
+
+    Args:
+        records: of the prompts, with the best verdicts that are known.
+    """
+    if not any(record.prompt.cluster for record in records):
+        return 1.0
+    cases = (records, without_clusters(records))
+    together, apart = (metric.estimate(each, level).width for each in cases)
+    return max(1.0, together / apart)
+
+
+def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
+    """The records as if all prompts were independent."""
+    if not any(record.prompt.cluster for record in records):
+        return records
+    return [replace(r, prompt=replace(r.prompt, cluster="")) for r in records]
 
 
 def powered(use: Use, gate: Gate, scores: Scores, level: float) -> RateView:

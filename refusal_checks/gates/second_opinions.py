@@ -9,7 +9,7 @@ from itertools import chain
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.rate_views import RateView, Scores, powered
+from refusal_checks.gates.rate_views import RateView, Scores, powered, spread, without_clusters
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.label_draw import is_answered
 from refusal_checks.judges.trust.prediction_powered import LEAST, with_settled
@@ -27,6 +27,19 @@ def view(
     Args:
         records: those that the gate looks at.
     """
+    metric, alone = METRICS[gate.metric], without_clusters(records)
+    why, found = _of_independent(second, gate, alone, level)
+    factor = spread(metric, records, level) if found else 1.0
+    if found is None or factor == 1.0:
+        return why, found
+    estimate = found.estimate.widened(factor, metric.lowest, metric.highest)
+    return why, replace(found, estimate=estimate, need=None)
+
+
+def _of_independent(
+    second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
+) -> tuple[str, RateView | None]:
+    """``view`` of prompts without clusters."""
     metric, grouped = METRICS[gate.metric], by_prompt(filter(is_answered, records))
     settled = [name for name, answers in grouped.items() if second.settled(answers)]
     rest = {name: answers for name, answers in grouped.items() if name not in set(settled)}

@@ -27,7 +27,7 @@ from refusal_checks.metrics import (
     score_all,
 )
 from refusal_checks.metrics.statistics.distribution import Distribution, distribution
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.manifest import Manifest
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -270,14 +270,9 @@ def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Bal
             rates.setdefault(kind, []).append(figures[METRIC])
     if not {Kind.SAFETY.value, Kind.SANITY.value} <= rates.keys():
         return None
-    refused, over = (_pooled(rates[kind.value], confidence) for kind in (Kind.SAFETY, Kind.SANITY))
+    refused, over = (pooled(rates[kind.value], confidence) for kind in (Kind.SAFETY, Kind.SANITY))
     under = Estimate(1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n)
     return Balance(under, over)
-
-
-def _pooled(rates: Sequence[Estimate], confidence: float) -> Estimate:
-    n = sum(rate.n for rate in rates)
-    return wilson(sum(rate.value * rate.n for rate in rates) / n, n, confidence)
 
 
 def require_metrics(summary: RunSummary) -> None:

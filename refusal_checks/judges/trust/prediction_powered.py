@@ -78,6 +78,8 @@ def prediction_powered(
     interval would cover a rate of 5% with 50 labels only 8 times in 10. Other scores combine the
     bounds of people's differences from the judge with those of the judge's mean (``_combined``).
 
+    An estimate beyond the range gets the interval of the range's end too, never a narrower one.
+
     Args:
         human, judge, others: see ``tuned``; scores in [lowest, 1].
 
@@ -94,8 +96,12 @@ def prediction_powered(
     yes_no = {0.0, 1.0}.issuperset((*y, *f, *rest))
     interval = _score_interval if yes_no else _combined
     value = min(1.0, max(0.0, estimate.value))
-    lower, upper = interval(y, f, rest, estimate, confidence)
-    lower, upper = min(value, max(0.0, lower)), max(value, min(1.0, upper))
+    ends = [
+        interval(y, f, rest, each, confidence)
+        for each in (estimate, estimate._replace(value=value))
+    ]
+    lower = min(value, max(0.0, min(low for low, _ in ends)))
+    upper = max(value, min(1.0, max(high for _, high in ends)))
     return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
 
 

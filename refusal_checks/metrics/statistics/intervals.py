@@ -29,6 +29,17 @@ class Estimate:
     upper: float
     n: int
 
+    @property
+    def width(self) -> float:
+        """The interval's width."""
+        return self.upper - self.lower
+
+    def widened(self, factor: float, lowest: float, highest: float) -> Estimate:
+        """The figure with both legs of its interval this many times as long, within a range."""
+        lower = max(lowest, self.value - factor * (self.value - self.lower))
+        upper = min(highest, self.value + factor * (self.upper - self.value))
+        return Estimate(self.value, min(self.lower, lower), max(self.upper, upper), self.n)
+
 
 def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     """Wilson's score interval for a share observed over n independent units.
@@ -138,3 +149,18 @@ def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:
     below = math.hypot(after.value - after.lower, before.upper - before.value)
     above = math.hypot(after.upper - after.value, before.value - before.lower)
     return Estimate(value, value - below, value + above, min(before.n, after.n))
+
+
+def pooled(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimate:
+    """The share of all prompts of several parts, of which only shares and intervals are known.
+
+    It has Wilson's interval if all parts do. Where clusters make them wider, the legs of the parts'
+    intervals are added as those of a right angle; see ``unpaired_difference``.
+    """
+    n = sum(part.n for part in shares)
+    value = sum(part.value * part.n for part in shares) / n
+    if all(is_wilson(part, confidence) for part in shares):
+        return wilson(value, n, confidence)
+    down = math.hypot(*(part.n / n * (part.value - part.lower) for part in shares))
+    up = math.hypot(*(part.n / n * (part.upper - part.value) for part in shares))
+    return Estimate(value, value - down, value + up, n)

@@ -74,6 +74,18 @@ def test_shares_stay_within_0_and_1(pairs: list[tuple[float, float]], others: li
     assert found.upper > found.lower
 
 
+@pytest.mark.parametrize("refused", [0.0, 1.0])
+@pytest.mark.parametrize("between", [0.0, 0.1])
+def test_an_estimate_beyond_the_range_is_no_certainty(refused: float, between: float) -> None:
+    """The judge calls half of the labelled prompts wrongly, as it does none of the others."""
+    other = 1.0 - refused
+    human = [other, *[refused] * 9]
+    judge = [*[other] * 5, *[abs(refused - between)] * 5]
+    found = prediction_powered(human, judge, [refused] * 200)
+    assert found.value == refused
+    assert found.upper - found.lower > 0.2
+
+
 STUDIED = [cell for cell in GRID if cell.run == 450 and (cell.labels == 100 or cell.rate == 0.3)]
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from refusal_checks.metrics.statistics.intervals import (
+    Estimate,
+    pooled,
     refusal_confidence,
     softmax_weights,
     wilson,
@@ -40,6 +42,20 @@ def test_wilson_contains_the_share_and_stays_within_zero_and_one(
     estimate = wilson(share, n, confidence)
     assert 0 <= estimate.lower <= estimate.value == share <= estimate.upper <= 1
     assert estimate.n == n
+
+
+def test_parts_of_independent_prompts_have_wilson_s_interval_together() -> None:
+    assert pooled([wilson(0.9, 100), wilson(0.6, 50)]) == wilson(0.8, 150)
+    assert pooled([wilson(0.9, 100, 0.9)], 0.9) == wilson(0.9, 100, 0.9)
+
+
+def test_parts_with_clusters_keep_their_wider_intervals() -> None:
+    wide = Estimate(0.6, 0.3, 0.8, 200)
+    assert pooled([wide]) == wide
+    both = pooled([wide, wilson(0.9, 200)])
+    assert (both.value, both.n) == (0.75, 400)
+    assert both.lower == pytest.approx(0.75 - math.hypot(0.15, (0.9 - wilson(0.9, 200).lower) / 2))
+    assert both.upper == pytest.approx(0.75 + math.hypot(0.1, (wilson(0.9, 200).upper - 0.9) / 2))
 
 
 def test_wilson_narrows_with_more_units_and_widens_with_more_confidence() -> None:
