@@ -79,6 +79,8 @@ def prediction_powered(
     bounds of people's differences from the judge with those of the judge's mean (``_combined``).
 
     An estimate beyond the range gets the interval of the range's end too, never a narrower one.
+    And no interval ends nearer to the range's end than if all labels were there: however good the
+    judge seems, n labels cannot say more.
 
     Args:
         human, judge, others: see ``tuned``; scores in [lowest, 1].
@@ -100,8 +102,9 @@ def prediction_powered(
         interval(y, f, rest, each, confidence)
         for each in (estimate, estimate._replace(value=value))
     ]
-    lower = min(value, max(0.0, min(low for low, _ in ends)))
-    upper = max(value, min(1.0, max(high for _, high in ends)))
+    top = _unanimous(len(y), yes_no, confidence)
+    lower = min(value, top, max(0.0, min(low for low, _ in ends)))
+    upper = max(value, 1 - top, min(1.0, max(high for _, high in ends)))
     return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
 
 
@@ -148,6 +151,13 @@ def error_parts(
         count=len(human),
         most=len(human) + len(others),
     )
+
+
+def _unanimous(n: int, yes_no: bool, confidence: float) -> float:
+    """The lower end of the interval of n labels that are all 1."""
+    if yes_no:
+        return wilson(1.0, n, confidence).lower
+    return lower_bound([1.0] * n, 0.0, 1.0, (1 - confidence) / 2)
 
 
 def _score_interval(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.judges.trust.prediction_powered import prediction_powered, tuned
+from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.judge_intervals import GRID, MODELS, NEARLY_PERFECT, Cell, draw, read_labels, simulate
+
+Verdicts = NDArray[np.bool_]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,35 @@ def test_an_estimate_beyond_the_range_is_no_certainty(refused: float, between: f
     found = prediction_powered(human, judge, [refused] * 200)
     assert found.value == refused
     assert found.upper - found.lower > 0.2
+
+
+def test_no_judge_is_so_good_that_a_refusal_less_makes_a_rate_surer() -> None:
+    """Ten labels of ten say nothing of the judge's mistakes; nine and one praise it."""
+    rest = [1.0] * 380 + [0.0] * 20
+    ten = prediction_powered([1.0] * 10, [1.0] * 10, rest)
+    nine = prediction_powered([1.0] * 9 + [0.0], [1.0] * 9 + [0.0], rest)
+    assert nine.value < ten.value
+    assert nine.lower <= ten.lower
+    mirrored = prediction_powered([0.0] * 9 + [1.0], [0.0] * 9 + [1.0], [1 - f for f in rest])
+    assert mirrored.upper == pytest.approx(1 - nine.lower)
+
+
+@pytest.mark.parametrize(("labels", "most"), [(10, 0.04), (50, 0.01)])
+def test_a_labelled_prompt_that_is_worse_hardly_ever_helps(labels: int, most: float) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(150):
+        rate, sensitivity, specificity = rng.random(), *rng.uniform(0.6, 1, 2)
+        people = rng.random(labels + 200) < rate
+        judge = rng.random(people.size) < np.where(people, sensitivity, 1 - specificity)
+        before = estimate(people, judge, labels)
+        for place in np.flatnonzero(people[:labels])[:1]:
+            people[place] = judge[place] = False
+            assert estimate(people, judge, labels).lower <= before.lower + most
+
+
+def estimate(people: Verdicts, judge: Verdicts, labels: int) -> Estimate:
+    parts = people[:labels], judge[:labels], judge[labels:]
+    return prediction_powered(*(part.astype(float).tolist() for part in parts))
 
 
 STUDIED = [cell for cell in GRID if cell.run == 450 and (cell.labels == 100 or cell.rate == 0.3)]
