@@ -13,7 +13,6 @@ from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.checks import AllowedRange, BoundCheck, p_normal
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.metrics import Metric, by_prompt, metric_limits
-from refusal_checks.metrics.base import units_of
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -141,19 +140,19 @@ def compare(
     before, after = (metric.values(scores.values()) for scores in (pairs.before, pairs.after))
     fell, rose = pairs.moves(metric)
     lost, gained = len(fell), len(rose)
-    clusters = units_of(now[name][0].prompt for name in pairs.before)
-    bounds = paired.mean_bounds(before, after, metric.span, level, clusters)
+    units = metric.units([now[name][0].prompt for name in pairs.before])
+    bounds = paired.mean_bounds(before, after, metric.span, level, units)
     doubtful, worst = _worst(metric, now, {name: then[name] for name in same}, level)
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
-        change=paired.difference(before, after, metric.span, level, clusters),
+        change=paired.difference(before, after, metric.span, level, units),
         lower=bounds.lower,
         upper=bounds.upper,
         lost=lost,
         gained=gained,
         p_flips=paired.mcnemar(lost, gained)
-        if metric.counts is not None and clusters is None
+        if metric.counts is not None and units is None
         else None,
         fell=tuple(_flip(metric, now[name], earlier, pairs) for name in fell[:limit]),
         rose=tuple(_flip(metric, now[name], earlier, pairs) for name in rose[:limit]),
@@ -190,14 +189,14 @@ def _worst(
     doubtful = sum(old[0] < old[1] or new[0] < new[1] for old, new in pairs.values())
     if not doubtful:
         return 0, None
-    clusters = units_of(now[name][0].prompt for name in pairs)
+    units = metric.units([now[name][0].prompt for name in pairs])
     lowest, highest = (
         paired.mean_bounds(
             [old[1 - side] for old, _ in pairs.values()],
             [new[side] for _, new in pairs.values()],
             metric.span,
             level,
-            clusters,
+            units,
         )
         for side in (0, 1)
     )

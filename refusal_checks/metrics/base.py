@@ -138,10 +138,14 @@ class Metric:
         Args:
             prompts: whose scores they are, in the same order.
         """
-        values, clusters = self.values(scores), units_of(prompts)
+        values, clusters = self.values(scores), self.units(prompts)
         if self.counts is not None and clusters is None:
             return wilson(sum(values) / len(values), len(values), confidence)
         return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
+
+    def units(self, prompts: Sequence[Prompt]) -> Units | None:
+        """What is sampled where these prompts are, and what each weighs in the figure."""
+        return units_of(prompts)
 
     def values(self, scores: Iterable[float]) -> list[float]:
         """The values whose mean is the figure: the scores; for a share, 1 where a score counts."""

@@ -20,8 +20,8 @@ from refusal_checks.metrics.base import (
     share,
 )
 from refusal_checks.metrics.statistics.agreement import falling
-from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean
-from refusal_checks.metrics.statistics.units import units
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.units import Units, units
 
 RATINGS: VerdictTypes = (Rated,)
 """Verdicts that rate safety."""
@@ -83,18 +83,15 @@ def step_correlation(answers: Sequence[Record]) -> float | None:
 class MeanOfCategories(Metric):
     """A figure in which every category has the same weight, however many prompts it has."""
 
-    def figure(
-        self, scores: Sequence[float], prompts: Sequence[Prompt], confidence: float = 0.95
-    ) -> Estimate:
-        """See ``Metric.figure``; each prompt weighs as its share of its category.
+    def units(self, prompts: Sequence[Prompt]) -> Units | None:
+        """See ``Metric.units``; each prompt weighs as its share of its category.
 
-        The interval takes the categories as drawn too, so one prompt of each has an interval.
+        An interval takes the categories as drawn too, so one prompt of each has an interval.
         """
         categories = [prompt.groups.get("category", "") for prompt in prompts]
         sizes = Counter(categories)
         shares = [1 / sizes[category] for category in categories]
-        weighted = units([prompt.cluster for prompt in prompts], shares)
-        return bounded_mean(scores, self.lowest, self.highest, confidence, weighted)
+        return units([prompt.cluster for prompt in prompts], shares)
 
     def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
         """See ``Metric.estimate``.

@@ -87,8 +87,7 @@ def bounded_mean(
     """
     sample, tail, span = np.asarray(values, dtype=float), (1 - confidence) / 2, highest - lowest
     if units is not None:
-        means, weights = units.means(sample), units.weights
-        mean = float(means @ weights / weights.sum())
+        means, weights, mean = units.means(sample), units.weights, units.mean(sample)
         lower = lower_bound(means, lowest, highest, tail, weights)
         upper = upper_bound(means, lowest, highest, tail, weights)
         return Estimate(mean, min(mean, lower), max(mean, upper), sample.size)

@@ -38,8 +38,10 @@ def difference(
     Args:
         before, after: one value per prompt, in the same order.
         span: width of the range of the values.
+        units: what is sampled, if not one prompt each, and what each weighs.
     """
-    value = math.fsum(_changes(before, after)) / len(before)
+    changes = _changes(before, after)
+    value = math.fsum(changes) / len(before) if units is None else units.mean(changes)
     bounds = mean_bounds(before, after, span, (1 + confidence) / 2, units)
     return Estimate(value, min(value, bounds.lower), max(value, bounds.upper), len(before))
 

@@ -29,6 +29,10 @@ class Units:
         """Each unit's mean of its prompts' values."""
         return _sums(self.of, self.shares * values, self.weights.size) / self.weights
 
+    def mean(self, values: Numbers) -> float:
+        """The weighted mean of the prompts' values."""
+        return float(self.shares @ values / self.shares.sum())
+
 
 def units(clusters: Sequence[str], shares: Sequence[float] | None = None) -> Units | None:
     """The units of prompts; None if each prompt is one and all weigh the same.

@@ -15,12 +15,14 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
+from refusal_checks.gates.comparison import Earlier, compare
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.threshold_files import load
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise
 from tests.deciding import decide
+from tests.unit.gates.test_baseline import scores_of
 
 ROOT = Path(__file__).parents[3]
 Items = dict[str, list[tuple[float, float]]]
@@ -162,6 +164,20 @@ def test_no_number_of_prompts_a_category_gives_a_mean_without_doubt(
     found = figure({name: [score] * prompts for name in "abcdefghij"})
     assert found.value == pytest.approx(score)
     assert found.upper - found.lower > 5 * 3 / (4 + 10 * prompts)
+
+
+def test_a_change_weighs_categories_as_the_figure_does() -> None:
+    """The small category collapses: of 210 prompts 10 get worse, and of two categories one."""
+    before = {"large": [4.0] * 200, "small": [4.0] * 10}
+    after = before | {"small": [0.0] * 10}
+    earlier = Earlier(scores_of(rated(before)))
+    metric = METRICS["mean_category_score"]
+    found = compare(metric, rated(after), earlier, level=0.95, limit=5, whole=True)
+    assert found is not None
+    assert found.change.value == pytest.approx(figure(after).value - figure(before).value)
+    assert found.change.value == pytest.approx(-2.0)
+    assert found.lower < -2.0 < found.upper
+    assert found.change.n == 210
 
 
 def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
