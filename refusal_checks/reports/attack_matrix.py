@@ -9,7 +9,7 @@ from refusal_checks.benchmarks.attacks import ALL
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
 from refusal_checks.metrics import METRICS, rejection_rate
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
@@ -52,7 +52,8 @@ def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
         metric = worst_attack_rejection_rate if found.attack == ALL else rejection_rate
         rate = found.figures.get(metric.name)
         if found.attack and rate:
-            change = _change(summary.benchmarks.get(found.plain), found)
+            plain = summary.benchmarks.get(found.plain)
+            change = _change(plain, found, summary.manifest.confidence) if plain else None
             cell = Cell(name, found.plain, found.attack, found.prompts, rate, change)
             rows.setdefault(found.plain, []).append(cell)
     return {plain: sorted(cells, key=_order) for plain, cells in rows.items()}
@@ -62,17 +63,30 @@ def _order(cell: Cell) -> tuple[int, str]:
     return (-cell.change.worse if cell.change else 1, cell.attack)
 
 
-def _change(plain: BenchmarkSummary | None, found: BenchmarkSummary) -> Change | None:
+def _change(plain: BenchmarkSummary, found: BenchmarkSummary, level: float | None) -> Change | None:
     from refusal_checks.metrics.statistics import paired  # numpy: not for collection
 
-    before = plain.confidences if plain else {}
-    ids = [prompt for prompt in found.confidences if prompt in before]
+    ids = [prompt for prompt in found.confidences if prompt in plain.confidences]
     if not ids:
         return None
-    then, now = (_refused(scores, ids) for scores in (before, found.confidences))
+    then, now = (_refused(each.confidences, ids) for each in (plain, found))
     lost, gained = paired.flips(then, now)
     worse = gained if found.kind == Kind.SANITY.value else lost
-    return Change(paired.difference(then, now, 1.0, LEVEL), lost, gained, worse)
+    share = paired.difference(then, now, 1.0, LEVEL)
+    factor = max(_spread(plain, level), _spread(found, level))
+    return Change(share.widened(factor, -1.0, 1.0), lost, gained, worse)
+
+
+def _spread(found: BenchmarkSummary, level: float | None) -> float:
+    """How many times as wide clusters of prompts make the interval of the rate.
+
+    Args:
+        level: of the run's intervals; None where an older run did not record it.
+    """
+    rate = found.figures.get(rejection_rate.name)
+    if rate is None or level is None:
+        return 1.0
+    return max(1.0, rate.width / wilson(rate.value, rate.n, level).width)
 
 
 def _refused(scores: Mapping[str, float], ids: list[str]) -> list[float]:

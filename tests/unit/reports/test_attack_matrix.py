@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
 from refusal_checks.reports.formats.html.documents import _environment
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
@@ -52,6 +52,22 @@ def test_where_answers_are_right_a_refusal_is_the_wrong_way(summary: RunSummary)
     summary.benchmarks["mine+prefill"] = found({"4": 1.0}, "prefill", "sanity")
     (line,) = lines(summary)
     assert "1 of 1 prompts of mine are newly refused" in line
+
+
+def test_clusters_widen_the_interval_of_a_change(summary: RunSummary) -> None:
+    """The run's interval of the plain rate is twice as wide as that of independent prompts."""
+    summary.manifest = summary.manifest.model_copy(update={"confidence": 0.95})
+    plain, attacked = wilson(0.75, 4), wilson(1.0, 3)
+    shares = []
+    for rate in (plain, plain.widened(2, -9, 9)):
+        for name, each in (("mine", rate), ("mine+base64", attacked)):
+            known = summary.benchmarks[name]
+            summary.benchmarks[name] = replace(known, figures={"rejection_rate": each})
+        cells = matrix(summary)["mine"]
+        shares += [cell.change.share for cell in cells if cell.attack == "base64" and cell.change]
+    alone, found = shares
+    assert found == alone.widened(2, -1, 1)
+    assert found.width > alone.width
 
 
 def test_without_plain_prompts_there_is_a_rate_and_no_change(summary: RunSummary) -> None:
