@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import brief
 
 
 def columns(options: str | Sequence[str] | None) -> Sequence[str]:
@@ -40,7 +41,10 @@ def with_options(
     while texts and not texts[-1]:  # a question with fewer options than the table has columns
         texts.pop()
     if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
-        raise DataError(f"{where}: give it 2 to 26 options, none of them empty; it has {texts}")
+        raise DataError(
+            f"{where}: give it 2 to 26 options, none of them empty; it has {len(texts)}, "
+            f"{texts.count('')} of them empty"
+        )
     if len(set(texts)) < len(texts):
         raise DataError(f"{where}: two options read the same")
     by_letter = dict(zip(ascii_uppercase, texts, strict=False))
@@ -57,9 +61,10 @@ def _listed(value: Any, where: str) -> Sequence[Any]:
     """The options of one cell: a list, texts by letter, or either as JSON, as in CSV."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise DataError(f"{where}: write the options as a JSON list, not {value!r}") from None
+            value = parse(value)
+        except ValueError:
+            words = f"write the options as a JSON list, not {brief(value)}"
+            raise DataError(f"{where}: {words}") from None
     if isinstance(value, Mapping) and isinstance(value.get("text"), list):
         return list(value["text"])  # {"text": [...], "label": [...]}, as in ARC
     if isinstance(value, Mapping):
@@ -83,6 +88,6 @@ def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
         if matches or text.upper() in options:
             return matches[0] if matches else text.upper()
     raise DataError(
-        f"{where} = {value!r} is none of the options {', '.join(letters)}; write the letter, the "
-        "option's text, or in JSON its place from 0 as a number"
+        f"{where} = {brief(value)} is none of the options {', '.join(letters)}; write the letter, "
+        "the option's text, or in JSON its place from 0 as a number"
     )

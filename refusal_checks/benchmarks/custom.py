@@ -11,8 +11,8 @@ from typing import Any, cast, get_args
 from refusal_checks.benchmarks import choices
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
-from refusal_checks.core.csv_jsonl import header, read_rows
-from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.csv_jsonl import header, read_rows, require_in_data
+from refusal_checks.core.errors import DataError
 from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
@@ -20,6 +20,9 @@ from refusal_checks.core.text import brief
 
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 """Kinds of benchmarks by what their tables expect."""
+
+_KEYS = 8
+"""Most keys of an object that a message names."""
 
 _WITH_RUBRIC = ("degree", "rating", "strongreject")
 """Ways of judging that take a rubric."""
@@ -111,7 +114,7 @@ def _prompts(
 ) -> list[Prompt]:
     named = (table.prompt, table.id, table.cluster, table.key, *table.columns.values())
     for column in filter(None, (*named, *choices.columns(table.options))):
-        require_known(column, columns, f"[{name}]: {where}", "column", DataError)
+        require_in_data(column, columns, f"[{name}]: {where}")
     return [_prompt(name, table, number, row, where) for number, row in enumerate(rows, 1)]
 
 
@@ -169,7 +172,8 @@ def _turns(value: list[Any], place: str) -> tuple[Message, ...]:
 def _type(value: Any) -> str:
     """The type of a value, without its texts, which may be private."""
     if isinstance(value, Mapping):
-        return f"an object with {', '.join(map(brief, value)) or 'nothing'}"
+        keys = [brief(key) for key in value][:_KEYS]
+        return f"an object with {', '.join(keys) or 'nothing'}"
     return "an empty list" if value == [] else type(value).__name__
 
 

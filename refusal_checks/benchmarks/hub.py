@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
-from refusal_checks.core.errors import DataError, network_reason, require_known
+from refusal_checks.core.csv_jsonl import require_in_data
+from refusal_checks.core.errors import DataError, network_reason
 from refusal_checks.core.text import without_credentials
 
 LARGEST = 2**30
@@ -153,7 +154,7 @@ def read_parquet(path: Path, prompt: str, *others: str) -> list[dict[str, Any]]:
 
 def _require_columns(wanted: Iterable[str], known: Sequence[str], where: str) -> None:
     for column in wanted:
-        require_known(column, known, where, "column", DataError)
+        require_in_data(column, known, where)
 
 
 def _with_text(rows: list[dict[str, Any]], column: str, where: str) -> list[dict[str, Any]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.json_text import parse
+from refusal_checks.core.mistakes import near
+from refusal_checks.core.text import is_name, listed
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -91,6 +93,17 @@ def header(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(column for row in rows for column in row if column))
 
 
+def require_in_data(name: str, known: Iterable[str], where: str, what: str = "column") -> None:
+    """Raise a DataError unless data has this column or value; see ``require_known``.
+
+    The message lists short names only: a file may have texts for columns, and any number of them.
+    """
+    names = set(filter(None, known))  # a row that is too long has cells of no column
+    if name not in names:
+        hint = near(name, sorted(filter(is_name, names))) or "."
+        raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
+
+
 def find_columns(
     path: Path,
     known: Sequence[str],
@@ -111,7 +124,7 @@ def find_columns(
     """
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)
-        require_known(column, known, f"{path}: {option} {field}={column}", "column", DataError)
+        require_in_data(column, known, f"{path}: {option} {field}={column}")
     wanted = {**usual, **{field: [column] for field, column in given.items()}}
     found = {
         field: next((name for name in names if name in known), None)
@@ -128,7 +141,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """
     rows = read_rows(path)
     for column in columns:
-        require_known(column, header(rows), str(path), "column", DataError)
+        require_in_data(column, header(rows), str(path))
     for number, row in enumerate(rows, 1):
         if None in row or None in row.values():
             raise DataError(f"{path}: row {number} does not have as many cells as the header")

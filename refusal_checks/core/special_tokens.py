@@ -23,7 +23,8 @@ _S = r"\s{0,8}"
 _ANGLE = (
     r"/?(?:s|bos|eos|pad|unk|mask|cls|sep|sop|eop|eot|eod|eoh|eoa|bot|image|role"
     r"|(?:start|end|begin)_of_\w{1,40}|\w{1,40}_token|end_?of_?text|_start|_end"
-    r"|tools|tool_\w{1,40}|arg_(?:key|value)|function_\w{1,40}|function_calls?|think|thinking|seed:\w{1,40}"
+    r"|tools|tool_\w{1,40}|arg_(?:key|value)|function_\w{1,40}|function_calls?|think|thinking"
+    r"|(?:seed|minimax):\w{1,40}"
     r"|(?:unused|reserved|special|extra_id|control|dummy|placeholder|sentinel)_?\d{1,5}"
     r"|fim_\w{1,40}|file_sep|repo_name|gh_stars|jupyter_\w{1,40}|empty_output|commit_\w{1,40}"
     r"|(?:bot|user|system|human|assistant)_(?:start|end))"
@@ -32,7 +33,7 @@ _SQUARE = (
     r"/?(?i:inst|gmask|smask|sys|system_prompt|available_tools|tool_calls|tool_results)"
     r"|/?(?:TOOL_CONTENT|CALL_ID|ARGS|IMG|IMG_BREAK|IMG_END|PREFIX|MIDDLE|SUFFIX|THINK|BOS|EOS"
     r"|MASK|CLS|SEP|PAD|UNK|EOT|AUDIO|BEGIN_AUDIO|TRANSCRIBE|MODEL_SETTINGS"
-    r"|(?:start|end)_header_id|extra_id_\d{1,5})"
+    r"|(?:start|end)_header_id|extra_id_\d{1,5}|(?i:unused_?(?:token_)?\d{1,5}))"
 )
 _FALCON = (
     "TITLE|ABSTRACT|INTRODUCTION|SUMMARY|COMMENT|ANSWER|QUESTION|DOMAIN|PREFIX|SUFFIX|MIDDLE"

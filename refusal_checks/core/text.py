@@ -56,13 +56,20 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-_PASSWORD = re.compile(r"(?<=://)[^\s'\"<>]*@")
-_QUERY = re.compile(r"(://[^\s'\"<>?]*\?)[^\s'\"<>#]*")
+_URL = re.compile(r"(?<=://)[^\s'\"<>]+")
 
 
 def without_credentials(text: str) -> str:
     """The text with the passwords and the queries of its URLs taken out, which may be keys."""
-    return _QUERY.sub(r"\1[...]", _PASSWORD.sub("[...]@", text))
+    return _URL.sub(lambda url: _public(url[0]), text)
+
+
+def _public(url: str) -> str:
+    """What follows ``://``, without a password and without a query."""
+    _, at, rest = url.rpartition("@")
+    place, asks, query = (f"[...]@{rest}" if at else url).partition("?")
+    _, hash_, part = query.partition("#")
+    return f"{place}?[...]{hash_}{part.partition('?')[0]}" if asks else place
 
 
 _PART = r"[^\s\\/,;:'\"]+[\\/]"
@@ -125,6 +132,25 @@ def brief(value: Any) -> str:
         return repr(value)
     size = f" of {len(value)} characters" if isinstance(value, str) else ""
     return f"{type(value).__name__}{size}"
+
+
+_NAMES = 30
+"""Most names from data that a message lists."""
+
+
+def is_name(text: str) -> bool:
+    """True if a text from data is a name for a message: too short to be one to keep to itself."""
+    return len(text.split()) <= 2 and len(text.encode("utf-8", "replace")) <= 32
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names from data, such as columns, for a message; of long ones and of many only how many."""
+    found = sorted(names)
+    shown = list(filter(is_name, found))[:_NAMES]
+    rest = len(found) - len(shown)
+    if not shown:
+        return count(rest, "longer name")
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
 def visible(line: str) -> str:

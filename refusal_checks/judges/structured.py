@@ -109,7 +109,7 @@ def _unreadable(text: str) -> Invalid:
     return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
 
 
-_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|$))|,(\s*+\})', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|,(\s*+\})', re.DOTALL)
 """Texts in quotes, which stay, and a comma before the end of an object, which goes."""
 
 _A_LAST_COMMA = re.compile(r",\s*+\}")

@@ -18,7 +18,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import listed, storable
 from refusal_checks.models import recorded_logprobs, recordings
 from refusal_checks.models.recordings.document import NEVER_ASKED
 
@@ -187,7 +187,7 @@ def _columns(
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
-            f"{', '.join(known)}. "
+            f"{listed(known)}. "
             "Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
         )
     return found

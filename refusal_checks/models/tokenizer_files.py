@@ -32,9 +32,11 @@ _BIG = 256 * 2**20
 _MARKER = re.compile(r"</?[^<>\s{}%|]{1,60}>|\[/?[A-Za-z_]{2,60}\]|#{2,4} ?[A-Z][\w ]{1,30}:")
 """Text of a chat template that marks turns without being a token of its tokenizer."""
 
-_TAGS = re.compile(r"\{#.*?#\}|\{%.*?%\}", re.DOTALL)
+_TAGS = re.compile(r"\{([#%]).*?(?:\1\}|(\Z))", re.DOTALL)
+"""A comment or a statement, or a beginning that nothing ends."""
 
-_TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
+_TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*+)'?|\"((?:[^\"\\\n]|\\.)*+)\"?")
+"""A string constant, or the rest of a line after a quotation mark."""
 
 
 RETRY = 5.0
@@ -135,4 +137,5 @@ def _of_template(source: str) -> Iterator[str]:
     """The markers of turns in a template's text and in its string constants."""
     for quoted in _TEXT.finditer(source):
         yield from _MARKER.findall(quoted[1] or quoted[2] or "")
-    yield from _MARKER.findall(_TAGS.sub(" ", source))
+    text = _TAGS.sub(lambda tag: " " if tag[2] is None else tag[0], source)
+    yield from _MARKER.findall(text)

@@ -126,6 +126,7 @@ def test_the_same_without_it_tells(private: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("row", [{"text": [{"role": f"a {PROMPT}", "content": "x"}]},
                                  {"text": {PROMPT: ANSWER}},
+                                 {PROMPT: ANSWER},
                                  {"text": [{"role": "user", PROMPT: 1}]},
                                  {"text": [{"role": "user", "content": PROMPT},
                                            {"role": "assistant", "content": ANSWER}]}])  # fmt: skip

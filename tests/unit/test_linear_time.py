@@ -18,13 +18,24 @@ from refusal_checks.benchmarks.attacks import (
     rot13,
 )
 from refusal_checks.core.special_tokens import FAMILIES
-from refusal_checks.core.text import clean, clean_lines, storable, wrapped
+from refusal_checks.core.text import (
+    clean,
+    clean_lines,
+    placeless,
+    storable,
+    visible,
+    without_credentials,
+    wrapped,
+)
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.options.marking import LIMIT
-from refusal_checks.models.client import answers
+from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
+from refusal_checks.models import tokenizer_files
+from refusal_checks.models.client import answers, http_errors
 from refusal_checks.reports import markdown
+from refusal_checks.reports.formats.html.visible import visible as in_page
 
 LENGTH = 100_000
 SECONDS = 0.5
@@ -125,6 +136,8 @@ REPEATED = (
         "A和",
     ),
 )
+UNENDED = ('"\\', "'\\", "://", "://?", "{#", "{%", "~/", "/a", "context ", "max_tokens ")
+"""Pieces that begin something which is never ended; nothing follows them."""
 ENDS = (("", ""), ("The answer", "!"), ('{"rationale": "', "x"), ("A", "x"))
 
 
@@ -136,6 +149,7 @@ def shapes() -> Iterator[str]:
         yield start + whole[: LENGTH - len(start) - len(end)] + end
         if number < 20:
             yield whole
+    yield from (piece * (LENGTH // len(piece)) for piece in UNENDED)
 
 
 def at_limit(text: str) -> str:
@@ -164,6 +178,13 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "rot13": rot13.decode,
     "spaced letters": character_spacing.decode,
     "past tense": past_tense.reword,
+    "credentials": without_credentials,
+    "places": placeless,
+    "names": visible,
+    "sheets": lambda text: unguarded(guarded(text)),
+    "errors": lambda text: http_errors.error_for("http://x/v1", 400, text, text),
+    "chat templates": lambda text: set(tokenizer_files._of_template(text)),
+    "page": in_page,
 }
 
 

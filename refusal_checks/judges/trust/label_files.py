@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import find_columns, header, read_rows
-from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.csv_jsonl import find_columns, header, read_rows, require_in_data
+from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import listed, storable
 from refusal_checks.judges.trust.label_draw import Draw
 from refusal_checks.judges.trust.spreadsheet import unguarded
 from refusal_checks.models.replay import COLUMNS as RECORDED
@@ -83,7 +83,7 @@ class LabelFile:
             DataError: there is no such column.
         """
         known = dict.fromkeys(name for answer in self.answers for name in answer.row)
-        require_known(column, known, f"{self.path}: --judge labels:{column}", "column", DataError)
+        require_in_data(column, known, f"{self.path}: --judge labels:{column}")
         return [answer.row.get(column) for answer in self.answers]
 
 
@@ -143,7 +143,7 @@ def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict
         if field not in found and field not in _OPTIONAL:
             raise DataError(
                 f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
-                f"The file has {', '.join(known)}"
+                f"The file has {listed(known)}"
             )
     return found
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from refusal_checks.core.csv_jsonl import header, read_rows
+from refusal_checks.core.csv_jsonl import header, read_rows, require_in_data
 from refusal_checks.core.errors import CalibrationError, DataError, require_known
+from refusal_checks.core.text import brief
 from refusal_checks.core.verdicts import Label
 from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.confusion import REFUSAL
@@ -89,7 +90,7 @@ def read(
         )
     needed = ("label", "key") if "draw" in columns else ("label", "prompt", "answer")
     for name in needed:
-        require_known(name, columns, str(path), "column", DataError)
+        require_in_data(name, columns, str(path))
     known = classes(partial)
     rows = [
         _row(f"{path}: row {number}", row, known)
@@ -109,7 +110,8 @@ def read(
 
 def _row(where: str, cells: dict[str, str], known: dict[str, str]) -> LabelledRow:
     text = " ".join(cells["label"].lower().split()).replace(" ", "_")
-    require_known(text, known, where, "label", CalibrationError)
+    shown = text if len(text) <= 30 else brief(text)  # a text in the wrong column stays unsaid
+    require_known(shown, known, where, "label", CalibrationError)
     key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
     return LabelledRow(
         where,

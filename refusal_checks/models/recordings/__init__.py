@@ -13,8 +13,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import header, read_rows
-from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.csv_jsonl import header, read_rows, require_in_data
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import clean
 from refusal_checks.models.recordings import formats
 from refusal_checks.models.recordings.document import Document, Row
 
@@ -68,8 +69,8 @@ def _chosen(path: Path, rows: Sequence[Row], only: Mapping[str, str]) -> list[Ro
         where = f"{path}: --replay-where {column}={value}"
         values = {text(cell(row, column)) for row in rows} - {""}
         if not values:
-            require_known(column, header(rows), where, "column", DataError)
-        require_known(value, sorted(values), where, "value", DataError)
+            require_in_data(column, header(rows), where)
+        require_in_data(value, values, where, "value")
         rows = [row for row in rows if text(cell(row, column)) == value]
     if not rows:
         raise DataError(f"{path}: no recorded answers")
@@ -84,7 +85,7 @@ def text(value: Any) -> str:
 
 
 def _require_one(path: Path, column: str, values: Sequence[Any]) -> None:
-    several = list(dict.fromkeys(map(text, values)))
+    several = [clean(each, 100) for each in dict.fromkeys(map(text, values))]
     if len(several) > 1:
         names = ", ".join(several[:8]) + (", ..." if len(several) > 8 else "")
         raise DataError(

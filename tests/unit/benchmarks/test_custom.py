@@ -268,6 +268,23 @@ def test_bad_options_are_named(
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"list": ["How is a secret kept?"]},
+        {"list": "How is a secret kept?"},
+        {"list": "[" * 900 + "]" * 900},
+        {"right": "How is a secret kept?"},
+    ],
+)
+def test_bad_options_are_not_quoted(write: Write, row: dict[str, Any]) -> None:
+    rows = write("a.jsonl", lines({**QUESTION, **row}))
+    with pytest.raises(DataError) as caught:
+        load_prompts(own(rows, expect=None, options="list", key="right"), None)
+    assert "secret" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
 def test_a_key_needs_options_and_a_rubric_a_judge_that_reads_it(write: Write) -> None:
     rows = write("a.jsonl", lines(QUESTION))
     with pytest.raises(DataError, match="say which options there are"):

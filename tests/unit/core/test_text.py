@@ -15,6 +15,7 @@ from refusal_checks.core.text import (
     pathless,
     placeless,
     storable,
+    without_credentials,
     wrapped,
 )
 
@@ -206,3 +207,19 @@ def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
 def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> None:
     assert placeless(text) == shown
     assert placeless(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "see http://u:p@h:1/v1 and https://h/v1?key=k#m.",
+            "see http://[...]@h:1/v1 and https://h/v1?[...]#m.",
+        ),
+        ("'http://u:p@h?a=b@c'", "'http://[...]@c'"),
+        ("http://h?key=a#http://h?key=b", "http://h?[...]#http://h"),
+        ("a@b.c? //x?y", "a@b.c? //x?y"),
+    ],
+)
+def test_urls_lose_their_passwords_and_queries(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown

@@ -117,6 +117,42 @@ def test_a_damaged_eval_file_names_the_remedy(tmp_path: Path) -> None:
         read(path)
 
 
+def packed(path: Path, method: int = zipfile.ZIP_DEFLATED) -> bytearray:
+    """The bytes of a log with one sample."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("samples/1.json", json.dumps({"input": "hi " * 1000}))
+    return bytearray(path.read_bytes())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
+    tmp_path: Path, method: int
+) -> None:
+    path = tmp_path / "a.eval"
+    content = packed(path, method)
+    content[55:75] = b"\xff" * 20
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.eval: "):
+        read(path)
+
+
+def test_an_encrypted_eval_file_is_a_data_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.eval"
+    content = packed(path)
+    for flags in (6, content.find(b"PK\x01\x02") + 8):
+        content[flags] |= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.eval: convert it .* encrypted"):
+        read(path)
+
+
+@pytest.mark.parametrize("broken", [[], {}, "true", 2])
+def test_an_artifact_s_label_that_is_none_is_left_out(tmp_path: Path, broken: Any) -> None:
+    row = {"goal": "q", "prompt": "p", "response": "r", "jailbroken": broken}
+    (answer,) = read(saved(tmp_path / "a.json", {"jailbreaks": [row]})).answers(asked("q"))
+    assert answer.label is None
+
+
 def lm_eval(number: int, filter_name: str = "none", **other: Any) -> dict[str, Any]:
     sent = {"gen_args_0": {"arg_0": f"Examples...\n\nQ: question {number}", "arg_1": {}}}
     row = {"doc_id": number, "doc": {"prompt": f"question {number}"}, "target": "", "filter":
@@ -282,6 +318,7 @@ def test_without_the_judge_s_file_the_answers_are_there_to_be_judged(tmp_path: P
         ([[{"label": 1.0}]], "its 1 scores do not match the 3 answers prompt by prompt"),
         ([[{}] * 3], "or remove it to have a judge read the answers: KeyError: 'label'"),
         ({"a": 1}, "put the judge_scores.json of the same run there, or remove it"),
+        ([[{"label": 10**400}] * 3], "put the judge_scores.json of the same run there"),
     ],
 )
 def test_another_judge_s_file_is_refused(tmp_path: Path, scores: object, words: str) -> None:

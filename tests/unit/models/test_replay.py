@@ -233,6 +233,35 @@ def test_a_broken_file_is_named_with_its_fault(write: Write, name: str) -> None:
     assert fault in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"How do I bake a secret?": "Like this"}, "it has 1 longer name. "),
+        (
+            {"said": "a", "How do I bake a secret?": "b", "secret" * 9: "c"},
+            "it has said and 2 more",
+        ),
+        ({f"c{number:05}": "a" for number in range(20_000)}, "c00029 and 19970 more. "),
+    ],
+)
+def test_a_message_names_short_columns_only(write: Write, row: dict[str, str], words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read(write("a.jsonl", as_jsonl(row)))
+    assert words in str(caught.value)
+    with pytest.raises(DataError, match=r'no column "how do I bake"\. Known: ') as other:
+        read(write("b.jsonl", as_jsonl(row)), Reading({"completion": "how do I bake"}))
+    for fault in (caught, other):
+        assert "secret" not in str(fault.value)
+        assert len(str(fault.value)) < 1000
+
+
+def test_a_message_cuts_the_names_of_models(write: Write) -> None:
+    rows = ({"id": "v", "answer": "a", "model": name * 50_000} for name in "ab")
+    with pytest.raises(DataError, match="holds answers of 2") as caught:
+        read(write("a.jsonl", as_jsonl(*rows)))
+    assert len(str(caught.value)) < 1000
+
+
 def test_a_malformed_line_is_named_by_its_number(write: Write) -> None:
     good = as_jsonl({"id": "v1", "answer": "a"}, {"id": "v2", "answer": "b"})
     with pytest.raises(DataError, match=r"cut\.jsonl.*(row|line) 3"):

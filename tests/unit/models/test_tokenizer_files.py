@@ -53,6 +53,23 @@ def test_a_template_s_own_markers_count(tmp_path: Path, template: str) -> None:
     assert found.count("<not-this> messages ### Other") == 0
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "it's {{ '<own-x>' }}",
+        "'it\\",
+        "{# nothing ends this <own-x>",
+        "{{ '{#' }}<own-x>",
+        "{%- if a %}<own-x>{% endif",
+        "\"<own-x>\n'",
+    ],
+)
+def test_markers_are_found_whatever_is_left_open(tmp_path: Path, template: str) -> None:
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    own = special_tokens(served(tmp_path))
+    assert own.count("<own-x>") == int("<own-x>" in template)
+
+
 def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) -> None:
     for name in ("model", "other", "adapter"):
         (tmp_path / name).mkdir()

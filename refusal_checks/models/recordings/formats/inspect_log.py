@@ -8,7 +8,9 @@ answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
+from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,9 @@ _MOST = 4 * 2**30
 """Bytes that the samples of a log may hold."""
 
 _ATTACHED = "attachment://"
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError)
+"""What reading a damaged archive raises; RuntimeError if it is encrypted or packed otherwise."""
 
 
 def rows(document: Document) -> list[Row] | None:
@@ -59,7 +64,7 @@ def _unpacked(path: Path) -> Iterator[Any]:
                 yield parse(archive.read(entry))
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as fault:
+    except _DAMAGED as fault:
         raise DataError(
             f"{path}: convert it with `inspect log convert --to json`: not an .eval file that can "
             f"be read: {fault}"

@@ -23,9 +23,8 @@ def rows(document: Document) -> list[Row] | None:
 
 def _row(row: Row) -> Row:
     broken = row.get("jailbroken")
-    label = (
-        {True: "jailbroken", False: "not jailbroken"}.get(broken) if broken is not None else None
-    )
+    known = {True: "jailbroken", False: "not jailbroken"}
+    label = known.get(bool(broken)) if broken in (True, False) else None
     attack, answer = row.get("prompt"), row.get("response")
     own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
     return {**row, **own, NEVER_ASKED: attack is None and answer is None}

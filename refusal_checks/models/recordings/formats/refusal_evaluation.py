@@ -65,7 +65,7 @@ def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]
     try:
         scores = parse(path.read_bytes())
         labels = [[_label(answer) for answer in answers] for answers in scores]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:
         raise DataError(
             f"{path}: put the {SCORES} of the same run there, or remove it to have a judge read "
             f"the answers: {type(fault).__name__}: {fault}"
