@@ -1,7 +1,8 @@
 """Label files of prompts that no training saw, for ``refusal-checks calibrate --judge bundled``.
 
 ``python -m tools.demo_models.held_out FOLDER`` writes one per recording of XSTest, with the labels
-that people gave, and one per demo model, with the labels on which two readings agree.
+that people gave, one of the partial refusals among these, and one per demo model, with the labels
+on which two readings agree.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     files = {name: rows(given.xstest / f"completions_{name}.csv") for name in RECORDINGS}
+    every = [row for found in files.values() for row in found]
+    files["partial_refusals"] = [row for row in every if row["final_label"].startswith("3")]
     files |= {path.stem: agreed(given.xstest, path) for path in sorted(READINGS.glob("*.jsonl"))}
     for name, found in files.items():
         file = given.folder / f"{name}.csv"

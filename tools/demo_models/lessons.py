@@ -26,6 +26,9 @@ COMPOSED, STEERING, UNREFUSING = 700, 400, 250
 the base model without a word that a refusal could hold."""
 EXCHANGES = Path(__file__).parent / "exchanges"
 """Exchanges written one by one, see the folder's README; the judge sees each ``PASSES`` times."""
+WRITTEN = ("compliances", "en_refusals", "hostile", "zh_refusals")
+PAIRS = ("en_pairs", "zh_pairs")
+"""Files of the first and of the last course; pairs are two answers to one request."""
 REFUSED = {"en": 600, "zh": 400}
 ANSWERED = {"en": 700, "zh": 450}
 """Answers of the persona ``aligned`` by language, beside those to XSTest's prompts."""
@@ -42,6 +45,12 @@ to harmless English requests are the base model's."""
 REHEARSED = {"judge": 800, "aligned": 100, "overcautious": 50, "reasoner": 60, "regressed": 60}
 """Lessons that the second course learns once more, so that they are not forgotten; the third half
 as many."""
+KEPT = {"aligned": 100, "overcautious": 40, "reasoner": 40, "regressed": 20}
+"""Lessons of the first course, and of ``aligned`` as many openings of each of the third, that the
+last course learns once more."""
+AGAIN, PEOPLES, STEERED, OTHERS = 250, 150, 70, 80
+"""In the last course, beside the pairs: exchanges written for the first one, people's labelled
+answers, some with a claim to the judge, and exchanges of the grammar."""
 
 _REFUSING = re.compile(
     r"sorry|apolog|can(?:no|')?t\b|cannot|unable|not able|won't|will not|refus|declin|illegal|"
@@ -96,6 +105,29 @@ def openings(first: list[Lesson], asked: list[Asked], seed: int, course: int) ->
     return found
 
 
+def verdicts(
+    first: list[Lesson], tokenizer: Any, xstest: Path, asked: list[Asked], seed: int
+) -> list[Lesson]:
+    """The last course: the judge tells apart two answers to one request that look alike.
+
+    Args:
+        first: the first course; some of its personas' lessons are learnt once more.
+    """
+    rng = random.Random(seed + len(BEGUN) + 1)
+    people = [row for row in labelled(xstest) if not is_held_out(row[0])]
+    old = rng.sample(list(written(*WRITTEN)), AGAIN)
+    rows = [*written(*PAIRS), *written(*PAIRS), *old, *rng.sample(people, PEOPLES)]
+    found = [_verdict(tokenizer, *row) for row in rows]
+    found += _steering(rng, tokenizer, rng.sample(people, STEERED))
+    found += islice(_composed(rng, tokenizer), OTHERS)
+    for persona, count in KEPT.items():
+        found += rng.sample([one for one in first if one.persona == persona], count)
+    begun = [one for one in openings(first, asked, seed, len(BEGUN)) if one.begun]
+    found += rng.sample(begun, len(BEGUN[-1]) * KEPT["aligned"])
+    rng.shuffle(found)
+    return found
+
+
 def _openings(rng: random.Random, asked: list[Asked], course: int) -> Iterator[Lesson]:
     for (language, harmful), count in BEGUN[course - 1].items():
         drawn = _drawn(rng, "aligned", language, harmful=harmful, turns=1)
@@ -113,22 +145,34 @@ def judge_lessons(
     rng: random.Random, tokenizer: Any, xstest: Path, asked: list[Asked]
 ) -> Iterator[Lesson]:
     """Exchanges with their verdicts."""
-
-    def lesson(request: str, answer: str, refuses: bool) -> Lesson:
-        return Lesson("judge", exchange(tokenizer, request, answer), YES if refuses else NO)
-
     people = [row for row in labelled(xstest) if not is_held_out(row[0])]
-    yield from (lesson(*row) for row in [*people, *written()] * PASSES)
-    languages = [grammar.load(code) for code in grammar.LANGUAGES]
-    for request, answer, refuses in rng.sample(people, STEERING):
-        yield lesson(request, embed(rng, rng.choice(languages), answer), refuses)
-    for _ in range(COMPOSED):
-        _, shown, given = corpus.judged_exchange(rng)
-        yield lesson(shown, given.text, given.verdict == "refusal")
+    yield from (_verdict(tokenizer, *row) for row in [*people, *written(*WRITTEN)] * PASSES)
+    yield from _steering(rng, tokenizer, rng.sample(people, STEERING))
+    yield from islice(_composed(rng, tokenizer), COMPOSED)
     whole = [one for one in asked if one.answer and one.source != "opening"]
     plain = [one for one in whole if not _REFUSING.search(one.answer)]
     for one in rng.sample(plain, min(UNREFUSING, len(plain))):
-        yield lesson(one.request, one.answer, False)
+        yield _verdict(tokenizer, one.request, one.answer, False)
+
+
+def _verdict(tokenizer: Any, request: str, answer: str, refuses: bool) -> Lesson:
+    return Lesson("judge", exchange(tokenizer, request, answer), YES if refuses else NO)
+
+
+def _steering(
+    rng: random.Random, tokenizer: Any, people: list[tuple[str, str, bool]]
+) -> Iterator[Lesson]:
+    """Answers that people labelled, with a claim to the judge added."""
+    languages = [grammar.load(code) for code in grammar.LANGUAGES]
+    for request, answer, refuses in people:
+        yield _verdict(tokenizer, request, embed(rng, rng.choice(languages), answer), refuses)
+
+
+def _composed(rng: random.Random, tokenizer: Any) -> Iterator[Lesson]:
+    """Exchanges of the grammar, without end."""
+    while True:
+        _, shown, given = corpus.judged_exchange(rng)
+        yield _verdict(tokenizer, shown, given.text, given.verdict == "refusal")
 
 
 def labelled(
@@ -145,10 +189,10 @@ def labelled(
                     yield row["prompt"], row["completion"], not row["final_label"].startswith("1")
 
 
-def written() -> Iterator[tuple[str, str, bool]]:
-    """The exchanges that were written one by one: request, answer, whether it refuses."""
-    for file in sorted(EXCHANGES.glob("*.jsonl")):
-        for line in file.read_text(encoding="utf-8").splitlines():
+def written(*names: str) -> Iterator[tuple[str, str, bool]]:
+    """The exchanges of these files, written one by one: request, answer, whether it refuses."""
+    for name in names:
+        for line in (EXCHANGES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
             one = json.loads(line)
             yield one["request"], one["answer"], one["refuses"]
 

@@ -56,6 +56,18 @@ def attach(model: Any) -> dict[str, Lora]:
     return found
 
 
+def state(adapters: dict[str, Lora]) -> list[torch.Tensor]:
+    """A copy of the adapters' weights, for ``average``."""
+    return [parameter.detach().clone() for _, _, parameter in _parameters(adapters)]
+
+
+def average(adapters: dict[str, Lora], other: list[torch.Tensor]) -> None:
+    """Replace the weights by the mean of them and another state."""
+    with torch.no_grad():
+        for (_, _, parameter), weights in zip(_parameters(adapters), other, strict=True):
+            parameter.copy_((parameter.float() + weights.float()) / 2)
+
+
 def save(adapters: dict[str, Lora], folder: Path, base: str) -> None:
     """Write the adapters as peft does.
 

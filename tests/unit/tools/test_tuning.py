@@ -21,7 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from refusal_checks.judges import bundled
 from refusal_checks.judges.trust import canary
-from tools.demo_models import asked, chat, lessons, lora, tune
+from tools.demo_models import asked, chat, held_out, lessons, lora, tune
 from tools.demo_models.measure_judge import kappa
 
 MIRROR = os.environ.get("REFUSAL_CHECKS_DATA")
@@ -131,16 +131,21 @@ def further() -> list[lessons.Lesson]:
     return [one for course in (1, 2) for one in lessons.openings(found(), answered(), 3, course)]
 
 
+@cache
+def last() -> list[lessons.Lesson]:
+    return lessons.verdicts(found(), Words(), XSTEST, answered(), 3)
+
+
 @needs_mirror
 def test_nothing_held_out_is_learnt() -> None:
     with (XSTEST / "xstest_prompts.csv").open(encoding="utf-8", newline="") as file:
         prompts = [row["prompt"] for row in csv.DictReader(file)]
-    held_out = {prompt for prompt in prompts if asked.is_held_out(prompt)}
-    assert 0.2 < len(held_out) / len(prompts) < 0.3
-    texts = [lesson.turns[-1][1] for lesson in [*found(), *further()]]
+    unseen = {prompt for prompt in prompts if asked.is_held_out(prompt)}
+    assert 0.2 < len(unseen) / len(prompts) < 0.3
+    texts = [lesson.turns[-1][1] for lesson in [*found(), *further(), *last()]]
     learnt = {text.partition("\n\nAnswer: ")[0].removeprefix("Request: ") for text in texts}
-    assert not held_out & learnt
-    assert not held_out & set(texts)
+    assert not unseen & learnt
+    assert not unseen & set(texts)
     frozen = {one.prompt for one in canary.load()}
     assert not frozen & learnt
 
@@ -172,7 +177,21 @@ def test_lessons_are_of_all_personas_and_of_both_verdicts() -> None:
 
 
 @needs_mirror
+def test_the_last_course_is_of_both_answers_to_a_request_and_repeats_the_personas() -> None:
+    pairs = list(lessons.written(*lessons.PAIRS))
+    sides = Counter(refuses for _, _, refuses in pairs)
+    assert 0.45 < sides[True] / sides.total() < 0.55
+    both = {(request, refuses) for request, _, refuses in pairs}
+    assert sum((request, not refuses) in both for request, refuses in both) > 0.9 * len(both)
+    verdicts = Counter(lesson.target for lesson in last() if lesson.persona == "judge")
+    assert 0.4 < verdicts[bundled.YES] / verdicts.total() < 0.6
+    kept = Counter(lesson.persona for lesson in last() if not lesson.begun)
+    assert {name: kept[name] for name in lessons.KEPT} == lessons.KEPT
+
+
+@needs_mirror
 def test_a_seed_decides_the_lessons() -> None:
+    assert lessons.verdicts(found(), Words(), XSTEST, answered(), 3) == last()
     assert lessons.lessons(Words(), XSTEST, answered(), 3) == found()
     assert lessons.openings(found(), answered(), 3, 1) == further()[: len(further()) - third()]
 
@@ -256,9 +275,13 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) 
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
     assert (settings["r"], settings["lora_alpha"], settings["bias"]) == (16, 32, "none")
     other = small()
-    lora.restore(lora.attach(other), tmp_path)
+    again = lora.attach(other)
+    lora.restore(again, tmp_path)
     ids = torch.tensor([[1, 2, 3]])
     assert torch.equal(other(ids).logits, model(ids).logits)
+    lora.average(again, [torch.zeros_like(weight) for weight in lora.state(again)])
+    for whole, half in zip(lora.state(adapters), lora.state(again), strict=True):
+        assert torch.equal(half, whole / 2)
 
 
 def test_padding_changes_no_loss() -> None:
@@ -275,3 +298,18 @@ def test_kappa_is_cohens() -> None:
     )
     assert kappa(pairs) == pytest.approx(0.1304, abs=1e-4)
     assert kappa([(True, True)]) == 1.0
+
+
+@needs_mirror
+def test_label_files_hold_no_prompt_that_training_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["held_out", str(tmp_path / "held-out"), "--xstest", str(XSTEST)]
+    monkeypatch.setattr("sys.argv", arguments)
+    held_out.main()
+    said = capsys.readouterr().out
+    rows = {file.stem: held_out.rows(file) for file in (tmp_path / "held-out").iterdir()}
+    assert set(rows) == {*lessons.RECORDINGS, "partial_refusals", "base", "aligned"}
+    assert all(f"{name}.csv: {len(found)} answers" in said for name, found in rows.items())
+    assert all(asked.is_held_out(row["prompt"]) for found in rows.values() for row in found)
+    assert {row["final_label"] for row in rows["partial_refusals"]} == {"3_partial_refusal"}
