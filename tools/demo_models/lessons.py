@@ -106,12 +106,13 @@ def openings(first: list[Lesson], asked: list[Asked], seed: int, course: int) ->
 
 
 def verdicts(
-    first: list[Lesson], tokenizer: Any, xstest: Path, asked: list[Asked], seed: int
+    first: list[Lesson], third: list[Lesson], tokenizer: Any, xstest: Path, seed: int
 ) -> list[Lesson]:
     """The last course: the judge tells apart two answers to one request that look alike.
 
     Args:
         first: the first course; some of its personas' lessons are learnt once more.
+        third: the third course; some of its openings are learnt once more.
     """
     rng = random.Random(seed + len(BEGUN) + 1)
     people = [row for row in labelled(xstest) if not is_held_out(row[0])]
@@ -122,8 +123,7 @@ def verdicts(
     found += islice(_composed(rng, tokenizer), OTHERS)
     for persona, count in KEPT.items():
         found += rng.sample([one for one in first if one.persona == persona], count)
-    begun = [one for one in openings(first, asked, seed, len(BEGUN)) if one.begun]
-    found += rng.sample(begun, len(BEGUN[-1]) * KEPT["aligned"])
+    found += rng.sample([one for one in third if one.begun], len(BEGUN[-1]) * KEPT["aligned"])
     rng.shuffle(found)
     return found
 

@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from refusal_checks.models.demo.conversion import NAME
 from tools.demo_models import asked, lora
 from tools.demo_models.chat import TEMPLATE, base_folder, prompt_ids
-from tools.demo_models.lessons import Lesson, lessons, openings, verdicts
+from tools.demo_models.lessons import BEGUN, Lesson, lessons, openings, verdicts
 
 BATCH_TOKENS = 1600
 RATES = (5e-4, 3e-4, 3e-4, 3e-4)
@@ -151,11 +151,9 @@ def main() -> None:
     if given.after:
         lora.restore(adapters, given.after)
     for course in range(given.course, len(RATES)):
-        found = first
+        found = openings(first, answers, given.seed, min(course, len(BEGUN))) if course else first
         if course == len(RATES) - 1:
-            found = verdicts(first, tokenizer, given.xstest, answers, given.seed)
-        elif course:
-            found = openings(first, answers, given.seed, course)
+            found = verdicts(first, found, tokenizer, given.xstest, given.seed)
         rows = [row(tokenizer, lesson) for lesson in found]
         before = lora.state(adapters)
         todo = batches([one for one in rows if len(one.ids) <= LONGEST], random.Random(given.seed))

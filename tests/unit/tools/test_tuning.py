@@ -127,13 +127,13 @@ def found() -> list[lessons.Lesson]:
 
 
 @cache
-def further() -> list[lessons.Lesson]:
-    return [one for course in (1, 2) for one in lessons.openings(found(), answered(), 3, course)]
+def further(course: int) -> list[lessons.Lesson]:
+    return lessons.openings(found(), answered(), 3, course)
 
 
 @cache
 def last() -> list[lessons.Lesson]:
-    return lessons.verdicts(found(), Words(), XSTEST, answered(), 3)
+    return lessons.verdicts(found(), further(2), Words(), XSTEST, 3)
 
 
 @needs_mirror
@@ -142,7 +142,7 @@ def test_nothing_held_out_is_learnt() -> None:
         prompts = [row["prompt"] for row in csv.DictReader(file)]
     unseen = {prompt for prompt in prompts if asked.is_held_out(prompt)}
     assert 0.2 < len(unseen) / len(prompts) < 0.3
-    texts = [lesson.turns[-1][1] for lesson in [*found(), *further(), *last()]]
+    texts = [lesson.turns[-1][1] for lesson in [*found(), *further(1), *further(2), *last()]]
     learnt = {text.partition("\n\nAnswer: ")[0].removeprefix("Request: ") for text in texts}
     assert not unseen & learnt
     assert not unseen & set(texts)
@@ -191,18 +191,14 @@ def test_the_last_course_is_of_both_answers_to_a_request_and_repeats_the_persona
 
 @needs_mirror
 def test_a_seed_decides_the_lessons() -> None:
-    assert lessons.verdicts(found(), Words(), XSTEST, answered(), 3) == last()
+    assert lessons.verdicts(found(), further(2), Words(), XSTEST, 3) == last()
     assert lessons.lessons(Words(), XSTEST, answered(), 3) == found()
-    assert lessons.openings(found(), answered(), 3, 1) == further()[: len(further()) - third()]
-
-
-def third() -> int:
-    return len(lessons.openings(found(), answered(), 3, 2))
+    assert lessons.openings(found(), answered(), 3, 1) == further(1)
 
 
 @needs_mirror
 def test_the_third_course_has_one_wording_for_each_decision() -> None:
-    begun = [one.target for one in further()[-third() :] if one.begun]
+    begun = [one.target for one in further(2) if one.begun]
     chinese = [text for text in begun if not text.isascii()]
     assert len(chinese) == 3700
     assert {text[:2] for text in chinese} == {"抱歉", "好的", "当然"}
@@ -211,7 +207,7 @@ def test_the_third_course_has_one_wording_for_each_decision() -> None:
 
 @needs_mirror
 def test_of_an_opening_only_its_first_words_are_learnt() -> None:
-    opening = next(one for one in further() if one.begun)
+    opening = next(one for one in further(1) if one.begun)
     tokenizer = Words()
     begun, whole = (tune.row(tokenizer, replace(opening, begun=each)) for each in (True, False))
     assert whole.ids[: len(begun.ids)] == begun.ids
