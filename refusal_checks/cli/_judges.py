@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from refusal_checks.core.rationales import Rationales, Writing
 from refusal_checks.core.settings import Cascading, JudgeSampling, Settings
 from refusal_checks.run.options import models as model_options
 
@@ -48,6 +49,15 @@ class JudgeOptions:
         """
         return self._read(Cascading, _CASCADE)
 
+    @property
+    def rationales(self) -> Rationales:
+        """When judges of refusal write their reasons.
+
+        Raises:
+            UserError: there is no such way.
+        """
+        return self._read(Writing, "").rationales
+
     def _read(self, settings: type[Settings], prefix: str) -> Settings:
         names = {name: self.getoption(prefix + name) for name in settings.model_fields}
         given = {name: value for name, value in names.items() if value is not None}
@@ -76,6 +86,8 @@ def _parameters() -> Iterator[inspect.Parameter]:
         yield _parameter(option.removeprefix("--").replace("-", "_"), list[str], metavar, text)
     for name, field in JudgeSampling.model_fields.items():
         yield _parameter(_PREFIX + name, field.annotation, None, field.description or "")
+    for name, field in Writing.model_fields.items():
+        yield _parameter(name, field.annotation, None, field.description or "")
     for name, field in Cascading.model_fields.items():
         if name != "sample":  # all labelled answers are read by both
             yield _parameter(_CASCADE + name, field.annotation, None, field.description or "")

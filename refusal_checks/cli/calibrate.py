@@ -139,6 +139,7 @@ def calibrate(
             store=store,
             fresh=fresh,
             judge_sampling=given.sampling,
+            rationales=given.rationales,
             cascade=cascade.model_copy(update={"sample": 1.0}),  # each is measured alone, too
             limits=Limits.read(_set(limits), "command line"),
         )

@@ -15,7 +15,7 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.core.votes import average
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.structured import Reading, Verdict
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import Choice
@@ -46,9 +46,16 @@ class StructuredJudge(Generic[Verdict]):
 
     Args:
         prompt: in one of the formats of ``reading``.
+        reasoned: see ``base.reasoned``.
     """
 
-    def __init__(self, setup: JudgeSetup, prompt: JudgePrompt, reading: Reading[Verdict]) -> None:
+    def __init__(
+        self,
+        setup: JudgeSetup,
+        prompt: JudgePrompt,
+        reading: Reading[Verdict],
+        reasoned: Judge | None = None,
+    ) -> None:
         sampling = setup.sampling
         parse, schema = reading.formats[prompt.format]
         versions = (reading.version, VERSION)
@@ -59,6 +66,7 @@ class StructuredJudge(Generic[Verdict]):
         )
         self.special_tokens = setup.special_tokens
         self.samples = sampling.samples
+        self.reasoned = reasoned
         self._seeds = sampling.seeds()
         self._prompt = prompt
         self._parse: Callable[[str], Verdict | Invalid] = parse

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.rationales import Rationales
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Cascading, JudgeSampling
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
@@ -92,6 +93,15 @@ async def explained(
     return await explain(prompt, completion, verdict)
 
 
+def reasoned(judge: Judge) -> Judge | None:
+    """The same judge as it writes its reasons first, if it is asked for verdicts alone.
+
+    An attribute of that name. To keys, the canary and calibrations the two are two judges.
+    """
+    found: Judge | None = getattr(judge, "reasoned", None)
+    return found
+
+
 def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judgement]:
     """Each judge's verdict on an exchange without an answer; empty unless every judge gives one.
 
@@ -123,6 +133,7 @@ class JudgeSetup:
         special_tokens: of the model; they are broken up in all that is judged.
         folder: with the model's files, if an engine is started for it and they are here.
         cascade: when the bundled judge leaves a verdict to another one.
+        rationales: when a judge of refusal writes its reasons.
     """
 
     name: str
@@ -136,6 +147,7 @@ class JudgeSetup:
     special_tokens: SpecialTokens = FAMILIES
     folder: Path | None = None
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
+    rationales: Rationales = "all"
 
     @property
     def is_bundled(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,6 +15,7 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Invalid, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.judges.template import JudgePrompt
 
 Verdict = TypeVar("Verdict", Binary, Graded, Harm, Chosen)
 Fields = TypeVar("Fields", bound=BaseModel)
@@ -30,11 +31,16 @@ class Reading(Generic[Verdict]):
         version: part of the judge's identity; raised when a parser changes.
         stricter: a schema that also forbids what the parser refuses. It is asked for first, and no
             part of the identity; servers that refuse it get the format's own.
+        alone: how a verdict without reasons is read, whatever the format; None if these verdicts
+            are always asked for whole.
+        terse: formats that have no reasons.
     """
 
     formats: Mapping[str, tuple[Callable[[str], Verdict | Invalid], Mapping[str, Any] | None]]
     version: int
     stricter: Mapping[str, Any] | None = None
+    alone: Reading[Verdict] | None = None
+    terse: frozenset[str] = frozenset()
 
 
 def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]) -> Judge:
@@ -52,8 +58,29 @@ def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Ver
 
     if setup is None:
         raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")
-    instructions = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
-    return StructuredJudge(setup, instructions.with_rubric(setup.category_guide), reading)
+    found = template.load(setup.prompt(prompt, demo), tuple(reading.formats))
+    instructions = found.with_rubric(setup.category_guide)
+    whole = StructuredJudge(setup, instructions, reading)
+    is_whole = setup.rationales == "all" or instructions.format in reading.terse
+    if is_whole or (alone := reading.alone) is None:
+        return whole
+    return StructuredJudge(setup, _without_reasons(instructions), alone, whole)
+
+
+def _without_reasons(instructions: JudgePrompt) -> JudgePrompt:
+    """The instructions to give the verdict alone.
+
+    Raises:
+        ModelError: the template does not say which part of it orders the form of the answer.
+    """
+    if instructions.alone is None:
+        raise ModelError(
+            f"--rationales offenders: in {instructions.name}, write a line {template.ORDER} above "
+            f"what orders the form of the answer, and below that a line {template.ALONE} and the "
+            'order to reply "refusal" or "compliance" alone; or leave out --rationales. Without '
+            "these lines nothing tells how to ask for the verdict alone"
+        )
+    return replace(instructions.alone, format=template.JSON)
 
 
 MOST_CHARACTERS = 200_000

@@ -1,7 +1,9 @@
 """Judge prompts: Markdown files, and the messages that they make of an exchange.
 
 The constant part comes first, for the engine's prefix cache. A file may begin with a line
-``format: NAME``, the format in which the judge answers (``json`` by default).
+``format: NAME``, the format in which the judge answers (``json`` by default). What orders the form
+of the answer may stand between the lines ``ORDER`` and ``ALONE``; where the verdict alone is asked
+for, what follows takes its place.
 """
 
 from __future__ import annotations
@@ -26,10 +28,20 @@ FOLDER = Path(__file__).parent / "prompts"
 SEPARATOR = "\n===== exchange =====\n"
 """Separates the constant system message from the user message; optional."""
 
+ORDER, ALONE = "===== output =====", "===== verdict alone ====="
+"""Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
+system or of the user message. Either message may have both, and one must have them for
+``--rationales offenders``."""
+
 JSON = "json"
 """The default format: the judge's own JSON object."""
 
 _HEADER = re.compile(r"format:[ \t]*(.*?)[ \t]*\r?\n")
+
+_ORDERS = re.compile(
+    rf"^{ORDER}\n(?P<whole>.*?)\n{ALONE}\n(?P<alone>.*?)(?=\n{SEPARATOR.strip()}$|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,8 @@ class JudgePrompt:
         user: Jinja template over ``marker``, ``request`` and ``answer``.
         sha256: of the file, in hexadecimal.
         format: that the judge answers in.
+        alone: the same but for the order about the form of the answer, for the verdict alone; None
+            if the file does not say where that order stands.
     """
 
     name: str
@@ -48,6 +62,7 @@ class JudgePrompt:
     user: Template
     sha256: str
     format: str = JSON
+    alone: JudgePrompt | None = None
 
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
         """The prompt with a rubric of the user's at the end of its instructions, if there is one.
@@ -59,7 +74,9 @@ class JudgePrompt:
             return self
         text = guide.read_text(encoding="utf-8").strip()
         digest = hashlib.sha256(f"{self.sha256}\n{text}".encode()).hexdigest()
-        return replace(self, system=f"{self.system}\n\n# Rubric\n\n{text}".strip(), sha256=digest)
+        alone = self.alone.with_rubric(guide) if self.alone else None
+        system = f"{self.system}\n\n# Rubric\n\n{text}".strip()
+        return replace(self, system=system, sha256=digest, alone=alone)
 
     def messages(
         self,
@@ -101,6 +118,9 @@ def marker(request: str, answer: str) -> str:
 def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     """The judge prompt of that name: one of this package's, or a path to a Markdown file.
 
+    The lines ``ORDER`` and ``ALONE`` with what follows the latter change nothing of a prompt that
+    asks for more than the verdict, its digest included.
+
     Args:
         formats: that the judge can read.
 
@@ -108,8 +128,20 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
         ModelError: there is no such prompt, it uses an unknown variable, or its format is not one
             that the judge reads.
     """
-    from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
+    text = _text(name)
+    whole = _prompt(name, _ORDERS.sub(lambda found: found["whole"], text), formats)
+    if ALONE in text and not _ORDERS.search(text):
+        raise ModelError(
+            f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} replaces"
+        )
+    if not _ORDERS.search(text):
+        return whole
+    alone = _prompt(name, _ORDERS.sub(lambda found: found["alone"], text), formats)
+    digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
+    return replace(whole, alone=replace(alone, sha256=digest))
 
+
+def _text(name: str) -> str:
     folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
     known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
     path = Path(name) if name.endswith(".md") else known.get(name)
@@ -118,7 +150,13 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
             f"--judge-template {name}: no such template. Known: {', '.join(sorted(known))}, "
             "or a .md file"
         )
-    text = path.read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
+    """The prompt that a file's text makes."""
+    from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
+
     declared = _HEADER.match(text)
     output = declared[1] if declared else JSON
     if output not in formats:

@@ -146,3 +146,4 @@ def benchmark_lines(name: str, summary: BenchmarkSummary) -> Iterator[str]:
             f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"
         )
     yield from judges_asked.second(name, summary)
+    yield from judges_asked.reasons(name, summary)

@@ -1,4 +1,4 @@
-"""Which judges were asked: where the bundled one was measured, and how often a second one was."""
+"""What judges were asked: the bundled one's scope, a second one's share, reasons afterwards."""
 
 from __future__ import annotations
 
@@ -33,5 +33,26 @@ def second(name: str, summary: BenchmarkSummary) -> Iterator[str]:
         line += (
             f", {asked.sampled} more of {count(asked.prompts, 'prompt')} drawn at random "
             f"(other verdicts: {asked.differs})"
+        )
+    yield line
+
+
+def reasons(name: str, summary: BenchmarkSummary) -> Iterator[str]:
+    """One line on the reasons of judges that gave verdicts alone; none of others."""
+    found = summary.reasons
+    if found is None:
+        return
+    if not found.sampled:
+        yield f"{name}: verdicts without reasons, and no ways of refusing are counted"
+        return
+    drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
+    line = f"{name}: verdicts alone; ways of refusing are counted in {drawn}"
+    if found.given:
+        same = f"{found.agree} of {found.given} come with the same verdict"
+        line += f", whose reasons were asked for afterwards: {same}"
+    if found.missing:
+        line += (
+            f"; {count(found.missing, 'verdict')} to be shown with reasons had none: the judge "
+            "failed, or had nothing else left to do"
         )
     yield line

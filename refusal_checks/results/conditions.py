@@ -22,6 +22,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     return {
         "judge": ", ".join(map(_judge, verdicts.judges.values())),
         "judge prompt": ", ".join(verdicts.prompts),
+        **({} if verdicts.rationales == "all" else {"rationales": verdicts.rationales}),
         **_cascade(manifest, verdicts),
         "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
         **_sampling("judge", without_unset(verdicts.sampling)),

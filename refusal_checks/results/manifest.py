@@ -107,11 +107,16 @@ class EnginesUsed(_Facts):
 
 
 class Effort(_Facts):
-    """Work left when the run started: answers and verdicts to ask for, answers in the store."""
+    """Work left when the run started: answers and verdicts to ask for, answers in the store.
+
+    Attributes:
+        judges: names of those that had verdicts left to give.
+    """
 
     answers: int = 0
     verdicts: int = 0
     reused: int = 0
+    judges: tuple[str, ...] = ()
 
 
 class CascadeUsed(_Facts):
@@ -155,12 +160,14 @@ class VerdictConditions(NamedTuple):
     Attributes:
         judges: by name, in the order of the panel; one that needs no model is its own version.
         prompts: hash of each judge's prompt.
+        rationales: when judges wrote their reasons.
     """
 
     judges: Mapping[str, ModelFacts]
     prompts: tuple[str, ...]
     sampling: Mapping[str, Any]
     max_answer_chars: int | None
+    rationales: str = "all"
 
 
 class Manifest(_Facts):
@@ -174,6 +181,7 @@ class Manifest(_Facts):
         thresholds: sha256 by threshold file.
         extensions: sha256 by who brought the extension: a distribution or a file.
         sampling, multiple_choice, judge_sampling: the settings of ``core.settings``.
+        verdicts_alone: benchmarks whose judges gave verdicts alone (``--rationales offenders``).
         cascade: of its judges, if they form one.
         calibration: the judge's measured errors, where a file of them was given.
         store: file of stored answers and verdicts.
@@ -196,6 +204,7 @@ class Manifest(_Facts):
     sampling: Mapping[str, Any] = {}
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
+    verdicts_alone: tuple[str, ...] = ()
     cascade: CascadeUsed | None = None
     confidence: float | None = None
     versions: Mapping[str, str] = {}
@@ -254,4 +263,5 @@ class Manifest(_Facts):
             prompts=tuple(prompts.values()),
             sampling=self.judge_sampling,
             max_answer_chars=self.data[benchmark].max_answer_chars,
+            rationales="offenders" if benchmark in self.verdicts_alone else "all",
         )

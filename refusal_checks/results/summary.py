@@ -29,6 +29,7 @@ from refusal_checks.metrics import (
 from refusal_checks.metrics.statistics.distribution import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.reasons import Reasons
 
 Scores = Mapping[str, Mapping[str, float]]
 """Scores by metric and prompt id."""
@@ -63,6 +64,7 @@ class BenchmarkSummary:
         attack: the attack on its prompts, or ``attacks`` for each prompt's worst; empty for none.
         plain: the benchmark that is attacked.
         confidences: refusal confidence by prompt id, if it is under attack or attacked.
+        reasons: of which answers judges gave reasons; None where each verdict has them.
         second: how often the second judge of a cascade was asked; None where there is none.
     """
 
@@ -83,6 +85,7 @@ class BenchmarkSummary:
     attack: str = ""
     plain: str = ""
     confidences: Mapping[str, float] = field(default_factory=dict)
+    reasons: Reasons | None = None
     second: Asked | None = None
 
     @property
@@ -159,7 +162,7 @@ def summarise(
         planned=max(planned, len(answers)),
         kind=kind,
         disputed=sum(disputed) if disputed else None,
-        refusal_categories=_refusal_categories(records),
+        refusal_categories=refusal_categories(records),
         read_by=dict(
             Counter(r.judgement.read_by for r in records if isinstance(r.judgement, Chosen))
         ),
@@ -173,7 +176,7 @@ UNNAMED = "unnamed"
 COMPLIES = "none"
 
 
-def _refusal_categories(records: Iterable[Record]) -> dict[str, int]:
+def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
     """Answers by way of refusing, in the order of ``RefusalCategory``."""
     judged = [r.judgement for r in records if isinstance(r.judgement, Binary)]
     found = Counter(

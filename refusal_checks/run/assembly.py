@@ -8,16 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refusal_checks.core.errors import DataError, ModelError, UserError
+from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
 from refusal_checks.engines.pool import PoolSettings, require_program
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges import cascade, panel
+from refusal_checks.judges import panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
-from refusal_checks.metrics.judging import disagreement_rate
 from refusal_checks.models import demo, replay
 from refusal_checks.models.candidates import (
     Candidate,
@@ -29,7 +28,7 @@ from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.spec import Attached, Replay, Rule, Served
 from refusal_checks.models.tokenizer_files import special_tokens
-from refusal_checks.run import loading
+from refusal_checks.run import judge_needs, loading
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.plan import Judges, Plan
@@ -108,8 +107,9 @@ def assemble(
         else _served(options, engines, plan, note)
     )
     judges = _judges(options, gates, plan, engines, note)
-    _require_several(gates, judges)
-    _require_whole(options, judges)
+    judge_needs.require_several(gates, judges)
+    judge_needs.require_whole(options, judges)
+    judge_needs.note_whole(options, judges, note)
     repeats = tuple(
         _judges(_reseeded(options, number), gates, plan, engines, note)
         for number in range(1, options.trust.repeats)
@@ -246,34 +246,6 @@ def judge_panels(
     return panel.panels(ways, named, is_recorded=isinstance(options.candidate, Replay))
 
 
-def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
-    for gate in gates:
-        panel = judges[gate.benchmark]
-        if gate.metric == disagreement_rate.name and len(panel) == 1:
-            raise UserError(
-                f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
-                "it compares several judges"
-            )
-        if gate.metric == disagreement_rate.name and cascade.of(panel):
-            raise UserError(
-                f"{gate.source}: [{gate.benchmark}] {gate.metric}: name a third --judge, so that "
-                "each reads every answer: beside bundled a second one reads only some"
-            )
-
-
-def _require_whole(options: Options, judges: Judges) -> None:
-    """Refuse to stop early where a second judge's sample corrects the rates.
-
-    Raises:
-        UserError: both are asked for.
-    """
-    if options.stop_early and any(map(cascade.of, judges.values())):
-        raise UserError(
-            "--judge bundled with a second judge: leave out --stop-early, because the second "
-            "judge's sample is one of whole benchmarks"
-        )
-
-
 def _judge_setup(
     options: Options,
     judge: NamedJudge,
@@ -297,4 +269,5 @@ def _judge_setup(
         special_tokens=special_tokens(model),
         folder=Path(model.path) if isinstance(model, Served) else None,
         cascade=options.cascade,
+        rationales=options.rationales,
     )

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
 
 from refusal_checks.benchmarks import discover
 from refusal_checks.core.database import MEMORY
@@ -86,6 +88,20 @@ def _vote(record: Record, judge: str) -> Judgement:
     return votes.get(judge, record.judgement)
 
 
+class Round(NamedTuple):
+    """What one panel said of recorded answers, and its cost.
+
+    Attributes:
+        records: by the plan's names, in the plan's order.
+        cost: the fields of ``usage.Usage``.
+        seconds: without the start of engines.
+    """
+
+    records: dict[str, Sequence[Record]]
+    cost: dict[str, int]
+    seconds: float
+
+
 class RecordedJudging:
     """Run judges over recorded answers.
 
@@ -124,29 +140,51 @@ class RecordedJudging:
         Raises:
             EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
         """
+        (only,) = self.rounds([self.judges])
+        return only.records
+
+    def rounds(self, several: Sequence[Judges]) -> list[Round]:
+        """The same answers read by several panels, one after the other, on the same engines.
+
+        Args:
+            several: panels by the plan's names; their models are those of the options.
+
+        Raises:
+            EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
+        """
         options = self._options
-        records: dict[str, Sequence[Record]] = {}
         with Store(MEMORY if options.fresh else options.store) as store:
-            todo = pending(Task(self._plan, self._candidate, self.judges, store))
-            asked = [judge.model for judge in options.judges if judge.name in todo.judges]
-            self._say(f"{todo.verdicts} verdicts to ask for at most")
+            todos = [pending(Task(self._plan, self._candidate, each, store)) for each in several]
+            names = frozenset[str]().union(*(todo.judges for todo in todos))
+            asked = [judge.model for judge in options.judges if judge.name in names]
+            self._say(f"{sum(todo.verdicts for todo in todos)} verdicts to ask for at most")
             try:
                 self._engines.place(asked)
                 self._engines.start(self._say)
-                asyncio.run(self._evaluate(store, records))
+                return asyncio.run(self._evaluate(store, several))
             finally:
                 self._engines.stop()
-        return {name: records[name] for name in self._plan}
 
-    async def _evaluate(self, store: Store, records: dict[str, Sequence[Record]]) -> None:
-        def evaluation() -> Coroutine[None, None, None]:
-            return Evaluation(
-                Task(self._plan, self._candidate, self.judges, store),
-                in_flight=prompts_at_once(self._options),
-                finished=records.__setitem__,
-            ).run()
-
+    async def _evaluate(self, store: Store, several: Sequence[Judges]) -> list[Round]:
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
-            await self._engines.guard(evaluation, self._say)
+            return [await self._round(Task(self._plan, self._candidate, each, store))
+                    for each in several]  # fmt: skip
+
+    async def _round(self, task: Task) -> Round:
+        records: dict[str, Sequence[Record]] = {}
+
+        def evaluation() -> Coroutine[None, None, None]:
+            return Evaluation(
+                task, in_flight=prompts_at_once(self._options), finished=records.__setitem__
+            ).run()
+
+        before, start = self._usage(), perf_counter()
+        await self._engines.guard(evaluation, self._say)
+        seconds, after = perf_counter() - start, self._usage()
+        cost = {name: after[name] - before.get(name, 0) for name in after}
+        return Round({name: records[name] for name in self._plan}, cost, seconds)
+
+    def _usage(self) -> dict[str, int]:
+        return dict(self._engines.account()["tokens"].get("judge", {}))

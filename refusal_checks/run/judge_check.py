@@ -13,7 +13,7 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.human_rates import HumanRates
 from refusal_checks.judges import cascade, kind_of
-from refusal_checks.judges.base import Judge
+from refusal_checks.judges.base import Judge, reasoned
 from refusal_checks.judges.trust import canary, check
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
 from refusal_checks.judges.trust.check import JudgeCheck
@@ -91,7 +91,10 @@ def identify(judge: Judge, options: Options) -> JudgeIdentity:
     if judge.name == "labels" and (meanings := options.replay.labels):
         name += f" ({', '.join(f'{label}={meanings[label]}' for label in sorted(meanings))})"
     return JudgeIdentity(
-        name=name, identity=judge.identity or name, prompt_sha256=judge.prompt_hash
+        name=name,
+        identity=judge.identity or name,
+        prompt_sha256=judge.prompt_hash,
+        rationales="offenders" if reasoned(judge) else "all",
     )
 
 

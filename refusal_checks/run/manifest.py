@@ -19,6 +19,7 @@ from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
+from refusal_checks.judges.base import reasoned
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.identity import Model, describe
 from refusal_checks.models.spec import Attached, Served
@@ -70,6 +71,7 @@ def manifest(options: Options, parts: Parts) -> Manifest:
         sampling=options.sampling.model_dump(),
         multiple_choice=options.multiple_choice.model_dump(mode="json"),
         judge_sampling=options.judge_sampling.model_dump(),
+        **_verdicts_alone(judges),
         **_cascade(judges),
         confidence=options.confidence,
         versions={"refusal-checks": __version__, "python": platform.python_version()}
@@ -81,6 +83,12 @@ def manifest(options: Options, parts: Parts) -> Manifest:
             memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         ),
     )
+
+
+def _verdicts_alone(judges: Judges) -> dict[str, tuple[str, ...]]:
+    """The benchmarks whose judges give verdicts alone; nothing if all write their reasons."""
+    found = tuple(name for name, panel in judges.items() if any(map(reasoned, panel)))
+    return {"verdicts_alone": found} if found else {}
 
 
 def _cascade(judges: Judges) -> dict[str, CascadeUsed]:
@@ -143,6 +151,7 @@ def effort(
             answers=missing,
             verdicts=sum(todo.verdicts for todo in todos),
             reused=len(keys) - missing,
+            judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
         ),
     )
 

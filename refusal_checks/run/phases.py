@@ -13,6 +13,7 @@ from refusal_checks.engines.servers import Work
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
+from refusal_checks.results.reasons import Sampled
 from refusal_checks.run import grounds, publish
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation, Finished
@@ -121,10 +122,12 @@ class Phases:
             self._publish(benchmark, records)
 
     async def _decide_with_grounds(self, benchmark: str, records: Sequence[Record]) -> None:
-        self._publish(benchmark, await grounds.added(self._run, benchmark, records))
+        self._publish(benchmark, *await grounds.added(self._run, benchmark, records))
 
-    def _publish(self, benchmark: str, records: Sequence[Record]) -> None:
+    def _publish(
+        self, benchmark: str, records: Sequence[Record], sampled: Sampled | None = None
+    ) -> None:
         repeats = [seen[benchmark] for seen in self._repeats]
-        publish.benchmark(self._run, benchmark, records, repeats)
+        publish.benchmark(self._run, benchmark, records, repeats, sampled)
         self._decided.add(benchmark)
         self._pools.add(benchmark, records, repeats)

@@ -15,14 +15,22 @@ from refusal_checks.gates.finding import Rules, expected_breaches, select
 from refusal_checks.gates.judge_noise import noise
 from refusal_checks.gates.verdict import Verdict, decide_all
 from refusal_checks.judges import cascade
+from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
 from refusal_checks.results import disagreements, histograms
 from refusal_checks.results.board import JudgeOutcome, Published
+from refusal_checks.results.reasons import Sampled
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import BenchmarkSummary, balance, distinct, summarise
+from refusal_checks.results.summary import (
+    BenchmarkSummary,
+    balance,
+    distinct,
+    refusal_categories,
+    summarise,
+)
 from refusal_checks.run import comparability, cut_short
 from refusal_checks.run.loading import prompts_of
 from refusal_checks.run.plan import drawn
@@ -46,12 +54,17 @@ def undecided(run: Prepared, benchmark: str, reason: str) -> None:
 
 
 def benchmark(
-    run: Prepared, name: str, records: Sequence[Record], repeats: Sequence[Sequence[Record]]
+    run: Prepared,
+    name: str,
+    records: Sequence[Record],
+    repeats: Sequence[Sequence[Record]],
+    sampled: Sampled | None = None,
 ) -> None:
     """Decide and publish the gates of a benchmark that is complete.
 
     Args:
         repeats: the same answers with the judges' repeated verdicts.
+        sampled: by which ways of refusing are counted where verdicts have no reasons.
     """
     records = run.redaction.judged(records)
     about = run.options.benchmarks[name]
@@ -62,6 +75,10 @@ def benchmark(
         by_prompt = scores.get(rejection_rate.name) or scores.get(worst_attack_rejection_rate.name)
         figures = replace(figures, confidences=by_prompt or {})
     panel, plan = run.parts.judges[name], run.parts.plan
+    if any(map(reasoned, panel)):
+        counts = refusal_categories(sampled.records if sampled else ())
+        reasons = sampled.reasons if sampled else None
+        figures = replace(figures, reasons=reasons, refusal_categories=counts)
     if (found := cascade.of(panel)) and name in plan:
         figures = replace(
             figures, second=cascade.asked(found, records, drawn(panel, name, plan[name]))
@@ -200,7 +217,9 @@ def _facts(run: Prepared, name: str) -> dict[str, str]:
     """A benchmark's answers by way of refusing, if it is complete."""
     found = run.summary.benchmarks.get(name)
     counts = found.refusal_categories if found else {}
-    return {
+    reasons = found.reasons if found else None
+    drawn = f"a sample of {reasons.sampled} of {reasons.answers} answers" if reasons else ""
+    return ({"refusal_categories_of": drawn} if drawn else {}) | {
         f"refusal_category_{re.sub(r'[^A-Za-z0-9]', '_', way)[:60]}": str(count)
         for way, count in counts.items()
     }

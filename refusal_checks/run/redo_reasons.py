@@ -149,6 +149,7 @@ def _of_verdicts(conditions: VerdictConditions) -> Conditions:
                 model.model_dump(exclude={"version", "template"}) for model in judges.values()
             ],
             "judge prompt": conditions.prompts,
+            "rationales": conditions.rationales,
             "max_answer_chars": conditions.max_answer_chars,
             **{f"judge {name}": value for name, value in with_unset(conditions.sampling).items()},
         }

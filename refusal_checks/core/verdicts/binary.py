@@ -55,6 +55,16 @@ class Binary(VerdictBase):
         agreeing = [vote for vote in valid if vote.label is label]
         return replace(agreeing[0].agreed(agreeing, summary), refusal_share=share)
 
+    def explained(self, by: Self) -> Self:
+        """This verdict with the reasons of a later one of the same judge.
+
+        The verdict stays, whatever the later one is; one that contradicts it is shown with it.
+        """
+        if by.label is self.label:
+            return replace(self, category=by.category, rationale=by.rationale)
+        words = f"asked for its reasons afterwards, the judge says {by.verdict}: {by.rationale}"
+        return replace(self, rationale=words)
+
     @property
     def verdict(self) -> str:
         """The verdict in a word."""

@@ -14,6 +14,7 @@ from refusal_checks.judges import structured
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.classifier_formats import (
     parse_harmbench,
+    parse_label,
     parse_refusal_evaluation,
     parse_wildguard,
 )
@@ -104,6 +105,35 @@ def parse_verdict(text: str) -> Binary | Invalid:
     return Binary(verdict.verdict, category and category.value, storable(verdict.rationale))
 
 
+class _Alone(BaseModel):
+    """The judge's output without reasons."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    verdict: Label
+
+
+CHOICE: dict[str, Any] = {"type": "string", "enum": [*map(str, Label)]}
+"""One of the labels, and no more tokens than it needs."""
+
+ALONE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"verdict": CHOICE},
+    "required": ["verdict"],
+    "additionalProperties": False,
+}
+"""The same for servers whose schemas must be objects."""
+
+
+def parse_alone(text: str) -> Binary | Invalid:
+    """The verdict alone: a label, or an object that has nothing else."""
+    found = parse_label(text)
+    if not isinstance(found, Invalid):
+        return found
+    verdict = last_verdict(text, _Alone)
+    return verdict if isinstance(verdict, Invalid) else Binary(verdict.verdict)
+
+
 READING = Reading[Binary](
     formats={
         JSON: (parse_verdict, SCHEMA),
@@ -113,6 +143,8 @@ READING = Reading[Binary](
     },
     version=PARSER_VERSION,
     stricter=CONSISTENT,
+    alone=Reading[Binary]({JSON: (parse_alone, ALONE)}, version=1, stricter=CHOICE),
+    terse=frozenset({"wildguard", "harmbench"}),
 )
 """How the output of each format is read."""
 

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from refusal_checks.core import mistakes
 from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.rationales import Rationales
 from refusal_checks.core.settings import Frozen
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors
 
@@ -26,11 +33,18 @@ class JudgeIdentity(Frozen):
         name: as the user named it; several judges are joined by commas.
         identity: key of all that its verdicts depend on (model, prompt, parser, sampling).
         prompt_sha256: of its instructions; empty if there are none.
+        rationales: when it writes its reasons; written only where it is not as it always was.
     """
 
     name: str
     identity: str
     prompt_sha256: str
+    rationales: Rationales = "all"
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        known = dump(self).items()
+        return {key: each for key, each in known if key != "rationales" or each != "all"}
 
 
 class BenchmarkCounts(Frozen):
@@ -151,6 +165,13 @@ def write(path: Path, calibration: Calibration) -> None:
 def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) -> None:
     """Raise CalibrationError unless the calibration is of the judge that runs."""
     judge = calibration.judge
+    if judge.name == running.name and judge.rationales != running.rationales:
+        raise CalibrationError(
+            f"{path}: run with --rationales {judge.rationales}, or calibrate again with "
+            f"--rationales {running.rationales}: the file is of {judge.name} with --rationales "
+            f"{judge.rationales}. A judge that writes its reasons first may give other verdicts "
+            "than one that gives the verdict alone, so their errors differ"
+        )
     for what, calibrated, used in (
         ("judge", judge.name, running.name),
         ("judge prompt", judge.prompt_sha256[:12], running.prompt_sha256[:12]),
@@ -170,4 +191,5 @@ def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:
         name=", ".join(part.name for part in parts),
         identity="+".join(part.identity for part in parts),
         prompt_sha256="+".join(part.prompt_sha256 for part in parts),
+        rationales="all" if all(part.rationales == "all" for part in parts) else "offenders",
     )

@@ -17,6 +17,7 @@ INI = {
     "baseline": ("paths", "the run or baseline to compare with (--baseline)"),
     "data": ("paths", "local mirror of public data (--data)"),
     "judge": ("args", "the judge, or judges (--judge)"),
+    "rationales": ("args", "when judges of refusal write their reasons (--rationales)"),
     "folder": ("paths", "folder of the store and of runs; default: .refusal-checks in rootdir"),
     "runs": ("paths", "folder of the runs (--runs); default: runs in the folder above"),
 }

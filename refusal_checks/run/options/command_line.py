@@ -13,6 +13,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned_file import mirror_folder
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import BaselineError, DataError, UserError
+from refusal_checks.core.rationales import Rationales, Writing
 from refusal_checks.core.settings import (
     BenchmarkTable,
     Cascading,
@@ -50,6 +51,7 @@ class Options:
     """All settings of one run.
 
     Attributes:
+        rationales: when judges of refusal write their reasons.
         cascade: when a judge beside the bundled one is asked.
         replay: how a file of recorded answers is read.
         benchmarks: all benchmarks by name, read from the mirror if there is one.
@@ -70,6 +72,7 @@ class Options:
     fresh: bool = False
     sampling: Sampling = field(default_factory=Sampling)
     judge_sampling: JudgeSampling = field(default_factory=JudgeSampling)
+    rationales: Rationales = "all"
     cascade: Cascading = field(default_factory=Cascading)
     multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
     limits: Limits = field(default_factory=Limits)
@@ -112,6 +115,7 @@ def add(group: pytest.OptionGroup) -> None:
     add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
     add("--limit", metavar="N", type=int, help="most prompts per benchmark, a stratified sample")
     fields.add(group, JudgeSampling, "judge_")
+    fields.add(group, Writing)
     fields.add(group, Cascading, "cascade_")
     fields.add(group, MultipleChoice, "mcq_")
     fields.add(group, Limits)
@@ -199,6 +203,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         judges=judges,
         sampling=fields.read(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
         judge_sampling=judge_sampling,
+        rationales=fields.read(config, Writing, {}).rationales,
         cascade=cascade,
         multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
         limits=fields.read(config, Limits, {}),

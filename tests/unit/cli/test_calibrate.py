@@ -196,7 +196,7 @@ def test_every_option_that_is_part_of_a_judges_identity_is_there() -> None:
     }
     sampling = {f"--judge-{name}".replace("_", "-") for name in JudgeSampling.model_fields}
     assert sampling | set(model_options.judge_extras()) <= known
-    assert "--judge-temperature" in known
+    assert {"--judge-temperature", "--rationales"} <= known
 
 
 def test_a_judges_temperature_is_part_of_its_calibration(write: Write, tmp_path: Path) -> None:

@@ -72,9 +72,10 @@ class View:
     def notes(self) -> list[str]:
         """What a reader must know beside the gates."""
         found = self.summary
-        second = (judges_asked.second(*each) for each in found.benchmarks.items())
+        lines = (judges_asked.second, judges_asked.reasons)
+        asked = (of(*each) for each in found.benchmarks.items() for of in lines)
         scope = judges_asked.scope([found])
-        return [*found.notes, *scope, *chain.from_iterable(second), *worst_answers(found)]
+        return [*found.notes, *scope, *chain.from_iterable(asked), *worst_answers(found)]
 
     @property
     def gates(self) -> str:

@@ -93,6 +93,24 @@ def test_a_calibration_of_another_judge_is_refused(running: dict[str, str], reas
     calibration.require_judge(Path("c.json"), valid(), JUDGE)
 
 
+def test_the_two_ways_of_one_judge_are_two_judges(write: Write) -> None:
+    other = JUDGE.model_copy(update={"identity": "d", "rationales": "offenders"})
+    with pytest.raises(CalibrationError) as fault:
+        calibration.require_judge(Path("c.json"), valid(), other)
+    for words in ("c.json: run with --rationales all, or calibrate", "--rationales offenders: "):
+        assert words in str(fault.value)
+    of_alone = valid(judge=other)
+    calibration.require_judge(Path("c.json"), of_alone, other)
+    with pytest.raises(CalibrationError, match="run with --rationales offenders"):
+        calibration.require_judge(Path("c.json"), of_alone, JUDGE)
+    path = write("calibration.json", "")
+    for known in (valid(), of_alone):
+        calibration.write(path, known)
+        assert calibration.read(path) == known
+        assert ("rationales" in path.read_text()) is (known == of_alone)
+    assert calibration.joined([JUDGE, other]).rationales == "offenders"
+
+
 OWN = BenchmarkCounts(refusals=10, recognised=5, compliances=20, passed=18)
 ONE_KIND = BenchmarkCounts(refusals=10, recognised=5, compliances=0, passed=0)
 

@@ -1,0 +1,262 @@
+"""``--rationales offenders``: the verdict alone, by the same judge and almost the same prompt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.judges import template
+from refusal_checks.judges.base import Judge, JudgeSetup, reasoned
+from refusal_checks.judges.kinds import degree, refusal
+from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT, parse_alone
+from refusal_checks.judges.template import JudgePrompt
+from refusal_checks.models.client import http_errors
+from refusal_checks.models.client.capabilities import Capabilities, Support
+from refusal_checks.models.client.client import Client
+from refusal_checks.run.plan import verdict_key
+from tests.fake_server import Body, FakeServer
+
+Write = Callable[[str, str], Path]
+
+PROMPT = Prompt.single("p1", "How do I boil an egg?")
+ANSWER = Completion("so")
+WHOLE = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
+OWN = """\
+Judge.
+
+===== output =====
+Explain, as JSON.
+
+===== verdict alone =====
+Only say refusal or compliance.
+
+===== exchange =====
+{{ marker }} {{ request }} {{ answer }}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+
+
+def setup(client: Client, **others: object) -> JudgeSetup:
+    found = JudgeSetup("it", client, "model", JudgeSampling(), rationales="offenders")
+    return replace(found, **others)  # type: ignore[arg-type]
+
+
+def load(name: str) -> JudgePrompt:
+    return template.load(name, tuple(refusal.READING.formats))
+
+
+def by_schema(body: Body) -> list[str]:
+    """Says a label where the schema is one, else a whole verdict."""
+    form = body.get("response_format", {}).get("json_schema", {}).get("schema")
+    return {CHOICE["type"]: ['"refusal"']}.get((form or {}).get("type"), [WHOLE])
+
+
+def ask(
+    server: FakeServer, *, with_reasons: bool = False, **others: object
+) -> tuple[Judgement, Judge]:
+    async def judge() -> tuple[Judgement, Judge]:
+        capabilities = others.pop("capabilities", Capabilities())
+        async with Client(server.url, "fake", capabilities=capabilities) as client:  # type: ignore[arg-type]
+            found = refusal.build(setup(client, **others))
+            asked = reasoned(found) if with_reasons else found
+            assert asked
+            return await asked.judge(PROMPT, ANSWER), found
+
+    return asyncio.run(judge())
+
+
+def schemas(server: FakeServer) -> list[object]:
+    forms = [body.get("response_format") for body in server.requests]
+    return [form and form["json_schema"]["schema"] for form in forms]
+
+
+def test_the_verdict_is_one_of_the_labels() -> None:
+    with FakeServer(by_schema) as server:
+        found, _ = ask(server)
+    assert found == Binary(Label.REFUSAL)
+    assert schemas(server) == [CHOICE]
+
+
+def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
+    with FakeServer(by_schema) as server:
+        found, judge = ask(server, with_reasons=True)
+        _, whole = ask(server, rationales="all")
+    assert found == Binary(Label.REFUSAL, "deflection", "it declines")
+    assert schemas(server) == [CONSISTENT] * 2
+    (alone, first) = (judge, reasoned(judge))
+    assert first
+    assert reasoned(whole) is None
+    assert first.identity == whole.identity != alone.identity
+    assert first.prompt_hash == whole.prompt_hash != alone.prompt_hash
+    assert verdict_key(alone, PROMPT, "so") != verdict_key(whole, PROMPT, "so")
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("refusal", "7f6a47bfd465"),
+        ("refusal_evaluation", "162199ca28bb"),
+    ],
+)
+def test_prompts_of_whole_verdicts_are_as_they_were(name: str, digest: str) -> None:
+    """Stored verdicts, calibrations and baselines hold the digest."""
+    assert load(name).sha256.startswith(digest)
+
+
+@pytest.mark.parametrize("name", ["refusal", "refusal_evaluation"])
+def test_both_ways_share_the_prompt_up_to_the_order_about_the_output(name: str) -> None:
+    whole = load(name)
+    assert whole.alone
+    texts = [
+        (each.system, each.messages(PROMPT, "so")[-1].content) for each in (whole, whole.alone)
+    ]
+    (system, user), (alone_system, alone_user) = texts
+    before, _, after = system.partition("# Output")
+    assert alone_system.startswith(before)
+    assert len(alone_system) - len(before) < len(after)
+    *lines, last = user.splitlines()
+    assert alone_user.splitlines()[:-1] == lines
+    assert last != alone_user.splitlines()[-1]
+    for text in (system, user, alone_system, alone_user):
+        assert "=====" not in text
+
+
+def test_a_template_of_the_user_s_own_says_where_the_order_stands(write: Write) -> None:
+    marked, plain = OWN, OWN.replace("===== output =====\n", "")
+    plain = plain[: plain.index("\n===== verdict")] + plain[plain.index("\n===== exchange") :]
+    name = str(write("own.md", marked))
+    found, before = load(name), load(str(write("before.md", plain)))
+    assert found.sha256 == before.sha256  # the lines change no stored verdict
+    assert found.system == before.system == "Judge.\n\nExplain, as JSON."
+    assert found.alone
+    assert found.alone.system == "Judge.\n\nOnly say refusal or compliance."
+    with FakeServer(by_schema) as server:
+        judgement, _ = ask(server, template=name)
+    assert judgement == Binary(Label.REFUSAL)
+    assert server.requests[0]["messages"][0]["content"] == found.alone.system
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_the_order_may_stand_in_the_user_s_message(tmp_path: Path, line_end: str) -> None:
+    path = tmp_path / "user.md"
+    text = "{{ request }} {{ answer }}\n===== output =====\nA\n===== verdict alone =====\nB\n"
+    path.write_bytes(text.replace("\n", line_end).encode())
+    found = load(str(path))
+    assert found.alone
+    shown = [each.messages(PROMPT, "so")[-1].content for each in (found, found.alone)]
+    assert shown == [f"{PROMPT.request} so\n{end}" for end in "AB"]
+
+
+def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(write: Write) -> None:
+    name = str(write("plain.md", "{{ request }} {{ answer }}"))
+    with pytest.raises(ModelError) as fault:
+        refusal.build(setup(Client("", ""), template=name))
+    for word in ("--rationales offenders", "plain.md", template.ORDER, template.ALONE):
+        assert word in str(fault.value)
+    refusal.build(setup(Client("", ""), template=name, rationales="all"))
+
+
+def test_a_line_without_its_partner_is_named(write: Write) -> None:
+    name = str(write("half.md", "{{ answer }}\n===== verdict alone =====\nB\n"))
+    with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
+        load(name)
+
+
+@pytest.mark.parametrize("name", ["wildguard", "harmbench"])
+def test_formats_without_reasons_are_asked_as_ever(name: str) -> None:
+    judge = refusal.build(setup(Client("", ""), template=name))
+    assert reasoned(judge) is None
+
+
+def test_judges_of_other_things_are_asked_as_ever() -> None:
+    with_reasons = degree.build(setup(Client("", "")))
+    assert reasoned(with_reasons) is None
+    assert with_reasons.identity == degree.build(setup(Client("", ""), rationales="all")).identity
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ('"refusal"', "refusal"),
+        ("compliance", "compliance"),
+        ("Refusal.", "refusal"),
+        ("**Compliance**", "compliance"),
+        (' "compliance"\n', "compliance"),
+        ('{"verdict": "refusal"}', "refusal"),
+        ('```json\n{"verdict":"compliance"}\n```', "compliance"),
+    ],
+)
+def test_a_label_alone_is_read(said: str, label: str) -> None:
+    assert parse_alone(said) == Binary(Label(label))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "refusal, compliance",
+        "not refusal",
+        "The answer is a refusal.",
+        "refuſal",
+        "compliance" * 1000,
+        WHOLE,
+        '{"verdict": "refusal"} {"verdict": "compliance"}',
+        '{"verdict": "refusal", "verdict": "compliance"}',
+        '{"verdict": "maybe"}',
+    ],
+)
+def test_everything_else_is_no_verdict(said: str) -> None:
+    found = parse_alone(said)
+    assert isinstance(found, Invalid)
+    assert found.reason is Reason.UNPARSABLE_VERDICT
+
+
+def test_a_server_that_wants_an_object_gets_one() -> None:
+    def strict(body: Body) -> list[str]:
+        return ['{"verdict": "compliance"}']
+
+    with FakeServer(strict, faults=[400]) as server:
+        found, _ = ask(server)
+    assert found == Binary(Label.COMPLIANCE)
+    assert schemas(server) == [CHOICE, ALONE]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(known: bool) -> None:
+    said: list[str] = []
+    texts = iter(["Well, hard to say.", "Compliance."])
+
+    def words(body: Body) -> Sequence[str]:
+        return [next(texts)]
+
+    lacking = Capabilities(structured_outputs=Support.IGNORED)
+    capabilities = {"capabilities": lacking} if known else {}
+    with FakeServer(words, no_schemas=None if known else 400) as server:
+        found, _ = ask(server, note=said.append, **capabilities)
+    assert found == Binary(Label.COMPLIANCE)
+    assert any("no structured outputs" in line for line in said)
+
+
+def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -> None:
+    alone = Binary(Label.REFUSAL, cut=3)
+    same = Binary(Label.REFUSAL, "deflection", "it declines")
+    other = Binary(Label.COMPLIANCE, None, "it answers")
+    assert alone.explained(same) == Binary(Label.REFUSAL, "deflection", "it declines", cut=3)
+    found = alone.explained(other)
+    assert (found.label, found.category) == (Label.REFUSAL, None)
+    assert (
+        found.rationale == "asked for its reasons afterwards, the judge says compliance: it answers"
+    )

@@ -1,0 +1,220 @@
+"""Reasons that are asked for afterwards: of what is shown, and of a sample."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from refusal_checks.core.errors import EngineDiedError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.votes import combine
+from refusal_checks.judges.base import Judge
+from refusal_checks.results.manifest import Effort, Manifest
+from refusal_checks.results.reasons import LEAST, SHARE, sample
+from refusal_checks.run import grounds, publish
+from refusal_checks.run.grounds import Grounded
+from refusal_checks.run.prepare import Prepared
+
+NAME = "some"
+ANSWERS = 100
+
+
+class Fuller:
+    """The judge as it writes its reasons; counts what it reads."""
+
+    identity = "fuller"
+    prompt_hash = "whole"
+
+    def __init__(self, name: str, says: Callable[[str], Judgement]) -> None:
+        self.name = name
+        self.read: Counter[str] = Counter()
+        self._says = says
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        await asyncio.sleep(0)
+        self.read[completion.text] += 1
+        return self._says(completion.text)
+
+
+class Brief:
+    """A judge that gives verdicts alone."""
+
+    identity = "brief"
+    prompt_hash = "alone"
+
+    def __init__(self, says: Callable[[str], Judgement] | None = None, name: str = "brief") -> None:
+        self.name = name
+        self.reasoned = Fuller(name, says or same)
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        raise AssertionError("verdicts are not asked for again")
+
+
+def same(text: str) -> Judgement:
+    return Binary(Label.REFUSAL, "deflection", f"reasons of {text}")
+
+
+def opposite(text: str) -> Judgement:
+    return Binary(Label.COMPLIANCE, None, f"reasons of {text}")
+
+
+def failing(text: str) -> Judgement:
+    return Invalid(Reason.JUDGE_ERROR, "HTTP 500")
+
+
+def dying(text: str) -> Judgement:
+    raise EngineDiedError("it ended")
+
+
+def record(number: int, judgement: Judgement = Binary(Label.REFUSAL), text: str = "") -> Record:  # noqa: B008
+    return Record(
+        Prompt.single(f"p{number}", f"r{number}"), 0, Completion(text or f"a{number}"), judgement
+    )
+
+
+RECORDS = [record(number) for number in range(ANSWERS)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids of the answers that gates' messages show; a test fills it."""
+    ids: list[str] = []
+
+    def preview(run: Prepared, name: str, records: Sequence[Record]) -> dict[str, Any]:
+        texts = {each.prompt.id: each.completion.text for each in records if each.completion}
+        offenders = [SimpleNamespace(id=name, answer=texts[name]) for name in ids]
+        return {"gate": SimpleNamespace(offenders=offenders, comparison=None)}
+
+    monkeypatch.setattr(publish, "preview", preview)
+    return ids
+
+
+def added(
+    store: Store,
+    *judges: Brief,
+    records: Sequence[Record] = RECORDS,
+    redacted: bool = False,
+    up: Sequence[str] = ("brief", "other"),
+) -> Grounded:
+    run = SimpleNamespace(
+        parts=SimpleNamespace(judges={NAME: cast(tuple[Judge, ...], judges)}),
+        redaction=SimpleNamespace(wanted=redacted),
+        options=SimpleNamespace(limits=SimpleNamespace(in_flight=8)),
+        summary=SimpleNamespace(manifest=Manifest(asked=Effort(judges=tuple(up)))),
+        store=store,
+    )
+    return asyncio.run(grounds.added(cast(Prepared, run), NAME, records))
+
+
+def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
+    drawn = [each.prompt.id for each in sample(NAME, RECORDS)]
+    assert drawn == [each.prompt.id for each in sample(NAME, RECORDS[::-1])]
+    assert drawn != [each.prompt.id for each in sample("other", RECORDS)]
+    assert len(drawn) == len(set(drawn)) == LEAST
+    assert len(sample(NAME, [record(number) for number in range(2000)])) == 2000 * SHARE
+    assert len(sample(NAME, RECORDS[:3])) == 3
+    assert sample(NAME, [record(1, Invalid(Reason.JUDGE_ERROR))]) == []
+
+
+def test_offenders_and_a_sample_get_reasons_and_nothing_else(
+    store: Store, shown: list[str]
+) -> None:
+    drawn = [each.prompt.id for each in sample(NAME, RECORDS)]
+    shown += [f"p{number}" for number in range(ANSWERS) if f"p{number}" not in drawn][:3]
+    judge = Brief()
+    found, sampled = added(store, judge)
+    explained = {each.prompt.id for each in found if each.judgement.rationale}
+    assert explained == {*drawn, *shown}
+    assert sum(judge.reasoned.read.values()) == LEAST + 3
+    assert found[int(shown[0][1:])].judgement == same(f"a{shown[0][1:]}")
+    assert sampled
+    assert [each.judgement.category for each in sampled.records] == ["deflection"] * LEAST
+    reasons = sampled.reasons
+    assert (reasons.answers, reasons.asked, reasons.sampled) == (ANSWERS, LEAST + 3, LEAST)
+    assert (reasons.given, reasons.agree, reasons.missing) == (LEAST, LEAST, 0)
+
+
+def test_what_is_stored_is_not_asked_for_again(store: Store) -> None:
+    first, again = Brief(), Brief()
+    assert added(store, first) == added(store, again, up=())
+    assert again.reasoned.read == Counter()
+
+
+def test_equal_answers_share_their_reasons(store: Store) -> None:
+    same_prompt = [
+        Record(RECORDS[0].prompt, k, Completion("a"), Binary(Label.REFUSAL)) for k in range(5)
+    ]
+    judge = Brief()
+    found, _ = added(store, judge, records=same_prompt)
+    assert judge.reasoned.read == Counter(a=1)
+    assert all(each.judgement.rationale for each in found)
+
+
+def test_a_judge_that_the_run_asks_nothing_else_is_not_asked(store: Store) -> None:
+    judge = Brief()
+    found, sampled = added(store, judge, up=())
+    assert judge.reasoned.read == Counter()
+    assert found == RECORDS
+    assert sampled
+    assert (sampled.reasons.given, sampled.reasons.missing) == (0, LEAST)
+
+
+@pytest.mark.parametrize("says", [failing, dying])
+def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(
+    store: Store, says: Callable[[str], Judgement]
+) -> None:
+    found, sampled = added(store, Brief(says))
+    assert found == RECORDS
+    assert sampled
+    assert sampled.reasons.missing == LEAST
+    later, _ = added(store, Brief())  # a failure is not stored
+    assert sum(bool(each.judgement.rationale) for each in later) == LEAST
+
+
+def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store) -> None:
+    found, sampled = added(store, Brief(opposite))
+    assert [each.judgement.verdict for each in found] == ["refusal"] * ANSWERS
+    told = [each.judgement.rationale for each in found if each.judgement.rationale]
+    assert len(told) == LEAST
+    assert all("the judge says compliance: reasons of" in words for words in told)
+    assert sampled
+    assert (sampled.reasons.agree, sampled.reasons.contradicted) == (0, LEAST)
+
+
+def test_without_texts_nothing_is_asked(store: Store, shown: list[str]) -> None:
+    shown.append("p1")
+    judge = Brief()
+    found, sampled = added(store, judge, redacted=True)
+    assert judge.reasoned.read == Counter()
+    assert found == RECORDS
+    assert sampled
+    assert sampled.reasons.sampled == 0
+
+
+def test_judges_that_disagree_each_give_their_reasons(store: Store) -> None:
+    votes = (Vote("brief", Binary(Label.REFUSAL)), Vote("other", Binary(Label.COMPLIANCE)))
+    disputed = [
+        Record(each.prompt, 0, each.completion, combine(votes), votes) for each in RECORDS[:60]
+    ]
+    judges = Brief(), Brief(opposite, "other")
+    judges[1].reasoned.identity = "fuller2"
+    found, _ = added(store, *judges, records=disputed)
+    for each in found:
+        given = {vote.judge: vote.judgement for vote in each.votes}
+        assert given["brief"].rationale == given["other"].rationale != ""
+        assert isinstance(each.judgement, Invalid)
