@@ -57,7 +57,8 @@ def _earlier(manifest: Manifest, runs: Path) -> Iterator[tuple[RunFolder, Manife
             found = Manifest.model_validate(parse(folder.summary_file.read_bytes())["manifest"])
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             continue  # it goes on, broke off, or is damaged
-        if found.models == manifest.models:
+        alone = bool(found.verdicts_alone) is bool(manifest.verdicts_alone)
+        if found.models == manifest.models and alone:
             yield folder, found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
@@ -21,6 +22,7 @@ from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.judges.trust.label_files import replayed
 from refusal_checks.judges.trust.rogan_gladen import require_information
 from refusal_checks.models.candidates import Candidate
+from refusal_checks.run.afterwards import Afterwards
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.options.command_line import Options
@@ -70,7 +72,7 @@ class Canary:
             EndpointError: the judge's server rejects every request.
         """
         assert self.floors, "there is something to check"
-        asked, start = self.pending().verdicts, perf_counter()
+        todo, start = self.pending(), perf_counter()
         records: list[Record] = []
 
         def finished(name: str, judged: Sequence[Record]) -> None:
@@ -78,9 +80,24 @@ class Canary:
 
         in_flight = prompts_at_once(self._options)
         await Evaluation(self._task, in_flight=in_flight, finished=finished).run()
+        panel = self._task.judges[canary.NAME]
+        if any(map(reasoned, panel)) and not self._options.redact:
+            asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
+            records = await _explained(asking, records)
         result = canary.measure(records, self._options.confidence)
         checks = check.check(self.floors, result)
-        return JudgeCheck(self.name, canary.digest(), checks, asked, perf_counter() - start)
+        return JudgeCheck(self.name, canary.digest(), checks, todo.verdicts, perf_counter() - start)
+
+
+async def _explained(asking: Afterwards, records: Sequence[Record]) -> list[Record]:
+    """The records, those of mistakes with the judge's reasons."""
+    wrong = {each.id for each in canary.measure(records).mistakes}
+
+    async def one(record: Record) -> Record:
+        mistaken = record.prompt.id in wrong
+        return await asking.record(record, costly=False) if mistaken else record
+
+    return await asyncio.gather(*map(one, records))
 
 
 def identify(judge: Judge, options: Options) -> JudgeIdentity:

@@ -1,0 +1,162 @@
+"""Asks judges for the grounds of verdicts that they gave: evidence, or their reasons."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from refusal_checks.benchmarks.attacked import as_judged
+from refusal_checks.core.errors import InfrastructureError, StoreError
+from refusal_checks.core.keys import content_key
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
+from refusal_checks.judges import cascade
+from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned
+from refusal_checks.results.reasons import Reasons, Sampled
+from refusal_checks.run.plan import verdict_key
+from refusal_checks.run.saver import Saver
+
+_VERSION = 1
+"""Part of the key of stored grounds: raise it when judges are asked for them in another way."""
+
+Place = tuple[str, int]
+"""A prompt's id and an answer's number."""
+
+
+def place(record: Record) -> Place:
+    """Where a record belongs in its benchmark."""
+    return record.prompt.id, record.sample
+
+
+@dataclass
+class _Said:
+    """What a judge said of one answer when its reasons were wanted; None if it was not asked."""
+
+    place: Place
+    alone: Binary
+    later: Judgement | None
+
+    @property
+    def agrees(self) -> bool:
+        """True if its reasons come with the same verdict."""
+        return isinstance(self.later, Binary) and self.later.label is self.alone.label
+
+
+class Afterwards:
+    """Asks judges for the grounds of verdicts that they gave, through the store.
+
+    Args:
+        at_once: most answers of which reasons are asked for at one time.
+        up: names of the judges whose servers are up, because verdicts were asked of them.
+    """
+
+    def __init__(
+        self, judges: Sequence[Judge], store: Store, at_once: int, up: Iterable[str]
+    ) -> None:
+        self._judges = judges
+        self._store = store
+        self._saver = Saver(store)
+        self._free = asyncio.Semaphore(at_once)
+        self._up = frozenset(up)
+        self._later: dict[str, asyncio.Task[Judgement | None]] = {}
+        self._said: list[_Said] = []
+
+    async def record(self, record: Record, *, costly: bool) -> Record:
+        """The record with each judge's grounds.
+
+        Args:
+            costly: also those that take several requests.
+        """
+        judges, answer = self._judges, record.completion
+        assert answer, "there is an answer to judge"
+        given = {vote.judge: vote.judgement for vote in record.votes}
+        if not given:  # of one judge, or of a cascade's first
+            formed = cascade.of(judges)
+            given = {(formed.first if formed else judges[0]).name: record.judgement}
+        shown = as_judged(record.prompt, answer)
+        asked = {judge.name: judge for judge in judges}
+        votes = []
+        for name, judgement in given.items():
+            judge = asked[name]
+            if (fuller := reasoned(judge)) and isinstance(judgement, Binary):
+                later = await self._once(judge, fuller, *shown)
+                self._said.append(_Said(place(record), judgement, later))
+                known = judgement.explained(later) if isinstance(later, Binary) else judgement
+                votes.append(Vote(name, known))
+            elif costly and gives_grounds(judge):
+                votes.append(Vote(name, await self._grounds(judge, *shown, judgement)))
+            else:
+                votes.append(Vote(name, judgement))
+        judgement = cascade.decide(judges, votes)
+        return replace(record, judgement=judgement, votes=tuple(votes) if record.votes else ())
+
+    def sampled(self, records: Sequence[Record], drawn: Sequence[Record]) -> Sampled:
+        """What a sample tells, of which everything was asked.
+
+        Args:
+            records: all of the benchmark.
+        """
+        places = frozenset(map(place, drawn))
+        given = [each for each in self._said if isinstance(each.later, Binary)]
+        agree = [each for each in given if each.agrees]
+        reasons = Reasons(
+            answers=sum(isinstance(record.judgement, Binary) for record in records),
+            asked=len({each.place for each in self._said}),
+            sampled=len(drawn),
+            given=sum(each.place in places for each in given),
+            agree=sum(each.place in places for each in agree),
+            missing=len(self._said) - len(given),
+            contradicted=len(given) - len(agree),
+        )
+        return Sampled(reasons, tuple(drawn))
+
+    async def _once(
+        self, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
+    ) -> Judgement | None:
+        """The verdict with reasons on an answer, which equal answers share."""
+        key = verdict_key(fuller, prompt, answer.text)
+        if key not in self._later:
+            work = self._reasons(key, judge, fuller, prompt, answer)
+            self._later[key] = asyncio.create_task(work)
+        return await self._later[key]
+
+    async def _reasons(
+        self, key: str, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
+    ) -> Judgement | None:
+        """The verdict of the judge that writes its reasons, from the store if it has it.
+
+        None if its server need not be up, because nothing else was asked of it.
+        """
+        if stored := self._store.judgements([key]):
+            self._store.use([key])
+            return stored[key]
+        if judge.name not in self._up:
+            return None
+        async with self._free:
+            try:
+                found = await fuller.judge(prompt, answer)
+            except StoreError:
+                raise
+            except InfrastructureError as fault:  # no reason to lose verdicts
+                return Invalid(Reason.JUDGE_ERROR, str(fault))
+        if not isinstance(found, Invalid):
+            await self._saver.judgement(key, found)
+        return found
+
+    async def _grounds(
+        self, judge: Judge, prompt: Prompt, answer: Completion, judgement: Judgement
+    ) -> Judgement:
+        """A judge's verdict with its grounds, from the store if it has them."""
+        if isinstance(judgement, Invalid):
+            return judgement
+        key = content_key("grounds", _VERSION, verdict_key(judge, prompt, answer.text))
+        if stored := self._store.judgements([key]):
+            self._store.use([key])
+            return stored[key]
+        found = await explained(judge, prompt, answer, judgement)
+        if found != judgement and not isinstance(found, Invalid):
+            self._store.add_judgements({key: found})
+        return found

@@ -1,0 +1,36 @@
+"""``--rationales offenders`` on real vLLM, with the toy judge."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.conftest import RunPersona
+
+pytestmark = pytest.mark.engine
+
+FEW = ("-k", "smoke_unsafe-rejection", "--samples", "1", "--max-tokens", "96")
+
+
+def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
+    run_persona: RunPersona,
+) -> None:
+    """The toy has never seen a verdict alone, so its verdicts decide only where it is told to."""
+    alone = run_persona("regressed", *FEW, "--rationales", "offenders", "--allow-untrusted-judge")
+    assert alone.status == 1, alone.output
+    found = alone.summary["benchmarks"]["smoke_unsafe"]
+    reasons = found["reasons"]
+    assert (reasons["answers"], reasons["missing"]) == (found["answers"], 0)
+    assert reasons["sampled"] == reasons["given"] == 20 < reasons["asked"] < 80
+    assert "rationale: " in alone.output
+    assert found["invalid"] == {}
+
+    whole = run_persona("regressed", *FEW, "--allow-untrusted-judge")
+    assert whole.status == 1, whole.output
+    tokens = [run.summary["manifest"]["tokens"]["judge"] for run in (alone, whole)]
+    written = [each["output"] / each["verdicts"] for each in tokens]
+    assert written[0] < written[1] / 2
+
+    before = tokens[1]["verdicts"]
+    again = run_persona("regressed", *FEW, "--rationales", "offenders", "--allow-untrusted-judge")
+    assert again.summary["manifest"]["tokens"]["judge"]["verdicts"] == 0 < before
+    assert again.summary["benchmarks"] == alone.summary["benchmarks"]
