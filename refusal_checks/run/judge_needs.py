@@ -62,6 +62,6 @@ def note_whole(options: Options, judges: Judges, note: Callable[[str], None]) ->
     for name, benchmarks in whole.items():
         where = "" if len(benchmarks) == len(judges) else f" in {', '.join(benchmarks)}"
         note(
-            f"judge {name}: --rationales offenders changes nothing{where}: its verdicts have no "
-            "reasons that could be left out"
+            f"judge {name}: --rationales offenders changes nothing{where}: only judges of refusals "
+            "that write their reasons can leave them out"
         )

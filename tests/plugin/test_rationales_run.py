@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import UNSAFE, RunGate
 
@@ -136,3 +137,16 @@ def test_a_template_without_a_place_for_it_ends_the_run_first(
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*--rationales offenders: in own.md, write a line ===== output*"])
     assert server.requests == []
+
+
+def test_mistakes_on_the_canary_have_reasons(
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
+) -> None:
+    (pytester.path / "low.toml").write_text(f"{LOW}[judge]\nagreement = {{ min = 0.95 }}\n")
+    result = run_gate("--thresholds", "low.toml", "-m", "judge", "--rationales", "offenders")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*rationale: *says <b>so*"])
+    checks = summary(pytester)["judge"]["checks"]
+    mistakes = [each for check in checks for each in check["mistakes"]]
+    assert asked(server) == Counter(alone=len(canary.load()), whole=len(mistakes))
+    assert all(each["rationale"] for each in mistakes)
