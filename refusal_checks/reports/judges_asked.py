@@ -53,6 +53,6 @@ def reasons(name: str, summary: BenchmarkSummary) -> Iterator[str]:
     if found.missing:
         line += (
             f"; {count(found.missing, 'verdict')} to be shown with reasons had none: the judge "
-            "failed, or had nothing else left to do"
+            "failed, or no engine was started for it"
         )
     yield line

@@ -50,7 +50,7 @@ class Afterwards:
 
     Args:
         at_once: most answers of which reasons are asked for at one time.
-        up: names of the judges whose servers are up, because verdicts were asked of them.
+        up: names of the judges whose servers are up.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Afterwards:
     ) -> Judgement | None:
         """The verdict of the judge that writes its reasons, from the store if it has it.
 
-        None if its server need not be up, because nothing else was asked of it.
+        None if its server is not up, because nothing else is asked of it.
         """
         if stored := self._store.judgements([key]):
             self._store.use([key])

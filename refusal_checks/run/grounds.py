@@ -16,6 +16,7 @@ from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.base import gives_grounds, reasoned
+from refusal_checks.models.spec import Attached
 from refusal_checks.results.reasons import Sampled, sample
 from refusal_checks.run import publish
 from refusal_checks.run.afterwards import Afterwards, place
@@ -60,12 +61,8 @@ async def added(run: Prepared, benchmark: str, records: Sequence[Record]) -> Gro
     is_shown = not run.redaction.wanted
     shown = list(dict.fromkeys(map(place, _shown(run, benchmark, records)))) if is_shown else []
     drawn = [place(record) for record in sample(benchmark, records)] if alone and is_shown else []
-    effort = run.summary.manifest.asked
     asking = Afterwards(
-        run.parts.judges[benchmark],
-        run.store,
-        prompts_at_once(run.options),
-        effort.judges if effort else (),
+        run.parts.judges[benchmark], run.store, prompts_at_once(run.options), _up(run)
     )
     wanted = dict.fromkeys([*shown[: MOST_REASONED if alone else MOST], *drawn])
     costly = frozenset(shown[:MOST])
@@ -78,6 +75,15 @@ async def added(run: Prepared, benchmark: str, records: Sequence[Record]) -> Gro
     if not alone:
         return Grounded(result, None)
     return Grounded(result, asking.sampled(records, [changed[each] for each in drawn]))
+
+
+def _up(run: Prepared) -> Iterator[str]:
+    """Names of the judges whose servers are up: attached, or started for verdicts."""
+    if effort := run.summary.manifest.asked:
+        yield from effort.judges
+    if run.parts.engines.are_live:
+        named = run.options.judges
+        yield from (judge.name for judge in named if isinstance(judge.model, Attached))
 
 
 def _shown(run: Prepared, benchmark: str, records: Sequence[Record]) -> Iterator[Record]:

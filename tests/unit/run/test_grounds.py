@@ -18,10 +18,12 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.core.votes import combine
 from refusal_checks.judges.base import Judge
+from refusal_checks.models import spec
 from refusal_checks.results.manifest import Effort, Manifest
 from refusal_checks.results.reasons import LEAST, SHARE, sample
 from refusal_checks.run import grounds, publish
 from refusal_checks.run.grounds import Grounded
+from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.prepare import Prepared
 
 NAME = "some"
@@ -110,11 +112,16 @@ def added(
     records: Sequence[Record] = RECORDS,
     redacted: bool = False,
     up: Sequence[str] = ("brief", "other"),
+    named: Sequence[NamedJudge] = (),
+    are_live: bool = True,
 ) -> Grounded:
     run = SimpleNamespace(
-        parts=SimpleNamespace(judges={NAME: cast(tuple[Judge, ...], judges)}),
+        parts=SimpleNamespace(
+            judges={NAME: cast(tuple[Judge, ...], judges)},
+            engines=SimpleNamespace(are_live=are_live),
+        ),
         redaction=SimpleNamespace(wanted=redacted),
-        options=SimpleNamespace(limits=SimpleNamespace(in_flight=8)),
+        options=SimpleNamespace(limits=SimpleNamespace(in_flight=8), judges=named),
         summary=SimpleNamespace(manifest=Manifest(asked=Effort(judges=tuple(up)))),
         store=store,
     )
@@ -172,6 +179,17 @@ def test_a_judge_that_the_run_asks_nothing_else_is_not_asked(store: Store) -> No
     assert found == RECORDS
     assert sampled
     assert (sampled.reasons.given, sampled.reasons.missing) == (0, LEAST)
+
+
+def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be(
+    store: Store,
+) -> None:
+    named = [NamedJudge("brief", spec.parse_judge("http://here/v1#brief"))]
+    judge = Brief()
+    added(store, judge, up=(), named=named, are_live=False)
+    assert judge.reasoned.read == Counter()
+    added(store, judge, up=(), named=named)
+    assert sum(judge.reasoned.read.values()) == LEAST
 
 
 @pytest.mark.parametrize("says", [failing, dying])
