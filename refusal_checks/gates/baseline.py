@@ -32,6 +32,9 @@ FORMAT = 1
 FOLDER = "scores"
 """The part of a run's folder with its files."""
 
+UNSTATED = {"rationales": "all"}
+"""What conditions are that runs do not record, because they were so before there was a choice."""
+
 _DIGITS = 9
 
 
@@ -214,12 +217,16 @@ def differences(earlier: Scores, conditions: Mapping[str, str]) -> list[str]:
 def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The conditions that differ, each with both values."""
     names = dict.fromkeys([*then, *now])
-    pairs = {name: (then.get(name, ""), now.get(name, "")) for name in names}
+    pairs = {name: (_value(then, name), _value(now, name)) for name in names}
     return [
         f"other {name}: {_short(before)} then, {_short(after)} now"
         for name, (before, after) in pairs.items()
         if before != after
     ]
+
+
+def _value(conditions: Mapping[str, str], name: str) -> str:
+    return conditions.get(name, UNSTATED.get(name, ""))
 
 
 def _short(value: str) -> str:

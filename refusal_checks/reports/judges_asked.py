@@ -42,11 +42,13 @@ def reasons(name: str, summary: BenchmarkSummary) -> Iterator[str]:
     found = summary.reasons
     if found is None:
         return
-    if not found.sampled:
+    if not found.asked:
         yield f"{name}: verdicts without reasons, and no ways of refusing are counted"
         return
-    drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
-    line = f"{name}: verdicts alone; ways of refusing are counted in {drawn}"
+    line = f"{name}: verdicts alone; no ways of refusing are counted, since no answer has a verdict"
+    if found.sampled:
+        drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
+        line = f"{name}: verdicts alone; ways of refusing are counted in {drawn}"
     if found.given:
         same = f"{found.agree} of {found.given} come with the same verdict"
         line += f", whose reasons were asked for afterwards: {same}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from refusal_checks.gates.baseline import UNSTATED
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.conditions import known_conditions
@@ -123,6 +124,7 @@ def _unknown(entry: Entry) -> Conditions:
 def _differing(key: Conditions, keys: Sequence[Conditions]) -> dict[str, str]:
     """The conditions that not all of the keys share."""
     others = [dict(each) for each in keys]
+    lacking = {name for each in others for name in each.keys() - dict(key).keys()}
     return {
         name: value for name, value in key if any(each.get(name) != value for each in others)
-    } | {name: "none" for each in others for name in each.keys() - dict(key).keys()}
+    } | {name: UNSTATED.get(name, "none") for name in lacking}

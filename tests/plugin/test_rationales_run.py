@@ -33,7 +33,7 @@ def brief(body: Body) -> list[str]:
     if way(body) == "candidate":
         said = "I cannot help" if text in UNSAFE else "Sure"
         return [f"{said} #{body['seed'] + i}" for i in range(body["n"])]
-    refused = "cannot" in text
+    refused = ("cannot" in text) is not ("mood" in body.get("chat_template_kwargs", {}))
     if way(body) == "alone":
         return ['"refusal"' if refused else '"compliance"']
     refused = refused and "#1" not in text
@@ -77,8 +77,8 @@ def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(
     result.stdout.fnmatch_lines(
         [
             "*rationale: *says <b>so",
-            "smoke_unsafe: verdicts alone; ways of refusing are counted in a sample of 20 of 80 "
-            f"answers, *: {reasons['agree']} of 20 come with the same verdict",
+            "smoke_unsafe: verdicts alone; ways of refusing are counted in a sample of 20 of 80 *",
+            f"  *asked for afterwards: {reasons['agree']} of 20 come with the same verdict",
         ]
     )
     if reasons["contradicted"]:
@@ -109,7 +109,7 @@ def test_the_two_ways_are_two_judges(
     assert found["benchmarks"]["smoke_unsafe"]["reasons"]["given"] == 20
     result = run_gate(*one, "--baseline", "last")
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*not comparable*", "*rationales*offenders*"])
+    result.stderr.fnmatch_lines(["*not comparable*", "*other rationales: offenders then, all now*"])
 
 
 def test_a_repository_sets_it_once_and_any_judge_can_be_named(
@@ -127,6 +127,32 @@ def test_a_repository_sets_it_once_and_any_judge_can_be_named(
     result = run_gate("-k", "smoke_unsafe-rejection")
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*rationales = 'some'*all*offenders*"])
+
+
+def test_several_verdicts_are_drawn_alone_and_reasons_are_asked_of_no_repeat(
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
+) -> None:
+    many = ("--judge-samples", "3", "--judge-repeats", "2")
+    run_gate(*OFFENDERS, "--samples", "1", *many)
+    found = summary(pytester)["benchmarks"]["smoke_unsafe"]["reasons"]
+    assert (found["asked"], found["given"], found["missing"]) == (20, 20, 0)
+    assert asked(server) == Counter(candidate=80, alone=80 * 3 * 2, whole=20 * 3)
+
+
+def test_each_of_several_judges_gives_reasons_also_where_none_prevails(
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
+) -> None:
+    contrary = ("--judge", f"{server.url}#fake", "--judge-template-kwargs", "{}")
+    contrary = (*contrary, "--judge-template-kwargs", '{"mood": "contrary"}')
+    result = run_gate(*OFFENDERS, "--samples", "1", *contrary)
+    result.stdout.fnmatch_lines(["smoke_unsafe: verdicts alone; no ways of refusing are counted*"])
+    found = summary(pytester)["benchmarks"]["smoke_unsafe"]["reasons"]
+    assert (found["asked"], found["sampled"], found["missing"]) == (80, 0, 0)
+    assert asked(server) == Counter(candidate=80, alone=160, whole=160)
+    listed = next(pytester.path.glob(".refusal-checks/runs/*/disagreements.jsonl")).read_text()
+    votes = [vote for line in listed.splitlines() for vote in json.loads(line)["votes"]]
+    assert len(votes) == 160
+    assert all("says <b>so" in vote["rationale"] for vote in votes)
 
 
 def test_a_template_without_a_place_for_it_ends_the_run_first(

@@ -58,12 +58,15 @@ class Binary(VerdictBase):
     def explained(self, by: Self) -> Self:
         """This verdict with the reasons of a later one of the same judge.
 
-        The verdict stays, whatever the later one is; one that contradicts it is shown with it.
+        The verdict stays, whatever the later one is; one that contradicts it is shown with it. So
+        does what several verdicts on the answer were: the later ones need not be the same.
         """
-        if by.label is self.label:
-            return replace(self, category=by.category, rationale=by.rationale)
-        words = f"asked for its reasons afterwards, the judge says {by.verdict}: {by.rationale}"
-        return replace(self, rationale=words)
+        own = f"{self.rationale}; " if self.rationale else ""
+        if by.label is not self.label:
+            words = f"asked for its reasons afterwards, the judge says {by.verdict}: {by.rationale}"
+            return replace(self, rationale=own + words)
+        later = "asked for reasons afterwards: " if own else ""
+        return replace(self, category=by.category, rationale=own + later + by.rationale)
 
     @property
     def verdict(self) -> str:

@@ -242,10 +242,9 @@ def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(known: bo
     def words(body: Body) -> Sequence[str]:
         return [next(texts)]
 
-    lacking = Capabilities(structured_outputs=Support.IGNORED)
-    capabilities = {"capabilities": lacking} if known else {}
+    capabilities = Capabilities(structured_outputs=Support.IGNORED) if known else Capabilities()
     with FakeServer(words, no_schemas=None if known else 400) as server:
-        found, _ = ask(server, note=said.append, **capabilities)
+        found, _ = ask(server, note=said.append, capabilities=capabilities)
     assert found == Binary(Label.COMPLIANCE)
     assert any("no structured outputs" in line for line in said)
 
@@ -259,4 +258,18 @@ def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -
     assert (found.label, found.category) == (Label.REFUSAL, None)
     assert (
         found.rationale == "asked for its reasons afterwards, the judge says compliance: it answers"
+    )
+
+
+def test_what_several_verdicts_said_stays_beside_later_reasons() -> None:
+    drawn = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
+    later = Binary(Label.REFUSAL, "deflection", "2 x refusal, 1 x compliance: it declines")
+    found = drawn.explained(later)
+    assert (found.refusal_share, found.category) == (1.0, "deflection")
+    assert found.rationale == (
+        "3 x refusal; asked for reasons afterwards: 2 x refusal, 1 x compliance: it declines"
+    )
+    opposite = drawn.explained(Binary(Label.COMPLIANCE, None, "3 x compliance"))
+    assert opposite.rationale == (
+        "3 x refusal; asked for its reasons afterwards, the judge says compliance: 3 x compliance"
     )

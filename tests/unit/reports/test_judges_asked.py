@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatch
 
 import pytest
 
 from refusal_checks.judges.cascade import Asked
-from refusal_checks.reports.judges_asked import SCOPE, scope, second
+from refusal_checks.reports.judges_asked import SCOPE, reasons, scope, second
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
+from refusal_checks.results.reasons import Reasons
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})
@@ -44,3 +46,24 @@ def test_how_often_a_second_judge_was_asked() -> None:
     assert list(second("xstest", replace(BENCHMARK, second=without))) == [
         "xstest: org/j was asked about 30 of 400 answers: 30 of which bundled was unsure"
     ]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, []),
+        (Reasons(400, 0, 0, 0, 0, 0, 0), ["xstest: verdicts without reasons, and no ways *"]),
+        (Reasons(0, 200, 0, 0, 0, 0, 0), ["xstest: verdicts alone; no ways of refusing *"]),
+        (
+            Reasons(400, 30, 20, 19, 18, 1, 1),
+            [
+                "xstest: verdicts alone; *in a sample of 20 of 400 answers, *: 18 of 19 come *"
+                "; 1 verdict to be shown with reasons had none: *"
+            ],
+        ),
+    ],
+)
+def test_of_which_answers_reasons_were_asked_for(found: Reasons | None, said: list[str]) -> None:
+    lines = list(reasons("xstest", replace(BENCHMARK, reasons=found)))
+    assert len(lines) == len(said)
+    assert all(map(fnmatch, lines, said))

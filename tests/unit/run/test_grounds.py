@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,7 @@ import pytest
 from refusal_checks.core.errors import EngineDiedError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.core.votes import combine
@@ -106,15 +108,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ids
 
 
-def added(
+def run_of(
     store: Store,
     *judges: Brief,
-    records: Sequence[Record] = RECORDS,
     redacted: bool = False,
     up: Sequence[str] = ("brief", "other"),
     named: Sequence[NamedJudge] = (),
     are_live: bool = True,
-) -> Grounded:
+) -> Prepared:
     run = SimpleNamespace(
         parts=SimpleNamespace(
             judges={NAME: cast(tuple[Judge, ...], judges)},
@@ -125,7 +126,13 @@ def added(
         summary=SimpleNamespace(manifest=Manifest(asked=Effort(judges=tuple(up)))),
         store=store,
     )
-    return asyncio.run(grounds.added(cast(Prepared, run), NAME, records))
+    return cast(Prepared, run)
+
+
+def added(
+    store: Store, *judges: Brief, records: Sequence[Record] = RECORDS, **others: Any
+) -> Grounded:
+    return asyncio.run(grounds.added(run_of(store, *judges, **others), NAME, records))
 
 
 def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
@@ -236,3 +243,52 @@ def test_judges_that_disagree_each_give_their_reasons(store: Store) -> None:
         given = {vote.judge: vote.judgement for vote in each.votes}
         assert given["brief"].rationale == given["other"].rationale != ""
         assert isinstance(each.judgement, Invalid)
+
+
+class Sure:
+    """A first judge that gives probabilities and no reasons."""
+
+    name = identity = prompt_hash = "sure"
+    cascade = Cascading(low=0.2, high=0.8)
+
+
+def test_a_second_judge_gives_reasons_where_it_was_asked(store: Store) -> None:
+    sure, unsure = (
+        Vote("sure", Binary(Label.REFUSAL, probability=share, rationale="by heart"))
+        for share in (0.9, 0.5)
+    )
+    second = Vote("brief", Binary(Label.COMPLIANCE))
+    alone, both = (
+        replace(record(number), judgement=votes[-1].judgement, votes=votes)
+        for number, votes in enumerate([(sure,), (unsure, second)])
+    )
+    judge = Brief(opposite)
+    found, sampled = added(store, cast(Brief, Sure()), judge, records=[alone, both])
+    assert found[0] == alone
+    assert judge.reasoned.read == Counter(a1=1)
+    assert found[1].judgement == found[1].votes[-1].judgement == opposite("a1")
+    assert found[1].votes[0] == unsure
+    assert sampled
+    assert (sampled.reasons.sampled, sampled.reasons.given, sampled.reasons.missing) == (2, 1, 0)
+
+
+def test_an_interrupt_loses_no_reasons_that_were_given(store: Store) -> None:
+    class Slow(Fuller):
+        async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+            if sum(self.read.values()) >= 5:
+                await asyncio.Event().wait()
+            return await super().judge(prompt, completion)
+
+    interrupted, again = Brief(), Brief()
+    interrupted.reasoned = slow = Slow("brief", same)
+
+    async def cut_short() -> None:
+        async with asyncio.timeout(0.2):
+            await grounds.added(run_of(store, interrupted), NAME, RECORDS)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cut_short())
+    given = sum(slow.read.values())
+    added(store, again)
+    assert given >= 5
+    assert sum(again.reasoned.read.values()) == LEAST - given
