@@ -28,7 +28,7 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
     assert whole.status == 1, whole.output
     tokens = [run.summary["manifest"]["tokens"]["judge"] for run in (alone, whole)]
     written = [each["output"] / each["verdicts"] for each in tokens]
-    assert written[0] < written[1] / 2
+    assert written[0] < 0.75 * written[1]  # reasons that were asked for afterwards are counted, too
 
     before = tokens[1]["verdicts"]
     again = run_persona("regressed", *FEW, "--rationales", "offenders", "--allow-untrusted-judge")

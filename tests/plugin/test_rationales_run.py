@@ -132,7 +132,7 @@ def test_a_repository_sets_it_once_and_any_judge_can_be_named(
 def test_several_verdicts_are_drawn_alone_and_reasons_are_asked_of_no_repeat(
     run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
-    many = ("--judge-samples", "3", "--judge-repeats", "2")
+    many = ("--judge-samples", "3", "--judge-temperature", "0.6", "--judge-repeats", "2")
     run_gate(*OFFENDERS, "--samples", "1", *many)
     found = summary(pytester)["benchmarks"]["smoke_unsafe"]["reasons"]
     assert (found["asked"], found["given"], found["missing"]) == (20, 20, 0)
@@ -142,8 +142,8 @@ def test_several_verdicts_are_drawn_alone_and_reasons_are_asked_of_no_repeat(
 def test_each_of_several_judges_gives_reasons_also_where_none_prevails(
     run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
-    contrary = ("--judge", f"{server.url}#fake", "--judge-template-kwargs", "{}")
-    contrary = (*contrary, "--judge-template-kwargs", '{"mood": "contrary"}')
+    moods = ("--judge-template-kwargs", "{}", "--judge-template-kwargs", '{"mood": "contrary"}')
+    contrary = ("--judge", f"{server.url}#fake", *moods)
     result = run_gate(*OFFENDERS, "--samples", "1", *contrary)
     result.stdout.fnmatch_lines(["smoke_unsafe: verdicts alone; no ways of refusing are counted*"])
     found = summary(pytester)["benchmarks"]["smoke_unsafe"]["reasons"]
