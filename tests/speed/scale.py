@@ -10,9 +10,10 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from string import ascii_uppercase
+from typing import get_args
 
 from tests.speed.published import KNOWN, PRICES, Published
-from tests.speed.train import Lengths, Machine, Train
+from tests.speed.train import Lengths, Machine, Rationales, Train
 
 MACHINES = (
     "1 8b 8b shared",
@@ -154,7 +155,7 @@ def _speeds(known: Iterable[Published]) -> Iterator[str]:
 
 def _tokens(train: Train) -> Iterator[str]:
     rows = []
-    for rationales in ("all", "offenders"):
+    for rationales in get_args(Rationales):
         each = replace(train, rationales=rationales)
         one, verdicts = each.tokens, sum(each.asked.values())
         cells = (f"{count * train.checkpoints / 1e6:,.1f}" for count in one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,10 +55,8 @@ def test_offenders_are_asked_for_their_rationale_in_a_second_request() -> None:
 
 
 @pytest.mark.parametrize(("change", "share"), [({"repeated": 0.2}, 0.8), ({"judged": 0.3}, 0.3)])
-def test_what_is_stored_or_not_asked_costs_no_verdict(
-    change: dict[str, float], share: float
-) -> None:
-    fewer = replace(SMALL, **change)  # type: ignore[arg-type]
+def test_what_is_stored_or_not_asked_costs_no_verdict(change: dict[str, Any], share: float) -> None:
+    fewer = replace(SMALL, **change)
     assert fewer.verdicts == pytest.approx(30 * share)
     assert fewer.tokens.candidate_out == SMALL.tokens.candidate_out
     model = KNOWN["8b"]
