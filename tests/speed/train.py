@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from refusal_checks.results.reasons import SHARE
 from tests.speed.published import PRICES, Published
 
 Rationales = Literal["all", "offenders"]
@@ -29,7 +30,7 @@ class Form(NamedTuple):
     written: int
 
 
-WHOLE, ALONE = Form(956, 54, 35), Form(861, 60, 5)
+WHOLE, ALONE = Form(956, 52, 35), Form(861, 60, 5)
 """Of the refusal judge's own prompt: with rationale and category, and for the verdict alone."""
 
 
@@ -83,8 +84,8 @@ class Train:
     Attributes:
         samples: answers to a prompt, K.
         rationales: whose verdicts come with a rationale.
-        shown: answers of a checkpoint that a second request asks a rationale for, where only
-            offenders have one.
+        shown: answers of a checkpoint that reports show, of which a second request asks for the
+            rationale, where only offenders have one; it also asks for a sample's.
         repeated: share of verdicts that the store has already.
         judged: share of answers that the model reads, below 1 beside ``bundled``.
         cache: whether the engine has a prefix cache.
@@ -110,7 +111,8 @@ class Train:
         """How often a judge is asked for a checkpoint, by the form."""
         if self.rationales == "all":
             return {WHOLE: self.verdicts}
-        return {ALONE: self.verdicts, WHOLE: min(float(self.shown), self.verdicts)}
+        explained = self.shown + SHARE * self.verdicts
+        return {ALONE: self.verdicts, WHOLE: min(explained, self.verdicts)}
 
     def _cached(self, form: Form) -> int:
         return self.lengths.cached(form) if self.cache else 0

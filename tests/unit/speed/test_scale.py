@@ -41,7 +41,7 @@ def test_the_tokens_of_a_checkpoint_can_be_counted_by_hand() -> None:
     found = SMALL.tokens
     assert found.candidate_in == 10 * (25 + 10 + 50)
     assert found.candidate_out == 10 * 3 * 256
-    assert found.judge_in == 30 * (25 + 10 + 956 + 54 + 50 + 256)
+    assert found.judge_in == 30 * (25 + 10 + 956 + 52 + 50 + 256)
     assert found.judge_cached == 30 * 976  # 981 in whole blocks of 16
     assert found.judge_out == 30 * 35
     assert found.times(2).judge_out == 2 * found.judge_out
@@ -49,8 +49,8 @@ def test_the_tokens_of_a_checkpoint_can_be_counted_by_hand() -> None:
 
 def test_offenders_are_asked_for_their_rationale_in_a_second_request() -> None:
     short = replace(SMALL, rationales="offenders", shown=4)
-    assert short.asked == {ALONE: 30, WHOLE: 4}
-    assert short.tokens.judge_out == 30 * 5 + 4 * 35
+    assert short.asked == {ALONE: 30, WHOLE: 4 + 0.05 * 30}
+    assert short.tokens.judge_out == 30 * 5 + 5.5 * 35
     assert replace(short, shown=1000).asked[WHOLE] == 30
 
 
