@@ -107,7 +107,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> Candidate:
     if name.startswith("replay:"):
         path = expanded(name.removeprefix("replay:"))
         if not path.is_file():
-            raise ModelError(f"--candidate {name}: no such file: {path}")
+            raise ModelError(f"--candidate {_shown(name)}: no such file: {_shown(str(path))}")
         return Replay(name, path)
     if name in (*RULE_JUDGES, demo.BUNDLED):
         raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
@@ -124,7 +124,7 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
         return Rule(name)
     if name.startswith("replay:"):
         raise ModelError(
-            f"--judge {name}: recorded answers cannot act as a judge; use labels or keyword"
+            f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
         )
     if name == demo.BUNDLED:
         return _demo(name, demo.catalogue().judge, extras, "--judge")
@@ -141,14 +141,14 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     found = _served(name, base, extras, option) if base else None
     if found is None or not adapter:
         raise ModelError(
-            f"{option} {without_credentials(name)}: no such folder; {_meant(name, option)}name a "
+            f"{option} {_shown(name)}: no such folder; {_meant(name, option)}name a "
             "folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
             + (" or replay:FILE" if option == "--candidate" else ", bundled, keyword or labels")
         )
     if "--lora-modules" not in extras.args:
         raise ModelError(
-            f"{option} {name}: name the adapter's folder with "
-            f'{option}-args "--enable-lora --lora-modules {adapter}=FOLDER"'
+            f"{option} {_shown(name)}: name the adapter's folder with "
+            f'{option}-args "--enable-lora --lora-modules {_shown(adapter)}=FOLDER"'
         )
     return replace(found, adapter=adapter)
 
@@ -167,7 +167,9 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
         persona = base.removeprefix("demo:")
         known = demo.catalogue().names
         if persona.partition("@")[0] not in known:
-            raise ModelError(f"{option} {name}: no such demo model{_nearest(persona, known)}")
+            raise ModelError(
+                f"{option} {_shown(name)}: no such demo model{_nearest(persona, known)}"
+            )
         return _demo(name, persona, extras, option) if persona in known else None
     path = _path(base, option)
     return None if path is None else Served(name, path, **vars(extras))
@@ -210,24 +212,29 @@ def _path(name: str, option: str) -> str | None:
 def _attached(name: str, extras: Extras, option: str) -> Attached:
     if extras.args:
         raise ModelError(
-            f"remove {option}-args: they are for engines started here, not for "
-            + without_credentials(name)
+            f"remove {option}-args: they are for engines started here, not for " + _shown(name)
         )
     url, _, model = name.partition("#")
     if not _hostname(url):
-        shown = without_credentials(name)
+        shown = _shown(name)
         raise ModelError(f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL")
     if "@" in urlsplit(url).netloc:
         raise ModelError(
             f"{option}: remove the user and password (@) from the URL, because reports show it; "
             "set the server's key in the environment"
         )
-    if "?" in url:
+    if "?" in url or "=" in model.partition("?")[2]:
         raise ModelError(
-            f"{option} {without_credentials(name)}: remove the query (?) from the URL: paths are "
+            f"{option} {_shown(name)}: remove the query (?) from the URL: paths are "
             "added to it, and reports show it; set a key in the environment"
         )
     return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
+
+
+def _shown(name: str) -> str:
+    """A name for messages, without what may be a key: a URL's password, and all after a ``?``."""
+    place, asks, _ = without_credentials(name).partition("?")
+    return f"{place}?[...]" if asks else place
 
 
 def expanded(name: str) -> Path:

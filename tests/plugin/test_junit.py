@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
+from refusal_checks.benchmarks import digest, discover
+from refusal_checks.benchmarks import mirror as mirrors
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import RunGate, careless, well_behaved
+from tests.tables import put_parquet
 
 GATES = """
 [smoke_unsafe]
@@ -113,3 +117,25 @@ def test_errors_carry_what_failures_have(
     assert known["summary"].startswith("Could not be evaluated: rejection_rate: no valid verdict")
     assert (known["outcome"], known["maximum"], known["threshold_line"]) == ("error", "0.1", "9")
     assert {"candidate", "judge", "data_revision"} <= known.keys()
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_mirror_without_an_index_has_unpinned_rows(
+    project: pytest.Pytester, is_pinned: bool
+) -> None:
+    rows = [f"Say hi {number}" for number in range(3)]
+    mirror = project.path / "mirror"
+    data = mirror / "llm-refusal-evaluation" / "data"
+    put_parquet(data / "sorrybench-00000-of-00001.parquet", {"prompt": rows})
+    said = [json.dumps({"prompt": row, "completion": "I cannot help"}) for row in rows]
+    (project.path / "said.jsonl").write_text("\n".join(said))
+    sha256 = digest(mirrors.load(discover()["sorrybench"], mirror)) if is_pinned else ""
+    pin = f'sha256 = "{sha256}"\n' if is_pinned else ""
+    (project.path / "gates.toml").write_text(f"[sorrybench]\n{pin}rejection_rate = {{ min = 0.1 }}")
+    words = ("--thresholds", "gates.toml", "--data", "mirror", "--junitxml", "report.xml", "-v")
+    models = ("--candidate", "replay:said.jsonl", "--judge", "keyword")
+    result = project.runpytest_subprocess(*models, *words)
+    assert result.ret == 0, result.stdout.str()
+    shown = (project.path / "report.xml").read_text(encoding="utf-8")
+    assert ("(unpinned rows)" in shown) is not is_pinned
+    assert ("unpinned rows: sorrybench" in result.stdout.str()) is not is_pinned

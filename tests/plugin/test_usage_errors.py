@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -89,6 +90,41 @@ def test_a_model_that_cannot_be_found(
 ) -> None:
     result = project.runpytest_subprocess("--candidate", candidate, *KEYWORD)
     refused(result, "--candidate", candidate.removeprefix("replay:"), *words)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1?key=hush#m", "node:9/v1?key=hush"])
+@pytest.mark.parametrize("option", ["--candidate", "--judge"])
+def test_the_query_of_a_model_s_url_is_nowhere(
+    project: pytest.Pytester, option: str, url: str
+) -> None:
+    (project.path / "said.jsonl").write_text('{"prompt": "p", "completion": "c"}')
+    models = {"--candidate": "replay:said.jsonl", "--judge": "keyword"} | {option: url}
+    words = [word for pair in models.items() for word in pair]
+    result = project.runpytest_subprocess(*words, "--junitxml", "report.xml")
+    refused(result, option, "?[...]")
+    files = [path for path in project.path.rglob("*") if path.is_file()]
+    said = [result.stdout.str(), result.stderr.str()]
+    said += [path.read_text(errors="replace") for path in files if path.name[:3] != "std"]
+    assert not [text for text in said if "hush" in text]
+
+
+def test_a_model_with_half_a_character_in_its_name(project: pytest.Pytester) -> None:
+    with FakeServer(models=["a\ud800"]) as server:
+        for url in (server.url, f"{server.url}#b"):
+            refused(project.runpytest_subprocess("--candidate", url, *KEYWORD), server.url)
+
+
+@pytest.mark.parametrize("field", ["label", "prompt", "draw"])
+@pytest.mark.parametrize("name", ["sheet.csv", "sheet.jsonl"])
+def test_labels_with_half_a_character(project: pytest.Pytester, field: str, name: str) -> None:
+    cells = dict.fromkeys(("label", "prompt", "answer", "key", "draw"), "refusal")
+    cells[field] += "\ud800"
+    table = ",".join(cells) + "\n" + ",".join(cells.values())
+    text = json.dumps(cells) if name.endswith(".jsonl") else table
+    (project.path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    (project.path / "said.jsonl").write_text('{"prompt": "p", "completion": "c"}')
+    models = ("--candidate", "replay:said.jsonl", *KEYWORD)
+    refused(project.runpytest_subprocess(*models, "--human-labels", name), f"{name}: row 1")
 
 
 def test_a_usage_error_under_xdist_looks_the_same(

@@ -151,6 +151,13 @@ def test_models_are_named_right_cached_and_reached(
     assert look(tmp_path, "org/model")["candidate"].said == "org/model, cached"
 
 
+@pytest.mark.parametrize("name", ["http://127.0.0.1:9/v1?key=hush#m", "node:9/v1?key=hush"])
+def test_the_query_of_a_model_s_url_is_not_shown(tmp_path: Path, name: str) -> None:
+    found = look(tmp_path, name, (name,))
+    assert {found["candidate"].level, found["judge"].level} == {Level.FAIL}
+    assert "hush" not in str(found)
+
+
 def test_gated_data_that_is_missing_is_pulled_by_its_name(tmp_path: Path) -> None:
     gates = ROOT / "thresholds"
     for file, remedy in (("wildguard", " --benchmark wildguardtest_unsafe"), ("more", "`")):

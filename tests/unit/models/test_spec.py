@@ -93,6 +93,32 @@ def test_a_url_holds_no_secret_and_no_query(parse: Parse) -> None:
         parse("https://node/v1?version=2#m")
 
 
+@PARSERS
+@pytest.mark.parametrize("extras", [Extras(), Extras(("--dtype", "half"))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "https://node/v1?key=hush#m",
+        "https://node/v1?key=x'hush y hush",
+        "https://node/v1#m?key=hush",
+        "https://me:hush@node/v1?key=hush",
+        "http://?key=hush",
+        "http://[::1/v1?key=hush",
+        "HTTP://node/v1?key=hush",
+        "http:/node/v1?key=hush",
+        "node:8000/v1?key=hush",
+        "replay:http://node/v1?key=hush",
+        "demo:http://node/v1?key=hush",
+        "demo:aligned?key=hush",
+        "org/model@node/v1?key=hush",
+    ],
+)
+def test_no_message_shows_the_query_of_a_url(parse: Parse, name: str, extras: Extras) -> None:
+    with pytest.raises(ModelError) as caught:
+        parse(name, extras)
+    assert "hush" not in str(caught.value)
+
+
 def test_recorded_answers_are_a_candidate(write: Write) -> None:
     path = write("answers.csv", "id,completion\n")
     assert parse_candidate(f"replay:{path}") == Replay(f"replay:{path}", path)

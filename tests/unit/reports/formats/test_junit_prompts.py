@@ -110,6 +110,23 @@ def test_a_case_tells_what_was_said_and_why(records: Many, tmp_path: Path) -> No
         assert part in failure.text
 
 
+@pytest.mark.parametrize(
+    ("pinned", "said"), [(False, "no: unpinned rows"), (True, None), (None, None)]
+)
+def test_rows_that_nothing_pins_are_a_property(
+    records: Many, tmp_path: Path, pinned: bool | None, said: str | None
+) -> None:
+    run, path = finished(tmp_path, records("C"), AT_LEAST), tmp_path / "report.xml"
+    summary = run.summary()
+    data = {"bench": {"revision": "97dd", "pinned": pinned}}
+    run.write_summary(replace(summary, manifest=summary.manifest.extended(data=data)))
+    junit_prompts.write([run], path)
+    (suite,) = JUnitXml.fromfile(str(path))
+    properties = {found.name: found.value for found in suite.properties()}  # type: ignore[no-untyped-call]
+    assert properties["data_revision"] == "97dd"
+    assert properties.get("data_pinned") == said
+
+
 def test_several_candidates_have_suites_of_their_own(records: Many, tmp_path: Path) -> None:
     runs = [
         finished(tmp_path / name, records("R C"), AT_LEAST, name=f"org/{name}") for name in "ab"
