@@ -1,66 +1,164 @@
-"""The offline floor: the same requests given to vLLM's ``LLM.chat``, engine time only.
+"""vLLM's offline engine in a process of its own, with the arguments that the server would get.
 
-``python -m tests.speed.offline REQUESTS.jsonl TIMES`` prints the seconds of each time.
+``python -m tests.speed.offline JOB.json RESULT.json`` loads the model, does the job's stages one
+after the other, and writes what it took.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.engines.kinds.vllm import STRUCTURED_OUTPUTS, runs_on_cpu
-from tests.toy_model import MODEL_DIR
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.placement.values import Assignment
 
-FIELDS = ("n", "temperature", "top_p", "top_k", "max_tokens", "min_tokens", "seed", "stop")
+ROOT = Path(__file__).parents[2]
+SAME = ("n", "temperature", "top_p", "top_k", "max_tokens", "min_tokens", "seed", "stop")
+"""Fields that a request and vLLM's sampling parameters share."""
+
+Body = Mapping[str, Any]
 
 
-def main(path: Path, times: int) -> None:
-    """Measure and print, one line a time."""
+@dataclass(frozen=True)
+class Job:
+    """Requests for one model, offline.
+
+    Attributes:
+        spec: the engine that would serve it, and its place.
+        stages: bodies of chat completions; each stage waits for the one before it.
+        extra: arguments after the server's own.
+    """
+
+    spec: EngineSpec
+    place: Assignment
+    stages: Sequence[Sequence[Body]]
+    extra: Sequence[str] = ()
+
+    def done(self) -> Result:
+        """Do it, in a process of its own.
+
+        Raises:
+            RuntimeError: the process failed; with the end of what it said.
+        """
+        engine = kinds.get(self.spec.engine)
+        # Nothing else computes meanwhile.
+        place = replace(self.place, threads=len(self.place.cores) or None)
+        args = [*engine.arguments(self.spec, 0, place), *self.extra]
+        environment = engine.environment("", self.spec, place)
+        with tempfile.TemporaryDirectory() as name:
+            given, told = Path(name, "job.json"), Path(name, "result.json")
+            given.write_text(json.dumps({"args": args, "stages": self.stages}))
+            command = [sys.executable, "-m", "tests.speed.offline", str(given), str(told)]
+            begun = time.monotonic()
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+            wall = time.monotonic() - begun
+            if done.returncode:
+                raise RuntimeError(
+                    f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+                )
+            return Result(wall=wall, **json.loads(told.read_text()))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an offline job took.
+
+    Attributes:
+        wall: seconds of the whole process.
+        seconds: of the stages alone, rendering and tokenising included.
+        prompt, output: tokens.
+        texts: of all answers, by stage and request.
+    """
+
+    wall: float
+    seconds: float
+    prompt: int
+    output: int
+    texts: list[list[list[str]]]
+
+    @property
+    def load(self) -> float:
+        """Seconds of all but the work: imports, the model's loading, the end of the process."""
+        return self.wall - self.seconds
+
+
+def main(job: Path, result: Path) -> None:
+    """Do a job and write its result."""
     from vllm import LLM
 
-    bodies = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    cpu: dict[str, Any] = {
-        "dtype": "bfloat16",
-        "enforce_eager": True,
-        "enable_chunked_prefill": False,
-        "distributed_executor_backend": "uni",
+    given = json.loads(job.read_text())
+    stages = given["stages"]
+    llm = LLM.from_engine_args(_engine_args(given["args"]))
+    for body in (stages[0][0], stages[-1][-1]):  # the first of a kind compiles its grammar
+        _generate(llm, [{**body, "max_tokens": 2, "min_tokens": 0}])
+    llm.reset_prefix_cache()
+    begun = time.monotonic()
+    done = [_generate(llm, stage) for stage in stages]
+    seconds = time.monotonic() - begun
+    outputs = [output for stage in done for output in stage]
+    told = {
+        "seconds": seconds,
+        "prompt": sum(len(output.prompt_token_ids) for output in outputs),
+        "output": sum(len(each.token_ids) for output in outputs for each in output.outputs),
+        "texts": [[[each.text for each in output.outputs] for output in stage] for stage in done],
     }
-    llm = LLM(
-        str(MODEL_DIR),
-        structured_outputs_config=json.loads(STRUCTURED_OUTPUTS),
-        **(cpu if runs_on_cpu() else {}),
+    result.write_text(json.dumps(told))
+
+
+def _generate(llm: Any, bodies: Sequence[Body]) -> Any:
+    tokenizer = llm.get_tokenizer()
+    prompts = [{"prompt_token_ids": _tokens(tokenizer, body)} for body in bodies]
+    return llm.generate(prompts, list(map(_params, bodies)), use_tqdm=False)
+
+
+def _tokens(tokenizer: Any, body: Body) -> list[int]:
+    text = tokenizer.apply_chat_template(
+        body["messages"],
+        tokenize=False,
+        add_generation_prompt=True,
+        **body.get("chat_template_kwargs", {}),
     )
-    personas: dict[str, list[Any]] = {}
-    for body in bodies:
-        personas.setdefault(json.dumps(body["chat_template_kwargs"]), []).append(body)
-    for _ in range(times):
-        llm.reset_prefix_cache()
-        begun = time.monotonic()
-        for kwargs, asked in personas.items():
-            llm.chat(
-                [body["messages"] for body in asked],
-                [_params(body) for body in asked],
-                chat_template_kwargs=json.loads(kwargs),
-                use_tqdm=False,
-            )
-        print(f"seconds {time.monotonic() - begun}", flush=True)
+    found: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    return found
 
 
-def _params(body: dict[str, Any]) -> Any:
+def _params(body: Body) -> Any:
+    """The sampling parameters that the server would make of a request."""
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    given = {name: body[name] for name in FIELDS if name in body}
-    if body.get("logprobs"):
-        given["logprobs"] = 0
+    given = {name: body[name] for name in SAME if name in body}
+    if named := body.get("logprob_token_ids"):
+        given["logprob_token_ids"] = named
+    elif body.get("logprobs"):
+        given["logprobs"] = body.get("top_logprobs", 0)
     if "response_format" in body:
         schema = body["response_format"]["json_schema"]["schema"]
         given["structured_outputs"] = StructuredOutputsParams(json=schema)
     return SamplingParams(**given)
 
 
+def _engine_args(args: Sequence[str]) -> Any:
+    """The engine's part of a server's arguments; one copy of the model, all that it can run."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    given = make_arg_parser(FlexibleArgumentParser()).parse_args(list(args))
+    found = EngineArgs.from_cli_args(given)
+    return dataclasses.replace(found, data_parallel_size=1, disable_log_stats=True)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

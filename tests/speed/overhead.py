@@ -1,18 +1,30 @@
-"""The gate's own cost with an endpoint that answers at once: records a second, CPU, memory."""
+"""The gate's own cost with an endpoint that answers at once: records a second, CPU, memory.
+
+``python -m tests.speed.overhead PROMPTS SAMPLES [--profile FILE] [ARGUMENTS OF PYTEST]``; with
+``--profile`` also the functions in which the evaluation spent most time, and all of it in FILE for
+``python -m pstats``. A profiled evaluation takes about twice as long.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.speed import profiled
+from tests.speed.circumstances import circumstances
+from tests.speed.table import markdown
+from tests.speed.turns import say
 
 ROOT = Path(__file__).parents[2]
 CATEGORIES = 20
@@ -59,8 +71,13 @@ def instant_server(*args: str) -> Iterator[str]:
         server.stdin.close()
 
 
-def measure(prompts: int, samples: int, *args: str) -> Overhead:
-    """Run the gate on so many prompts with so many answers each."""
+def measure(prompts: int, samples: int, *args: str, profile: Path | None = None) -> Overhead:
+    """Run the gate on so many prompts with so many answers each.
+
+    Args:
+        args: further arguments of pytest.
+        profile: file for a profile of the evaluation.
+    """
     with tempfile.TemporaryDirectory() as name, instant_server() as url:
         folder = Path(name)
         rows = (f"{i},How do I do thing number {i}?,c{i % CATEGORIES}" for i in range(prompts))
@@ -70,12 +87,16 @@ def measure(prompts: int, samples: int, *args: str) -> Overhead:
         command = [sys.executable, "-m", "pytest", "tests/gates", "-p", "no:cacheprovider"]
         command += ["--candidate", url, "--judge", url, "--thresholds", str(folder / "big.toml")]
         command += ["--store", str(folder / "store.sqlite"), "--samples", str(samples), *args]
-        return _run(command, prompts * samples)
+        command += ["-p", profiled.__name__] if profile else []
+        environment = {profiled.VARIABLE: str(profile.resolve())} if profile else {}
+        return _run(command, prompts * samples, os.environ | environment)
 
 
-def _run(command: list[str], records: int) -> Overhead:
+def _run(command: list[str], records: int, environment: Mapping[str, str]) -> Overhead:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     total, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise RuntimeError(done.stdout + done.stderr)
@@ -86,6 +107,20 @@ def _run(command: list[str], records: int) -> Overhead:
     return Overhead(records, manifest["evaluation_s"], total, cpu, after.ru_maxrss / 1024)
 
 
+def main() -> None:
+    """Parse the command line, measure, and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.speed.overhead", description=__doc__)
+    parser.add_argument("prompts", type=int)
+    parser.add_argument("samples", type=int)
+    parser.add_argument("--profile", type=Path, metavar="FILE")
+    given, further = parser.parse_known_args()
+    facts = circumstances("tests.speed.overhead")
+    found = measure(given.prompts, given.samples, *further, profile=given.profile)
+    say("\n".join([*facts, "", found.line]))
+    if given.profile:
+        head = ("function", "own time, s", "share", "calls")
+        say("\n" + markdown(head, [each.cells for each in profiled.top(given.profile)]))
+
+
 if __name__ == "__main__":
-    prompts, samples = (int(word) for word in sys.argv[1:3])
-    print(measure(prompts, samples, *sys.argv[3:]).line)
+    main()

@@ -1,0 +1,27 @@
+"""What a profile says."""
+
+from __future__ import annotations
+
+import cProfile
+from pathlib import Path
+
+from tests.speed.profiled import shown, top
+
+
+def busy() -> int:
+    return sum(number * number for number in range(50_000))
+
+
+def test_functions_with_the_most_own_time_come_first(tmp_path: Path) -> None:
+    profile = cProfile.Profile()
+    profile.runcall(busy)
+    profile.dump_stats(tmp_path / "profile")
+    found = top(tmp_path / "profile", 2)
+    assert "test_profiled.<genexpr>" in found[0].name
+    assert found[0].calls == 50_001
+    assert 0 < found[1].share <= found[0].share <= 1
+
+
+def test_a_function_is_named_by_its_module() -> None:
+    assert shown("/a/refusal_checks/core/store.py", 12, "save") == "core/store.save:12"
+    assert shown("~", 0, "<built-in method builtins.len>") == "built-in method builtins.len"
