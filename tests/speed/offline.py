@@ -152,11 +152,10 @@ def _params(body: Body) -> Any:
 def _engine_args(args: Sequence[str]) -> Any:
     """The engine's part of a server's arguments; one copy of the model, all that it can run."""
     from vllm.engine.arg_utils import EngineArgs
-    from vllm.entrypoints.openai.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    given = make_arg_parser(FlexibleArgumentParser()).parse_args(list(args))
-    found = EngineArgs.from_cli_args(given)
+    parser = EngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
+    found = EngineArgs.from_cli_args(parser.parse_known_args(list(args))[0])
     return dataclasses.replace(found, data_parallel_size=1, disable_log_stats=True)
 
 
