@@ -154,7 +154,8 @@ def _engine_args(args: Sequence[str]) -> Any:
     from vllm.engine.arg_utils import EngineArgs
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    parser = EngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
+    kind: Any = FlexibleArgumentParser  # which has no types
+    parser: Any = EngineArgs.add_cli_args(kind(allow_abbrev=False))
     found = EngineArgs.from_cli_args(parser.parse_known_args(list(args))[0])
     return dataclasses.replace(found, data_parallel_size=1, disable_log_stats=True)
 

@@ -22,10 +22,10 @@ def pytest_configure() -> None:
     """Replace the evaluation with a profiled one."""
     file, evaluate = os.environ[VARIABLE], Run.evaluate
 
-    def profiled(run: Run) -> None:
+    def profiled(self: Run) -> None:
         profile = cProfile.Profile()
         try:
-            profile.runcall(evaluate, run)
+            profile.runcall(evaluate, self)
         finally:
             profile.dump_stats(file)
 

@@ -9,8 +9,7 @@ import pytest
 
 from refusal_checks.engines.placement.values import Assignment
 from refusal_checks.models.spec import Served
-from tests.speed import original
-from tests.speed.offline import Job, Result
+from tests.speed.offline import Body, Job, Result
 from tests.speed.original import CHARACTERS, NO_REUSE, VERDICT, Original, instructions
 from tests.speed.subject import Subject
 from tests.speed.workload import Request
@@ -32,11 +31,11 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         texts: list[list[list[str]]] = [[["yes", "no"] for _ in stage] for stage in job.stages]
         return Result(wall=2.0, seconds=1.0, prompt=1, output=1, texts=texts)
 
-    monkeypatch.setattr(original.Job, "done", do)
+    monkeypatch.setattr(Job, "done", do)
     return done
 
 
-def contents(stage: Sequence[original.Body]) -> list[str]:
+def contents(stage: Sequence[Body]) -> list[str]:
     return [str(body["messages"][0]["content"]) for body in stage]
 
 
