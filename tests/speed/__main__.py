@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--spread", type=float, default=0.9, help="of the logarithm of their number")
     add("--most", type=int, default=1024, help="tokens of any of its answers")
     add("--instructions", type=int, default=CHARACTERS, help="characters of (e)'s judge prompt")
-    add("--no-reuse", action="store_true", help="(e)'s judge without its prefix cache")
+    add("--no-reuse", action="store_true", help="(e)'s judge without its prefix cache, slower")
     add("--records", type=int, default=125_000, help="of the part overhead")
     return parser
 

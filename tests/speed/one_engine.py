@@ -146,13 +146,14 @@ class OneEngine:
     def ratios(self) -> list[Ratio]:
         """What the turns say."""
         works, on = self.works, self._subject.engines
+        loop = "" if self._loop.reuse else ", no reuse"
         wanted = [
             ("(c) / (a)", works.even, ("even (c)", "even (a)")),
             ("(c) / (b)", works.even, ("even (c)", "even (b)")),
             ("(d) / (c)", works.mixed, ("mixed (d)", "mixed (c)")),
-            ("(e) / (c)", works.original, ("original (e)", "original (c)")),
+            (f"(e) / (c){loop}", works.original, ("original (e)", "original (c)")),
             (
-                "(e) / (c), with loading",
+                f"(e) / (c), with loading{loop}",
                 works.original,
                 ("original (e) with its loads", "original (c) with its load"),
             ),
