@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import aiohttp
 import psutil
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
@@ -26,6 +25,7 @@ from refusal_checks.models.client.transport import session
 
 def is_healthy(url: str, timeout: float = 2.0) -> bool:
     """True if a server answers its health check at this URL."""
+    import aiohttp  # not before a request: it loads for a while
 
     async def ask() -> bool:
         async with session(url, timeout) as http, http.get(url) as response:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import aiohttp
-
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.json_text import parse
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
@@ -148,6 +146,8 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
 
 
 async def _models(url: str, api_key: str, option: str) -> dict[str, int | None]:
+    import aiohttp  # not before a request: it loads for a while
+
     keys = Keys(api_key)
     try:
         headers = authorization(api_key)

@@ -8,13 +8,14 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urljoin, urlsplit
-
-import aiohttp
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.text import without_credentials
+
+if TYPE_CHECKING:
+    import aiohttp
 
 LIMIT = 16
 """Most MiB of a reply unless told otherwise."""
@@ -100,6 +101,8 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The body, decompressed no further than its bound."""
+    import aiohttp  # not before a request: it loads for a while
+
     encoding = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise EndpointError(f"{response.url}: the reply is encoded by {encoding[:40]!r}")

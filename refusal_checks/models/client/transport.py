@@ -8,11 +8,10 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
 from aiolimiter import AsyncLimiter
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -21,6 +20,9 @@ from refusal_checks.core.settings import Pace
 from refusal_checks.core.text import without_credentials
 from refusal_checks.models.client.http_errors import StalledError, TransientError, error_for
 from refusal_checks.models.client.reply import ENCODINGS, LIMIT, Keys, Reply, allowance, ask
+
+if TYPE_CHECKING:
+    import aiohttp
 
 
 class Transport(Protocol):
@@ -95,6 +97,8 @@ class HttpTransport:
             return await self._post(path, body)
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        import aiohttp  # not before a request: it loads for a while
+
         assert self._session is not None, "the transport is a context manager"
         try:
             most = allowance(body, self._access.max_reply)
@@ -158,6 +162,8 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
     Args:
         timeout: seconds for one request.
     """
+    import aiohttp  # not before a request: it loads for a while
+
     trusted = ssl.create_default_context() if url.startswith("https:") else True
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout),
