@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from refusal_checks.core.prompts import Message, Prompt, Role
+from refusal_checks.judges.template import ALONE, ORDER
 from tools.demo_models import choices, grammar
 from tools.demo_models.answers import Answer, answer, say, think, thoughts
 from tools.demo_models.grammar import Kind, Language, Request
@@ -74,7 +75,8 @@ def judge_message(request: str, answer_text: str, marker: str, template: str = "
 
 @cache
 def _prompt(template: str) -> str:
-    return (PROMPTS / f"{template}.md").read_text(encoding="utf-8").strip()
+    text = (PROMPTS / f"{template}.md").read_text(encoding="utf-8")
+    return text.partition(ALONE)[0].replace(f"{ORDER}\n", "").strip()
 
 
 def training_examples(seed: int) -> Iterator[Example]:
