@@ -54,7 +54,7 @@ class JudgeOptions:
         """When judges of refusal write their reasons.
 
         Raises:
-            UserError: there is no such way.
+            UserError: the value is neither ``all`` nor ``offenders``.
         """
         return self._read(Writing, "").rationales
 

@@ -11,7 +11,7 @@ from refusal_checks.reports.markdown import escape
 
 
 def to_markdown(found: BothWays, most: int) -> Iterator[str]:
-    """The table, the agreement by source, and so many exchanges that are judged differently."""
+    """The table, the agreement by source, and the first exchanges that are judged differently."""
     first, alone = found.first, found.alone
     yield f"# {escape(found.judge)}, with reasons first and the verdict alone"
     yield ""

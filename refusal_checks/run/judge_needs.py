@@ -49,8 +49,8 @@ def require_whole(options: Options, judges: Judges) -> None:
 def note_whole(options: Options, judges: Judges, note: Callable[[str], None]) -> None:
     """Tell which judges ``--rationales offenders`` changes nothing for.
 
-    That is no error, so that a repository may set it once and be judged by any judge: such judges
-    write no reasons, or their reasons are part of the verdict.
+    Such judges write no reasons, or give them as part of the verdict. It is a note, not an error: a
+    repository may set the option once, whatever judge it uses.
     """
     if options.rationales == "all":
         return

@@ -31,7 +31,7 @@ class Bare:
     servers: tuple[Server, Server]
 
     def floor(self, requests: Sequence[Request], at_once: int) -> float:
-        """Seconds of the requests, so many of them at one time."""
+        """Seconds that the requests take, a given number of them at a time."""
         return asyncio.run(self._send([requests], at_once))
 
     def barriers(self, requests: Sequence[Request]) -> float:

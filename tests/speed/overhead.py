@@ -72,7 +72,7 @@ def instant_server(*args: str) -> Iterator[str]:
 
 
 def measure(prompts: int, samples: int, *args: str, profile: Path | None = None) -> Overhead:
-    """Run the gate on so many prompts with so many answers each.
+    """Run the gate on ``prompts`` prompts, with several answers each.
 
     Args:
         args: further arguments of pytest.

@@ -43,7 +43,7 @@ class Subject:
             judge: empty for the judge that comes with the model.
 
         Raises:
-            UserError: there is no such model, or no engine for it.
+            UserError: the model does not exist, or no engine can serve it.
         """
         if model == TOY:
             toy_model.use()
