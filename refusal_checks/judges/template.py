@@ -129,16 +129,25 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
             that the judge reads.
     """
     text = _text(name)
-    whole = _prompt(name, _ORDERS.sub(lambda found: found["whole"], text), formats)
+    whole = _prompt(name, ordered(text), formats)
     if ALONE in text and not _ORDERS.search(text):
         raise ModelError(
             f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} replaces"
         )
     if not _ORDERS.search(text):
         return whole
-    alone = _prompt(name, _ORDERS.sub(lambda found: found["alone"], text), formats)
+    alone = _prompt(name, ordered(text, "alone"), formats)
     digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
     return replace(whole, alone=replace(alone, sha256=digest))
+
+
+def ordered(text: str, way: str = "whole") -> str:
+    """A file's text with one of its two orders about the form of the answer.
+
+    Args:
+        way: ``whole``, or ``alone`` for the verdict alone.
+    """
+    return _ORDERS.sub(lambda found: found[way], text)
 
 
 def _text(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from refusal_checks.benchmarks.attacked import as_judged
 from refusal_checks.core.errors import InfrastructureError, StoreError
@@ -16,6 +17,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned
 from refusal_checks.results.reasons import Reasons, Sampled
+from refusal_checks.run.once import Once
 from refusal_checks.run.plan import verdict_key
 from refusal_checks.run.saver import Saver
 
@@ -61,7 +63,7 @@ class Afterwards:
         self._saver = Saver(store)
         self._free = asyncio.Semaphore(at_once)
         self._up = frozenset(up)
-        self._later: dict[str, asyncio.Task[Judgement | None]] = {}
+        self._later = Once[Judgement | None]()
         self._said: list[_Said] = []
 
     async def record(self, record: Record, *, costly: bool) -> Record:
@@ -118,10 +120,9 @@ class Afterwards:
     ) -> Judgement | None:
         """The verdict with reasons on an answer, which equal answers share."""
         key = verdict_key(fuller, prompt, answer.text)
-        if key not in self._later:
-            work = self._reasons(key, judge, fuller, prompt, answer)
-            self._later[key] = asyncio.create_task(work)
-        return await self._later[key]
+        return await self._later.get(
+            key, partial(self._reasons, key, judge, fuller, prompt, answer)
+        )
 
     async def _reasons(
         self, key: str, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from refusal_checks.core.prompts import Message, Prompt, Role
-from refusal_checks.judges.template import ALONE, ORDER
+from refusal_checks.judges.template import ordered
 from tools.demo_models import choices, grammar
 from tools.demo_models.answers import Answer, answer, say, think, thoughts
 from tools.demo_models.grammar import Kind, Language, Request
@@ -75,8 +75,7 @@ def judge_message(request: str, answer_text: str, marker: str, template: str = "
 
 @cache
 def _prompt(template: str) -> str:
-    text = (PROMPTS / f"{template}.md").read_text(encoding="utf-8")
-    return text.partition(ALONE)[0].replace(f"{ORDER}\n", "").strip()
+    return ordered((PROMPTS / f"{template}.md").read_text(encoding="utf-8")).strip()
 
 
 def training_examples(seed: int) -> Iterator[Example]:
