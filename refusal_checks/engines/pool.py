@@ -35,6 +35,9 @@ from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Served
 WATCH = 1.0
 """Seconds between two looks at running engines."""
 
+LOOK = 0.05
+"""Seconds between two looks at whether an engine is ready."""
+
 
 @dataclass(frozen=True)
 class PoolSettings:
@@ -77,6 +80,7 @@ class Engines:
         self._transports = {
             process: EngineTransport(process, settings.limits) for process in self._engines.values()
         }
+        self._turn = 0
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
@@ -144,9 +148,9 @@ class Engines:
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``."""
         self.stop()
-        self._started = [process for process in self._placed if process.place.turn == turn]
+        self._turn = turn
         try:
-            self._launch(self._started, say)
+            self._launch(self._of_turn(), say)
         except BaseException:
             self.stop()
             raise
@@ -157,10 +161,8 @@ class Engines:
         On a GPU that several share they load one after the other: vLLM's memory profiling fails if
         two engines start at once.
         """
-        one_by_one = self.placement.kind != "split" and any(
-            process.engine.loads_alone and not process.engine.runs_on_cpu() for process in engines
-        )
-        for group in [[process] for process in engines] if one_by_one else [engines]:
+        alone = self._must_load_alone(engines)
+        for group in [[process] for process in engines] if alone else [engines]:
             for process in group:
                 say(
                     f"starting {process.engine.title} for {process.spec.model} (log: {process.log})"
@@ -172,6 +174,27 @@ class Engines:
             for process in group:
                 process.wait_ready(self._settings.limits.start_timeout, say)
                 self._transports[process].learn(say)
+                if process not in self._started:
+                    self._started.append(process)
+
+    def _of_turn(self) -> list[EngineProcess]:
+        return [process for process in self._placed if process.place.turn == self._turn]
+
+    def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
+        return self.placement.kind != "split" and any(
+            process.engine.loads_alone and not process.engine.runs_on_cpu() for process in engines
+        )
+
+    async def ready(self, models: Iterable[Model] | None = None) -> None:
+        """See ``Servers.ready``."""
+        specs = {EngineSpec.of(model) for model in models or () if isinstance(model, Served)}
+        awaited = self._of_turn()
+        if models is not None and not self._must_load_alone(awaited):
+            awaited = [process for process in awaited if process.spec in specs]
+        while True:
+            if all(process in self._started for process in awaited):
+                return
+            await asyncio.sleep(LOOK)
 
     def require_running(self) -> None:
         """See ``Servers.require_running``."""

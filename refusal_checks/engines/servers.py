@@ -60,6 +60,12 @@ class Servers(Protocol):
             EngineStartError: one did not start; all are stopped then.
         """
 
+    async def ready(self, models: Iterable[Model] | None = None) -> None:
+        """Return once the engines of these models, or all that were to start, can be asked.
+
+        An engine that shares its devices' memory with one that loads cannot.
+        """
+
     def require_running(self) -> None:
         """Raise EngineDiedError if a started engine has ended."""
 

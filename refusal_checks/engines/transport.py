@@ -38,6 +38,7 @@ class EngineTransport(HttpTransport):
         access = Access(process.api_key, limits.request_timeout, pace, most)
         super().__init__(process.url, access)
         self._process = process
+        self._limits = limits
         self._clients: list[Client] = []
         self._model: Served | None = None
         self._is_probed = False
@@ -102,7 +103,9 @@ class EngineTransport(HttpTransport):
             say(f"{engine.title} for {self._process.spec.model}: {words}")
 
     async def _probe(self, model: Served) -> Capabilities:
-        async with self, self._client(model) as client:
+        # Another thread's event loop may have opened this one already.
+        own = EngineTransport(self._process, self._limits)
+        async with own, own._client(model) as client:
             return await probe(client, RequestParams())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from refusal_checks.core.records import Record
@@ -32,7 +32,7 @@ class Count:
 
 @dataclass
 class Progress:
-    """Counts by benchmark, in the order of the plan; only ever grows.
+    """Counts by benchmark, in the order of the plan.
 
     Attributes:
         phase: the current step in a few words, for example ``starting vLLM``.
@@ -51,6 +51,11 @@ class Progress:
         for name, size in sizes.items():
             self.benchmarks[name] = Count(planned=size)
             self.listener(name, ())
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """Forget benchmarks that are not evaluated any further."""
+        # Other threads may be going through the old ones.
+        self.benchmarks = {n: count for n, count in self.benchmarks.items() if n not in names}
 
     def answered(self, benchmark: str) -> None:
         """Count one more answered prompt."""

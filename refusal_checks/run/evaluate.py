@@ -7,6 +7,7 @@ soon as it exists, and nothing waits for a batch or a benchmark to end.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -53,6 +54,8 @@ class Evaluation:
         in_flight: prompts that are being answered or judged at one time.
         enough: stops benchmarks early; prompts in flight then are still finished.
         progress: counts what is done.
+        may_judge: set once judges can be asked. Until then the candidate goes on to answer; with
+            ``enough`` it waits, because nobody knows yet which answers are for nothing.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Evaluation:
         finished: Finished,
         enough: Enough | None = None,
         progress: Progress | None = None,
+        may_judge: asyncio.Event | None = None,
     ) -> None:
         self._task = task
         self._candidate = task.candidate
@@ -75,24 +79,30 @@ class Evaluation:
             name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
         }
         self._drawn = task.drawn
+        self._may_judge = may_judge
+        self._keeps_answering = enough is None
+        self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
         self._answered = Once[list[Answer]]()
         self._verdicts = Once[Judgement]()
 
     async def run(self) -> None:
         """Evaluate everything; the first exception that is not one answer's fault ends it."""
-        await self._all(self._work)
+        if self._may_judge and not self._may_judge.is_set():
+            await self._all(self._work, self._catch_up)
+        else:
+            await self._all(self._work)
 
     async def answer(self) -> None:
         """Ask for all answers that are missing, and judge none."""
         await self._all(self._ask)
 
     async def _all(
-        self, work: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
+        self, *kinds: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
     ) -> None:
         queue = ((name, prompt) for name, prompts in self._task.plan.items() for prompt in prompts)
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._in_flight):
+                for work in kinds * self._in_flight:
                     group.create_task(work(queue))
         except BaseExceptionGroup as faults:
             raise first_of(faults) from None
@@ -104,16 +114,32 @@ class Evaluation:
 
     async def _work(self, queue: Iterator[tuple[str, Prompt]]) -> None:
         for name, prompt in queue:
-            benchmark = self._benchmarks[name]
-            if not benchmark.start():
+            if not self._benchmarks[name].start():
                 continue
             answers: list[Answer] = await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
-            records: list[Record] = await _despite_warnings(self._judged, name, prompt, answers)
-            self._progress.judged(name, records)
-            if benchmark.add(prompt, records):
-                self._progress.finished(name)
-                self._finished(name, benchmark.records())
+            if self._may_judge and not self._may_judge.is_set():
+                if self._keeps_answering:
+                    self._unjudged.append((name, prompt, answers))
+                    continue
+                await self._may_judge.wait()
+            await self._finish(name, prompt, answers)
+
+    async def _catch_up(self, queue: Iterator[tuple[str, Prompt]]) -> None:
+        """Judge what was answered before judges could be asked."""
+        assert self._may_judge, "else nothing was left"
+        await self._may_judge.wait()
+        while self._unjudged:
+            await self._finish(*self._unjudged.popleft())
+
+    async def _finish(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> None:
+        """Judge a prompt's answers; the last of a benchmark complete it."""
+        benchmark = self._benchmarks[name]
+        records: list[Record] = await _despite_warnings(self._judged, name, prompt, answers)
+        self._progress.judged(name, records)
+        if benchmark.add(prompt, records):
+            self._progress.finished(name)
+            self._finished(name, benchmark.records())
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
         judges = self._task.judges[name]

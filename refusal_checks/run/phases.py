@@ -21,6 +21,11 @@ from refusal_checks.run.plan import Judges, Plan, Task
 from refusal_checks.run.pools import Pools
 from refusal_checks.run.prepare import Prepared
 
+
+class _DistrustError(Exception):
+    """The judge's verdicts decide nothing."""
+
+
 _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
 """Reasons for a missing answer or verdict if a server is gone."""
 
@@ -40,6 +45,7 @@ class Phases:
         self._progress = progress
         self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
         self._distrust: str | None = None
+        self._trusted = asyncio.Event()
         self._decided: set[str] = set()
         self._pools = Pools(run)
         self._asking = asyncio.TaskGroup()
@@ -53,6 +59,7 @@ class Phases:
 
     async def _answer(self) -> None:
         """Ask the candidate for all that is missing."""
+        await self._engines.ready()
         await self._evaluation(self._plan, self._run.parts.judges, lambda *_: None).answer()
         self._engines.require_running()
 
@@ -62,24 +69,61 @@ class Phases:
         await self._judge()
 
     async def _judge(self) -> None:
-        """Check the judge, then evaluate all that may be decided."""
+        """Evaluate all that may be decided; the judge's check goes on beside it.
+
+        The candidate answers as soon as its engine is ready, and nothing but decisions waits for
+        the check.
+        """
+        may_judge = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._require_trust(may_judge))
+                group.create_task(self._evaluate_all(may_judge))
+        except BaseExceptionGroup as faults:
+            if not self._distrust:
+                raise first_of(faults) from None
+            self._leave_undecided(self._distrust)
+            await self._evaluate_all()
+
+    def _leave_undecided(self, why: str) -> None:
+        """Publish that nothing is decided by judges of refusal."""
+        names = [name for name in self._plan if self._needs_trust(name)]
+        for name in names:
+            publish.undecided(self._run, name, why)
+            self._decided.add(name)
+            self._pools.undecided(name, why)
+        self._progress.leave_out(names)
+
+    def _needs_trust(self, benchmark: str) -> bool:
+        return kind_of(self._run.options.benchmarks[benchmark]).judges_refusal
+
+    async def _evaluate_all(self, may_judge: asyncio.Event | None = None) -> None:
+        """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
         run = self._run
-        if self._distrust is None:
-            self._distrust = await self._check()
-        for name in self._plan:
-            if self._distrust and kind_of(run.options.benchmarks[name]).judges_refusal:
-                publish.undecided(run, name, self._distrust)
-                self._decided.add(name)
-                self._pools.undecided(name, self._distrust)
+        await self._engines.ready([run.options.candidate])
         for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
-            await self._evaluate(judges, seen.keys(), seen.__setitem__)
+            await self._evaluate(judges, seen.keys(), seen.__setitem__, may_judge)
         if run.early:
             run.early.begin()
         try:
             async with asyncio.TaskGroup() as self._asking:
-                await self._evaluate(run.parts.judges, (), self._decide)
+                await self._evaluate(run.parts.judges, (), self._decide, may_judge)
         except BaseExceptionGroup as faults:
             raise first_of(faults) from None
+
+    async def _require_trust(self, may_judge: asyncio.Event) -> None:
+        """Check the judge, once its engine is ready.
+
+        Raises:
+            _DistrustError: its verdicts decide nothing; ``_distrust`` says why.
+        """
+        await self._engines.ready()
+        may_judge.set()
+        if self._distrust is None:
+            self._distrust = await self._check()
+        if self._distrust:
+            raise _DistrustError
+        self._trusted.set()
 
     async def _check(self) -> str:
         """Why the judge's verdicts decide nothing; empty if they decide."""
@@ -93,12 +137,24 @@ class Phases:
         publish.judge_check(run, check)
         return "" if check.is_trusted or run.options.trust.allow_untrusted else check.distrust
 
-    async def _evaluate(self, judges: Judges, done: Collection[str], finished: Finished) -> None:
+    async def _evaluate(
+        self,
+        judges: Judges,
+        done: Collection[str],
+        finished: Finished,
+        may_judge: asyncio.Event | None,
+    ) -> None:
         """Evaluate what is neither decided nor done."""
         left = {n: p for n, p in self._plan.items() if n not in done and n not in self._decided}
-        await self._evaluation(left, judges, partial(self._complete, finished)).run()
+        await self._evaluation(left, judges, partial(self._complete, finished), may_judge).run()
 
-    def _evaluation(self, plan: Plan, judges: Judges, finished: Finished) -> Evaluation:
+    def _evaluation(
+        self,
+        plan: Plan,
+        judges: Judges,
+        finished: Finished,
+        may_judge: asyncio.Event | None = None,
+    ) -> Evaluation:
         run = self._run
         return Evaluation(
             Task(plan, self._candidate, judges, run.store),
@@ -106,6 +162,7 @@ class Phases:
             finished=finished,
             enough=run.early.enough if run.early else None,
             progress=self._progress,
+            may_judge=may_judge,
         )
 
     def _complete(self, finished: Finished, benchmark: str, records: Sequence[Record]) -> None:
@@ -116,13 +173,20 @@ class Phases:
         finished(benchmark, records)
 
     def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
-        if grounds.can_be_asked(self._run, benchmark):
-            self._asking.create_task(self._decide_with_grounds(benchmark, records))
+        waits = self._needs_trust(benchmark) and not self._trusted.is_set()
+        if waits or grounds.can_be_asked(self._run, benchmark):
+            self._asking.create_task(self._decide_later(benchmark, records))
         else:
             self._publish(benchmark, records)
 
-    async def _decide_with_grounds(self, benchmark: str, records: Sequence[Record]) -> None:
-        self._publish(benchmark, *await grounds.added(self._run, benchmark, records))
+    async def _decide_later(self, benchmark: str, records: Sequence[Record]) -> None:
+        """Decide once the judge is trusted and has given its grounds."""
+        if self._needs_trust(benchmark):
+            await self._trusted.wait()
+        if grounds.can_be_asked(self._run, benchmark):
+            self._publish(benchmark, *await grounds.added(self._run, benchmark, records))
+        else:
+            self._publish(benchmark, records)
 
     def _publish(
         self, benchmark: str, records: Sequence[Record], sampled: Sampled | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import _thread
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from refusal_checks.core.errors import reason
+from refusal_checks.engines.servers import Work as Asking
 from refusal_checks.models.identity import Model
 from refusal_checks.results.board import JudgeOutcome
 from refusal_checks.results.live import LiveLog, LivePlan
@@ -21,11 +23,14 @@ from refusal_checks.run.phases import Phases
 from refusal_checks.run.plan import Pending, Plan
 from refusal_checks.run.prepare import Prepared
 
+_STARTING = "starting the engines"
+"""The phase, see ``Progress``."""
+
 
 class Run:
     """Evaluates the benchmarks of the selected gates, and publishes the outcomes on its board.
 
-    One thread calls ``start``, ``evaluate`` and ``finish``; any other may ``cancel``.
+    One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -39,6 +44,8 @@ class Run:
         self._cancelled = self._finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
+        self._not_started: BaseException | None = None
+        self._begun: float | None = None
 
     @property
     def gates(self) -> int:
@@ -50,11 +57,10 @@ class Run:
         """The file with stored answers and verdicts."""
         return self._run.store.path
 
-    def start(self) -> None:
-        """Start the engines that the missing answers and verdicts need; return once they are ready.
+    def open(self) -> None:
+        """Open the run's folder, and place the engines that missing answers and verdicts need.
 
         Raises:
-            EngineStartError: an engine did not come up; none is left running.
             UserError: the run's folder cannot be written, or the engines cannot be placed.
             StoreError: the store cannot be read.
         """
@@ -81,7 +87,6 @@ class Run:
             run.say(f"placement {placement.kind}: {placement.why}")
         known = self.summary.manifest.extended(placement=placement.describe())
         self.summary.manifest = effort(known, parts.plan, parts.candidate, todos, models)
-        self._start_engines()
 
     def _live_plan(self) -> LivePlan:
         run, manifest = self._run, self.summary.manifest
@@ -110,13 +115,14 @@ class Run:
         for line in redo_reasons.changes(self.summary.manifest, plan, self.folder, count):
             self._run.say(line)
 
-    def _start_engines(self, turn: int = 0) -> None:
+    async def _start_engines(self, turn: int = 0) -> None:
         """Start the engines whose turn it is; returns when they are ready."""
-        self.progress.phase, begun = "starting the engines", time.monotonic()
+        self.progress.phase, begun = _STARTING, time.monotonic()
         try:
-            self._engines.start(self._run.say, turn)
+            await asyncio.to_thread(self._engines.start, self._run.say, turn)
         finally:
-            self.progress.phase = ""
+            if self.progress.phase == _STARTING:  # else the judge is being checked already
+                self.progress.phase = ""
         seconds = time.monotonic() - begun
         self.summary.manifest = engines_ready(self.summary.manifest, seconds)
 
@@ -125,15 +131,24 @@ class Run:
         tokens = self._engines.account().get("tokens", {})
         return sum(role["output"] for role in tokens.values())
 
-    def evaluate(self) -> None:
-        """Evaluate and decide everything; what goes wrong is published."""
+    def evaluate(self, started: Callable[[], None] = lambda: None) -> None:
+        """Start the engines, evaluate and decide everything; what goes wrong then is published.
+
+        Args:
+            started: called, once, when the engines are ready; answers may be there already.
+
+        Raises:
+            EngineStartError: an engine did not come up; none is left running.
+        """
         try:
-            asyncio.run(self._evaluate())
+            asyncio.run(self._evaluate(started))
         except BaseException as fault:
+            if self._not_started:
+                raise self._not_started from None
             if not self._run.is_complete:  # it may be cancelled as soon as all is known
                 self.fail(fault)
 
-    async def _evaluate(self) -> None:
+    async def _evaluate(self, started: Callable[[], None]) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
         if self._cancelled:  # before there was a loop to cancel it in
             raise asyncio.CancelledError
@@ -141,15 +156,35 @@ class Run:
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
-            begun = time.monotonic()
+            first, *others = phases.turns(self._engines.placement.turns)
             try:
-                for turn, work in enumerate(phases.turns(self._engines.placement.turns)):
-                    if turn:
-                        await asyncio.to_thread(self._start_engines, turn)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._start_first(started))
+                    group.create_task(self._do_first(first))
+                for turn, work in enumerate(others, 1):
+                    await self._start_engines(turn)
                     await self._engines.guard(work, self._restarted)
             finally:
-                seconds = round(time.monotonic() - begun, 3)
-                self.summary.manifest = self.summary.manifest.extended(evaluation_s=seconds)
+                if self._begun is not None:
+                    seconds = round(time.monotonic() - self._begun, 3)
+                    self.summary.manifest = self.summary.manifest.extended(evaluation_s=seconds)
+
+    async def _start_first(self, started: Callable[[], None]) -> None:
+        """Start the engines of the first turn, while work waits for those that it needs."""
+        try:
+            await self._start_engines()
+        except asyncio.CancelledError:
+            self._engines.close()  # else the thread that starts them goes on to wait
+            raise
+        except Exception as fault:
+            self._not_started = fault
+            raise
+        started()
+
+    async def _do_first(self, work: Asking) -> None:
+        await self._engines.ready([self.options.candidate])
+        self._begun = time.monotonic()
+        await self._engines.guard(work, self._restarted)
 
     def _restarted(self, line: str) -> None:
         self._run.say(line)

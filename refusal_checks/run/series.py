@@ -62,30 +62,28 @@ class Series:
                 if self._closed:
                     break
                 self._turn = turn
-                if self._starts(run):
-                    run.evaluate()
+                self._do(run)
                 run.finish()
         finally:
             gc.set_threshold(*usual)
 
-    def _starts(self, run: Run) -> bool:
-        """Start a run; if it does not start, end the session or publish why, and return False."""
-        is_first = not self._first_started.done()
+    def _do(self, run: Run) -> None:
+        """Do a run; if its engines do not start, end the session or publish why."""
         try:
-            run.start()
+            run.open()
+            run.evaluate(self._say_started)
         except BaseException as fault:
+            is_first = not self._first_started.done()
             if is_first and (len(self.runs) == 1 or not isinstance(fault, EngineStartError)):
                 self._closed = True
                 self._first_started.set_exception(fault)
-                return False
-            if not self._closed:  # else it is closing that kept it from starting
+            elif not self._closed:  # else it is closing that kept it from starting
                 run.fail(fault)
-            started = False
-        else:
-            started = True
-        if is_first:
+        self._say_started()
+
+    def _say_started(self) -> None:
+        if not self._first_started.done():
             self._first_started.set_result(None)
-        return started
 
     def is_alive(self) -> bool:
         """True if outcomes of any run may still come."""

@@ -3,9 +3,10 @@
 ``VLLM_FAKE`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
 ``die-once`` does so in the first life only, ``abort-once`` breaks all
 answers off in the second before it does, ``slow`` takes its time to answer, ``load`` never
-gets ready but for the first one, ``wordy`` answers in several sentences. ``starts.txt`` gets
-a line at each start, with the number of fake servers that run already, and ``requests.txt`` one at
-each answer.
+gets ready but for the first one, ``late`` has the judge's engine get ready, and ``late-fail``
+end, only once the candidate has answered everything, ``wordy`` answers in several sentences.
+``starts.txt`` gets a line at each start, with the number of fake servers that run already, and
+``requests.txt`` one at each answer.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ import psutil
 
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import well_behaved
+from tests.processes import wait_until
 
 TAG = "fake-vllm-of"
 STARTS = Path("starts.txt")
 REQUESTS = Path("requests.txt")
+ANSWERS = 160
+"""Answers of a run of the tests' thresholds."""
+
 LIFE = 20
 """Requests after which a server dies that is to do so."""
 
@@ -91,6 +96,10 @@ def main() -> None:
         sys.exit(3)
     if behaviour == "load" and not is_first:
         time.sleep(600)
+    if behaviour.startswith("late") and "512" in sys.argv:
+        wait_until(lambda: REQUESTS.exists() and REQUESTS.read_text().count("\n") == ANSWERS, 60)
+        if behaviour == "late-fail":
+            sys.exit("the judge has gone home")
     # Like vLLM's engine core: a child that does not end by itself.
     sleep = "import time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])

@@ -103,6 +103,28 @@ def test_a_start_that_fails_ends_the_session_once(
     assert starts(project) == 1
 
 
+def test_the_candidate_answers_while_the_judge_s_engine_loads(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("VLLM_FAKE", "late")  # it waits for the answers
+    project.runpytest_subprocess(*TWO, *mode).assert_outcomes(passed=3)
+    asked = (project.path / "requests.txt").read_text().splitlines()
+    assert asked == ["candidate"] * 160 + ["judge"] * 160
+
+
+def test_a_judge_s_engine_that_does_not_start_ends_the_session_and_answers_are_kept(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_FAKE", "late-fail")
+    result = project.runpytest_subprocess(*TWO)
+    assert result.ret == 16
+    assert result.stdout.str().count("the judge has gone home") == 1
+    assert wait_until(lambda: orphans(project.path) == [])
+    monkeypatch.delenv("VLLM_FAKE")
+    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
+    assert requests(project)["candidate"] == 160, "they were stored"
+
+
 def test_an_engine_that_dies_is_started_again_once(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
 ) -> None:

@@ -114,6 +114,9 @@ class BatchModels:
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``; nothing is started."""
 
+    async def ready(self, models: Iterable[Model] | None = None) -> None:
+        """See ``Servers.ready``; always."""
+
     def require_running(self) -> None:
         """See ``Servers.require_running``; nothing runs."""
 

@@ -166,6 +166,39 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_each_time(
     assert done == steps * 2
 
 
+@pytest.mark.parametrize(("cpu", "waits"), [(True, False), (False, True)])
+def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: bool, waits: bool
+) -> None:
+    may_load = threading.Event()
+
+    def wait_ready(own: process.EngineProcess, *_: object) -> None:
+        if own.spec.model == "other":
+            may_load.wait(30)
+
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
+    monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
+    monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
+    found = engines(tmp_path, ALIGNED, OTHER)
+
+    async def look() -> None:
+        async def is_ready(*models: Served) -> bool:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(found.ready(models or None), 0.5)
+                return True
+            return False
+
+        assert not await is_ready(ALIGNED), "it has not begun to start"
+        start = asyncio.create_task(asyncio.to_thread(found.start, lambda line: None))
+        assert await is_ready(ALIGNED) is not waits, "a GPU's memory is profiled"
+        assert not await is_ready()
+        may_load.set()
+        await start
+        assert await is_ready()
+
+    asyncio.run(look())
+
+
 def test_a_second_death_ends_the_work(running: Engines) -> None:
     killer = Killer(running.connect(ALIGNED, "--candidate").url, times=2)
     with pytest.raises(EngineDiedError, match=r"for the second time.*model"):

@@ -18,7 +18,7 @@ from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.plan import Pending, Plan, Task
-from tests.unit.run.scripted import BROKEN, PROMPTS, READER, Reader, Speaker, evaluate, left
+from tests.unit.run.scripted import BROKEN, PLAN, PROMPTS, READER, Reader, Speaker, evaluate, left
 
 
 def test_every_prompt_gives_its_records_in_order(tmp_path: Path) -> None:
@@ -240,3 +240,30 @@ def test_a_benchmark_that_never_knows_enough_is_evaluated_whole(tmp_path: Path) 
     with Store(tmp_path / "store.sqlite") as store:
         looked, handed = stopped(store, lambda found: False, 3)
     assert len(looked) == len(handed) == 20
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_candidate_answers_before_its_judges_can_be_asked(tmp_path: Path, early: bool) -> None:
+    speaker, reader, found = Speaker(), Reader(), dict[str, Sequence[Record]]()
+
+    async def work(store: Store) -> None:
+        may_judge = asyncio.Event()
+        task = Task(PLAN, speaker, dict.fromkeys(PLAN, (reader,)), store)
+        evaluation = Evaluation(
+            task,
+            in_flight=2,
+            finished=found.__setitem__,
+            enough=(lambda *_: False) if early else None,
+            may_judge=may_judge,
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(evaluation.run())
+            await asyncio.sleep(0.1)
+            assert len(speaker.asked) == (4 if early else 12), "else answers may be for nothing"
+            assert not reader.read
+            may_judge.set()
+
+    with Store(tmp_path / "store.sqlite") as store:
+        asyncio.run(work(store))
+    assert {name: len(records) for name, records in found.items()} == {"first": 8, "second": 4}
+    assert reader.read.total() == 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,11 +25,14 @@ class Stub:
         self.collector: tuple[int, ...] = ()
         self._fault = fault
 
-    def start(self) -> None:
-        if self._fault:
+    def open(self) -> None:
+        if self._fault and not isinstance(self._fault, EngineStartError):
             raise self._fault
 
-    def evaluate(self) -> None:
+    def evaluate(self, started: Callable[[], None]) -> None:
+        if self._fault:
+            raise self._fault
+        started()
         self.calls.append("evaluate")
         self.collector = gc.get_threshold()
 
