@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -11,20 +10,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import (
-    EngineDiedError,
-    EngineStartError,
-    ModelError,
-)
+from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import kinds
-from refusal_checks.engines.base import Engine, EngineSpec
+from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.placement import devices, weights
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import EngineNeed, Placement, PlacementRequest
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.servers import Say, Work
+from refusal_checks.engines.servers import Say, Servers, Work
 from refusal_checks.engines.transport import EngineTransport
+from refusal_checks.engines.usable import require_usable
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL
 from refusal_checks.models.client.client import Client
@@ -37,6 +32,10 @@ WATCH = 1.0
 
 LOOK = 0.05
 """Seconds between two looks at whether an engine is ready."""
+
+
+Shared = dict[EngineSpec, EngineProcess]
+"""The engines of several runs, by what they serve."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,22 @@ class Engines:
         clients: all connections, to be opened in the event loop that uses them.
         placement: the result of the last ``place``.
 
+    Args:
+        folder: for the engines' logs.
+        shared: takes the engines, and has those of runs that take their turns with this one.
+
     Raises:
         UserError: an engine is not installed, lacks an argument, or cannot be placed as asked.
     """
 
     are_live = True
 
-    def __init__(self, settings: PoolSettings, folder: Path) -> None:
+    def __init__(
+        self,
+        settings: PoolSettings,
+        folder: Path,
+        shared: Shared | None = None,
+    ) -> None:
         self.clients: list[Client] = []
         self._roles: dict[str, list[Client]] = {}
         self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
@@ -72,15 +80,17 @@ class Engines:
         models = (settings.candidate, *settings.judges)
         specs = dict.fromkeys(EngineSpec.of(model) for model in models if isinstance(model, Served))
         for spec in specs:
-            _require_usable(spec)
+            require_usable(spec)
+        known = {} if shared is None else shared
         self._engines = {
-            spec: EngineProcess(spec, folder / f"engine-{index}.log")
+            spec: known.setdefault(spec, EngineProcess(spec, folder / f"engine-{index}.log"))
             for index, spec in enumerate(specs)
         }
         self._transports = {
             process: EngineTransport(process, settings.limits) for process in self._engines.values()
         }
         self._turn = 0
+        self._are_handed_over = False
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
@@ -116,10 +126,16 @@ class Engines:
             "capabilities": {role: found for role, found in shown.items() if found},
         }
 
-    def place(self, models: Iterable[Model]) -> Placement:
+    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         """See ``Servers.place``."""
         needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
         found = [process for spec, process in self._engines.items() if spec in needed]
+        if isinstance(before, Engines):
+            if found and before._runs(found):
+                self.placement, self._placed = before.placement, found
+                self._are_handed_over = True
+                return self.placement
+            before.stop()  # so that there is room
         here = devices.NONE
         if found:
             on_cpu = all(process.engine.runs_on_cpu() for process in found)
@@ -130,6 +146,11 @@ class Engines:
             process.place = place
         self._placed = found
         return self.placement
+
+    def _runs(self, wanted: Sequence[EngineProcess]) -> bool:
+        """True if just these engines run, all at the same time and for as many models."""
+        is_all = set(wanted) == set(self._started) == set(self._placed)
+        return is_all and self.placement.turns == 1 and all(each.is_running() for each in wanted)
 
     def _need(self, process: EngineProcess) -> EngineNeed:
         spec, engine = process.spec, process.engine
@@ -147,13 +168,24 @@ class Engines:
 
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``."""
-        self.stop()
         self._turn = turn
+        if self._are_handed_over:
+            self._are_handed_over = False
+            self._take_over(say)
+            return
+        self.stop()
         try:
             self._launch(self._of_turn(), say)
         except BaseException:
             self.stop()
             raise
+
+    def _take_over(self, say: Say) -> None:
+        """Go on with the engines of the run before."""
+        for process in self._placed:
+            say(f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})")
+            self._transports[process].learn(say)
+            self._started.append(process)
 
     def _launch(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait for them.
@@ -256,27 +288,3 @@ class Engines:
         with self._launching:
             self._is_closed = True
         self.stop()
-
-
-def _require_usable(spec: EngineSpec) -> None:
-    """Raise ModelError, with the remedy, if an engine cannot be started or lacks an argument."""
-    engine = kinds.get(spec.engine)
-    require_program(engine, spec.program)
-    if not spec.program:
-        engine.check(spec.args)
-
-
-def require_program(engine: Engine, program: Sequence[str]) -> None:
-    """Raise ModelError, with the remedy, if an engine or the program in its place is missing."""
-    if program and shutil.which(program[0]) is None:
-        raise ModelError(
-            f"--engine-command: no program {program[0]} here; name one on the PATH, or its whole "
-            "path"
-        )
-    if not program and not engine.is_installed():
-        others = [name for name in kinds.names() if kinds.get(name).is_installed()]
-        use = f"use --engine {others[0]}" if others else f"install it: {engine.remedy}"
-        raise ModelError(
-            f"{engine.title} is not installed here: {use}, or name a running server "
-            "(http://HOST:PORT/v1#MODEL)"
-        )

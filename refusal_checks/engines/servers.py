@@ -46,8 +46,12 @@ class Servers(Protocol):
     def account(self) -> dict[str, Any]:
         """Token counts so far, and the capabilities of servers that may lack some."""
 
-    def place(self, models: Iterable[Model]) -> Placement:
+    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         """Choose where the engines of these models run; starts nothing.
+
+        Args:
+            before: those of a run that has ended; its engines go on if they are the ones that are
+                needed now, else they are stopped.
 
         Raises:
             UserError: they cannot be placed as the options say.

@@ -11,18 +11,15 @@ from typing import NamedTuple
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
-from refusal_checks.engines.pool import PoolSettings, require_program
+from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
+from refusal_checks.engines.usable import require_program
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
 from refusal_checks.models import demo, replay
-from refusal_checks.models.candidates import (
-    Candidate,
-    OptionScorer,
-    ServedCandidate,
-)
+from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.store import Store
-from refusal_checks.engines.pool import Engines
+from refusal_checks.engines.pool import Engines, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
@@ -81,11 +81,13 @@ def prepare(
     board: Board,
     say: Callable[[str], None],
     servers: Servers | None = None,
+    shared: Shared | None = None,
 ) -> Prepared:
     """Read and check all that a run needs; starts nothing.
 
     Args:
         servers: the models' servers; None means engines that are started for the run.
+        shared: the engines of all runs that take turns, see ``Engines``.
 
     Raises:
         UserError: data, recorded answers, models or endpoints are not what was asked for.
@@ -99,7 +101,7 @@ def prepare(
         summary.note(demo.catalogue().note)
     if servers is None:
         convert(options, say)
-    engines = servers or Engines(pool_settings(options), board.folder)
+    engines = servers or Engines(pool_settings(options), board.folder, shared)
     parts = assemble(options, gates, engines, say, summary.note)
     known = manifest(options, parts)
     human = human_rates(options, gates, parts.judges)

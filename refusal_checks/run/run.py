@@ -57,8 +57,11 @@ class Run:
         """The file with stored answers and verdicts."""
         return self._run.store.path
 
-    def open(self) -> None:
+    def open(self, before: Run | None = None) -> None:
         """Open the run's folder, and place the engines that missing answers and verdicts need.
+
+        Args:
+            before: a run that has ended, whose engines may go on for this one.
 
         Raises:
             UserError: the run's folder cannot be written, or the engines cannot be placed.
@@ -82,7 +85,7 @@ class Run:
         if run.canary.why_idle:
             run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
         models = self._needed([*todos, run.canary.pending()])
-        placement = self._engines.place(models)
+        placement = self._engines.place(models, before and before._engines)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
         known = self.summary.manifest.extended(placement=placement.describe())
@@ -211,12 +214,21 @@ class Run:
                 self._loop.call_soon_threadsafe(self._main.cancel)
         self._engines.close()
 
-    def finish(self) -> None:
-        """Stop the engines and write ``summary.json``; does nothing the second time."""
+    def stop_engines(self) -> None:
+        """Stop those that ``finish`` has kept."""
+        self._engines.close()
+
+    def finish(self, *, keep_engines: bool = False) -> None:
+        """Stop the engines and write ``summary.json``; does nothing the second time.
+
+        Args:
+            keep_engines: leave them running for the next run.
+        """
         if self._finished:
             return
         self._finished = True
-        self._engines.close()
+        if not keep_engines:
+            self._engines.close()
         self._run.store.close()
         self.summary.manifest = finished(self.summary.manifest, self._engines.account())
         if not (self._run.is_complete or self.summary.failure):

@@ -20,7 +20,7 @@ PATIENT = 10.0
 
 
 class Series:
-    """Runs in turn: one's engines stop before the next one's start.
+    """Runs in turn: one's engines stop before the next one's start, or go on if it needs the same.
 
     Args:
         runs: at least one.
@@ -58,21 +58,25 @@ class Series:
         usual = gc.get_threshold()
         gc.set_threshold(*_RARELY)
         try:
+            before: Run | None = None
             for turn, run in enumerate(self.runs):
                 if self._closed:
                     break
                 self._turn = turn
-                self._do(run)
-                run.finish()
+                self._do(run, before)
+                run.finish(keep_engines=run is not self.runs[-1] and not self._closed)
+                before = run
         finally:
             gc.set_threshold(*usual)
 
-    def _do(self, run: Run) -> None:
+    def _do(self, run: Run, before: Run | None) -> None:
         """Do a run; if its engines do not start, end the session or publish why."""
         try:
-            run.open()
+            run.open(before)
             run.evaluate(self._say_started)
         except BaseException as fault:
+            if before:
+                before.stop_engines()  # nobody may have taken them over
             is_first = not self._first_started.done()
             if is_first and (len(self.runs) == 1 or not isinstance(fault, EngineStartError)):
                 self._closed = True

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cached_property
@@ -41,6 +41,7 @@ from refusal_checks.run.stopped import stopped
 
 if TYPE_CHECKING:
     from refusal_checks.engines.batch.report import Report
+    from refusal_checks.engines.pool import Shared
     from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress
     from refusal_checks.run.options.command_line import Options
@@ -178,7 +179,7 @@ class GateSession:
         report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
 
     def start(
-        self, nodeids: Iterable[str], say: Say, prepared: Callable[[Sequence[Path]], None]
+        self, nodeids: Collection[str], say: Say, prepared: Callable[[Sequence[Path]], None]
     ) -> None:
         """Start the runs that the selected tests need, once; does nothing if they need none.
 
@@ -190,7 +191,6 @@ class GateSession:
         """
         if self._series or self.batch or self._is_worker:
             return
-        nodeids = list(nodeids)
         _ = self.benchmarks  # a worker that finds a table wrong collects no gates, and says nothing
         wanted = self._selected({gate_id(nodeid) for nodeid in nodeids})
         if any(map(self._checks_judge, nodeids)):
@@ -229,9 +229,10 @@ class GateSession:
         self._call.keep_private()
         stored_only = batch_options.stored_only(self._call)
         runs = []
+        shared: Shared = {}
         for number, gates in sorted(wanted.items()):
             servers = BatchModels(options[number].store) if stored_only else None
-            run = prepare(options[number], gates, self.boards[number], say, servers)
+            run = prepare(options[number], gates, self.boards[number], say, servers, shared)
             selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
             run.summary.manifest = run.summary.manifest.extended(gates=selection)
             self._call.keep_run_private(self.boards[number].folder)
@@ -254,9 +255,8 @@ class GateSession:
         if not asked:
             return
         ids = [*self.judge_figures, *(gate.id for gate in self.thresholds.gates)]
-        near = get_close_matches(
-            given["-k"], {each for one in ids for each in (one, *one.split("-"))}
-        )
+        parts = {each for one in ids for each in (one, *one.split("-"))}
+        near = get_close_matches(given["-k"], parts)
         meant = f'; did you mean "{near[0]}"?' if near else "."
         yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
         yield from (f"  {name}" for name in ids[:_LISTED])

@@ -13,6 +13,7 @@ import pytest
 from tests.plugin import engine_project
 from tests.plugin.engine_project import DEMO, TWO, orphans, requests
 from tests.processes import wait_until
+from tests.toy_model import MODEL_DIR
 
 
 @pytest.fixture
@@ -201,7 +202,8 @@ def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, xdist: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("VLLM_FAKE", "load")
-    both = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "keyword")
+    (project.path / "other").symlink_to(MODEL_DIR)  # else the first one's engine would go on
+    both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", *both, "--samples", "1", "-v", *xdist],
         cwd=project.path,
@@ -214,6 +216,6 @@ def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
         said = session.communicate()[0]
     assert session.returncode == 2, said
     assert "Exception in thread" not in said
-    assert "demo:regressed: the evaluation was stopped before it was complete" in said
+    assert "other: the evaluation was stopped before it was complete" in said
     assert said.count("ready after") == said.count("vLLM is ready after") + 1
     assert wait_until(lambda: orphans(project.path) == [])

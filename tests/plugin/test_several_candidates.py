@@ -72,6 +72,17 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
     ]
 
 
+def test_candidates_of_one_engine_start_it_once(
+    project: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    engine_project.install(project)
+    args = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "demo:judge")
+    result = project.runpytest_subprocess(*args, "--samples", "1", *mode)
+    result.assert_outcomes(passed=6)
+    assert len(engine_project.starts(project)) == 1
+    assert engine_project.orphans(project.path) == []
+
+
 def test_the_same_candidate_twice_is_an_error(
     project: pytest.Pytester, both: tuple[str, ...]
 ) -> None:

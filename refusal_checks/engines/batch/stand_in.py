@@ -19,7 +19,7 @@ from refusal_checks.engines.batch.transport import BatchTransport
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
-from refusal_checks.engines.servers import Say, Work
+from refusal_checks.engines.servers import Say, Servers, Work
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.context import declared
 from refusal_checks.models.identity import Model
@@ -107,7 +107,7 @@ class BatchModels:
         """See ``Servers.account``; nothing is counted."""
         return {}
 
-    def place(self, models: Iterable[Model]) -> Placement:
+    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         """See ``Servers.place``; nothing is placed."""
         return self.placement
 

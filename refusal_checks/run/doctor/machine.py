@@ -12,7 +12,7 @@ from pathlib import Path
 from refusal_checks.core.errors import ModelError
 from refusal_checks.engines.base import Engine
 from refusal_checks.engines.placement import devices
-from refusal_checks.engines.pool import require_program
+from refusal_checks.engines.usable import require_program
 from refusal_checks.run.doctor.finding import Finding, Level
 
 GIB = 2**30

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from refusal_checks.engines import process
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
-from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
@@ -197,6 +198,39 @@ def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
         assert await is_ready()
 
     asyncio.run(look())
+
+
+@pytest.mark.parametrize(
+    ("candidate", "launches"),
+    [(replace(ALIGNED, name="demo:regressed"), 1), (OTHER, 2), (Rule("keyword"), 1)],
+)
+def test_engines_go_on_for_the_next_run_if_it_needs_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidate: Any, launches: int
+) -> None:
+    events: list[str] = []
+    running: set[process.EngineProcess] = set()
+
+    def launch(own: process.EngineProcess) -> None:
+        running.add(own)
+        events.append("launch")
+
+    monkeypatch.setattr(process.EngineProcess, "launch", launch)
+    monkeypatch.setattr(process.EngineProcess, "stop", running.discard)
+    monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: own in running)
+    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
+    settings = PoolSettings(ALIGNED, (JUDGE,), Limits(), Sampling(), JudgeSampling())
+    shared: Shared = {}
+    one = Engines(settings, tmp_path / "one", shared)
+    two = Engines(replace(settings, candidate=candidate, judges=()), tmp_path / "two", shared)
+    one.place([ALIGNED, JUDGE])
+    one.start(print)
+    two.place([candidate], one)
+    assert len(running) == (launches == 1 and candidate != Rule("keyword")), "else it makes room"
+    two.start(print)
+    assert len(events) == launches
+    two.require_running()
+    two.close()
+    assert not running
 
 
 def test_a_second_death_ends_the_work(running: Engines) -> None:

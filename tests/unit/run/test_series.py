@@ -25,7 +25,8 @@ class Stub:
         self.collector: tuple[int, ...] = ()
         self._fault = fault
 
-    def open(self) -> None:
+    def open(self, before: Any) -> None:
+        self.before = before
         if self._fault and not isinstance(self._fault, EngineStartError):
             raise self._fault
 
@@ -42,8 +43,11 @@ class Stub:
     def cancel(self) -> None:
         self.calls.append("cancel")
 
-    def finish(self) -> None:
-        self.calls.append("finish")
+    def finish(self, *, keep_engines: bool = False) -> None:
+        self.calls.append("finish but for engines" if keep_engines else "finish")
+
+    def stop_engines(self) -> None:
+        self.calls.append("stop engines")
 
 
 def series(*runs: Stub) -> Series:
@@ -69,17 +73,20 @@ def test_the_last_run_that_began_is_the_one_that_goes_on() -> None:
     follow(runs)
     title, progress = runs.current
     assert (title, progress.phase) == ("two (2 of 2)", "two")
-    assert one.calls == two.calls == ["evaluate", "finish"]
+    assert one.calls == ["evaluate", "finish but for engines"]
+    assert two.calls == ["evaluate", "finish"]
+    assert two.before is one
     runs.close()
 
 
 @pytest.mark.parametrize("fault", [EngineStartError("no"), PermissionError("no")])
 def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Exception) -> None:
-    two, three = Stub("two", fault), Stub("three")
-    runs = series(Stub("one"), two, three)
+    one, two, three = Stub("one"), Stub("two", fault), Stub("three")
+    runs = series(one, two, three)
     follow(runs)
     assert two.failed is fault
-    assert two.calls == ["finish"]
+    assert one.calls[-1] == "stop engines", "nobody took them over"
+    assert two.calls == ["finish but for engines"]
     assert runs.current[0] == "three (3 of 3)"
     assert three.failed is None
     runs.close()
