@@ -174,11 +174,7 @@ class Engines:
             self._take_over(say)
             return
         self.stop()
-        try:
-            self._launch(self._of_turn(), say)
-        except BaseException:
-            self.stop()
-            raise
+        self._launch(self._of_turn(), say)
 
     def _take_over(self, say: Say) -> None:
         """Go on with the engines of the run before."""

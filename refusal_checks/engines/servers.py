@@ -61,7 +61,7 @@ class Servers(Protocol):
         """Stop all engines and start those whose turn it is; returns when all are ready.
 
         Raises:
-            EngineStartError: one did not start; all are stopped then.
+            EngineStartError: one did not start; others may run until ``stop``.
         """
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:

@@ -147,6 +147,7 @@ class Run:
             asyncio.run(self._evaluate(started))
         except BaseException as fault:
             if self._not_started:
+                self._engines.close()
                 raise self._not_started from None
             if not self._run.is_complete:  # it may be cancelled as soon as all is known
                 self.fail(fault)
