@@ -33,7 +33,6 @@ WATCH = 1.0
 LOOK = 0.05
 """Seconds between two looks at whether an engine is ready."""
 
-
 Shared = dict[EngineSpec, EngineProcess]
 """The engines of several runs, by what they serve."""
 
@@ -67,12 +66,7 @@ class Engines:
 
     are_live = True
 
-    def __init__(
-        self,
-        settings: PoolSettings,
-        folder: Path,
-        shared: Shared | None = None,
-    ) -> None:
+    def __init__(self, settings: PoolSettings, folder: Path, shared: Shared | None = None) -> None:
         self.clients: list[Client] = []
         self._roles: dict[str, list[Client]] = {}
         self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
@@ -82,9 +76,10 @@ class Engines:
         for spec in specs:
             require_usable(spec)
         known = {} if shared is None else shared
+        self._logs = {spec: folder / f"engine-{index}.log" for index, spec in enumerate(specs)}
         self._engines = {
-            spec: known.setdefault(spec, EngineProcess(spec, folder / f"engine-{index}.log"))
-            for index, spec in enumerate(specs)
+            spec: known.setdefault(spec, EngineProcess(spec, log))
+            for spec, log in self._logs.items()
         }
         self._transports = {
             process: EngineTransport(process, settings.limits) for process in self._engines.values()
@@ -192,6 +187,7 @@ class Engines:
         alone = self._must_load_alone(engines)
         for group in [[process] for process in engines] if alone else [engines]:
             for process in group:
+                process.log = self._logs[process.spec]  # a run before may have started it
                 say(
                     f"starting {process.engine.title} for {process.spec.model} (log: {process.log})"
                 )

@@ -188,7 +188,8 @@ class Manifest(_Facts):
         placement: where the engines ran, as ``Placement.describe`` describes it.
         tokens: cost by role: candidate, judge.
         capabilities: of attached servers, by role, then by URL and model.
-        evaluation_s: seconds that the evaluation took, without the start of engines.
+        evaluation_s: seconds that the evaluation took, from when the candidate could be asked;
+            the judge's engine may have loaded meanwhile.
         redacted: texts were replaced by hashes and lengths.
     """
 

@@ -85,7 +85,7 @@ class Run:
         if run.canary.why_idle:
             run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
         models = self._needed([*todos, run.canary.pending()])
-        placement = self._engines.place(models, before and before._engines)
+        placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
         known = self.summary.manifest.extended(placement=placement.describe())

@@ -18,6 +18,7 @@ import pytest
 from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import process
+from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
@@ -232,8 +233,13 @@ def test_engines_go_on_for_the_next_run_if_it_needs_the_same(
     two.start(print)
     assert len(events) == launches
     two.require_running()
+    aligned = shared[EngineSpec.of(ALIGNED)]
+    assert aligned.log.parent.name == "one"
     two.close()
     assert not running
+    three = Engines(settings, tmp_path / "three", shared)
+    three.start(print)
+    assert aligned.log.parent.name == "three", "it has started it"
 
 
 def test_a_second_death_ends_the_work(running: Engines) -> None:
