@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -202,7 +203,7 @@ def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, xdist: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("VLLM_FAKE", "load")
-    (project.path / "other").symlink_to(MODEL_DIR)  # else the first one's engine would go on
+    shutil.copytree(MODEL_DIR, project.path / "other")  # else the first one's engine would go on
     both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", *both, "--samples", "1", "-v", *xdist],

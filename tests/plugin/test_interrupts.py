@@ -82,17 +82,14 @@ def test_an_interrupt_before_the_first_request_ends_the_run_too(
 ) -> None:
     (project.path / "conftest.py").write_text(
         'pytest_plugins = ["refusal_checks.plugin"]\n'
-        "import asyncio, threading, time\n"
-        "run, interrupted = asyncio.run, threading.Event()\n"
+        "import asyncio, os, signal, threading, time\n"
+        "run = asyncio.run\n"
         "def run_late(work):\n"
         "    if threading.current_thread().name == 'evaluation':\n"
-        "        interrupted.wait(60)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
         "        time.sleep(1)\n"
         "    return run(work)\n"
         "asyncio.run = run_late\n"
-        "def pytest_runtest_setup():\n"
-        "    interrupted.set()\n"
-        "    raise KeyboardInterrupt\n"
     )
     models = ("--candidate", f"{server.url}#fake", "--judge", "keyword")
     result = project.runpytest_subprocess(*models)

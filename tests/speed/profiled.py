@@ -9,6 +9,7 @@ from __future__ import annotations
 import cProfile
 import os
 import pstats
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,10 +23,10 @@ def pytest_configure() -> None:
     """Replace the evaluation with a profiled one."""
     file, evaluate = os.environ[VARIABLE], Run.evaluate
 
-    def profiled(self: Run) -> None:
+    def profiled(self: Run, started: Callable[[], None] = lambda: None) -> None:
         profile = cProfile.Profile()
         try:
-            profile.runcall(evaluate, self)
+            profile.runcall(evaluate, self, started)
         finally:
             profile.dump_stats(file)
 
