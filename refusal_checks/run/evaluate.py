@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from refusal_checks.benchmarks.attacked import as_judged
-from refusal_checks.core.errors import first_of
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
@@ -27,6 +26,7 @@ from refusal_checks.results.progress import Progress
 from refusal_checks.run.once import Once
 from refusal_checks.run.plan import Task, verdict_key
 from refusal_checks.run.saver import Saver
+from refusal_checks.run.together import together
 
 Result = TypeVar("Result")
 
@@ -100,12 +100,7 @@ class Evaluation:
         self, *kinds: Callable[[Iterator[tuple[str, Prompt]]], Coroutine[Any, Any, None]]
     ) -> None:
         queue = ((name, prompt) for name, prompts in self._task.plan.items() for prompt in prompts)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for work in kinds * self._in_flight:
-                    group.create_task(work(queue))
-        except BaseExceptionGroup as faults:
-            raise first_of(faults) from None
+        await together(*(work(queue) for work in kinds * self._in_flight))
 
     async def _ask(self, queue: Iterator[tuple[str, Prompt]]) -> None:
         for name, prompt in queue:

@@ -20,6 +20,7 @@ from refusal_checks.run.evaluate import Evaluation, Finished
 from refusal_checks.run.plan import Judges, Plan, Task
 from refusal_checks.run.pools import Pools
 from refusal_checks.run.prepare import Prepared
+from refusal_checks.run.together import together
 
 
 class _DistrustError(Exception):
@@ -76,13 +77,9 @@ class Phases:
         """
         may_judge = asyncio.Event()
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._require_trust(may_judge))
-                group.create_task(self._evaluate_all(may_judge))
-        except BaseExceptionGroup as faults:
-            if not self._distrust:
-                raise first_of(faults) from None
-            self._leave_undecided(self._distrust)
+            await together(self._require_trust(may_judge), self._evaluate_all(may_judge))
+        except _DistrustError as fault:
+            self._leave_undecided(str(fault))
             await self._evaluate_all()
 
     def _leave_undecided(self, why: str) -> None:
@@ -115,14 +112,14 @@ class Phases:
         """Check the judge, once its engine is ready.
 
         Raises:
-            _DistrustError: its verdicts decide nothing; ``_distrust`` says why.
+            _DistrustError: its verdicts decide nothing, and why.
         """
         await self._engines.ready()
         may_judge.set()
         if self._distrust is None:
             self._distrust = await self._check()
         if self._distrust:
-            raise _DistrustError
+            raise _DistrustError(self._distrust)
         self._trusted.set()
 
     async def _check(self) -> str:

@@ -22,6 +22,7 @@ from refusal_checks.run.manifest import effort, engines_ready, facts, finished
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.plan import Pending, Plan
 from refusal_checks.run.prepare import Prepared
+from refusal_checks.run.together import together
 
 _STARTING = "starting the engines"
 """The phase, see ``Progress``."""
@@ -162,9 +163,7 @@ class Run:
                 await stack.enter_async_context(client)
             first, *others = phases.turns(self._engines.placement.turns)
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._start_first(started))
-                    group.create_task(self._do_first(first))
+                await together(self._start_first(started), self._do_first(first))
                 for turn, work in enumerate(others, 1):
                     await self._start_engines(turn)
                     await self._engines.guard(work, self._restarted)
