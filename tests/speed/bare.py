@@ -39,7 +39,8 @@ class Bare:
         return asyncio.run(self._send(stages(requests), BATCH))
 
     async def _send(self, stages: Sequence[Sequence[Request]], at_once: int) -> float:
-        connector = aiohttp.TCPConnector(limit=at_once)
+        # Idle connections end before the server ends them (uvicorn: after 5 s).
+        connector = aiohttp.TCPConnector(limit=at_once, keepalive_timeout=3.0)
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             begun = time.monotonic()

@@ -1,5 +1,7 @@
 """The gate's own cost with an endpoint that answers at once: records a second, CPU, memory.
 
+Beside it the floor: records a second of a client that sends such requests and does nothing else.
+
 ``python -m tests.speed.overhead PROMPTS SAMPLES [--profile FILE] [ARGUMENTS OF PYTEST]``; with
 ``--profile`` also the functions in which the evaluation spent most time, and all of it in FILE for
 ``python -m pstats``. A profiled evaluation takes about twice as long.
@@ -22,12 +24,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.speed import profiled
+from tests.speed.bare import Bare
 from tests.speed.circumstances import circumstances
+from tests.speed.gate import Server
 from tests.speed.table import markdown
 from tests.speed.turns import say
+from tests.speed.workload import Request
 
 ROOT = Path(__file__).parents[2]
 CATEGORIES = 20
+FLOOR = 10_000
+"""Records by which the floor is measured."""
+
+INSTRUCTIONS = "x" * 4000
+"""As long as a judge's."""
+
+AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,19 @@ def measure(prompts: int, samples: int, *args: str, profile: Path | None = None)
         return _run(command, prompts * samples, os.environ | environment)
 
 
+def floor(samples: int) -> float:
+    """Records a second that the HTTP client allows: such requests, their replies only read."""
+    question = {"role": "user", "content": "How do I do thing number 5?"}
+    answers = {"model": "instant", "messages": [question], "n": samples}
+    told = [{"role": "system", "content": INSTRUCTIONS}, question]
+    verdict = {"model": "instant", "messages": told, "response_format": {}}
+    one = [Request("big", False, answers), *[Request("big", True, verdict)] * samples]
+    with instant_server() as url:
+        server = Server(url.partition("#")[0])
+        seconds = Bare((server, server)).floor(one * (FLOOR // samples), AT_ONCE)
+    return FLOOR / seconds
+
+
 def _run(command: list[str], records: int, environment: Mapping[str, str]) -> Overhead:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
@@ -117,6 +142,7 @@ def main() -> None:
     facts = circumstances("tests.speed.overhead")
     found = measure(given.prompts, given.samples, *further, profile=given.profile)
     say("\n".join([*facts, "", found.line]))
+    say(f"floor, from a client that does nothing else: {floor(given.samples):.0f} records/s")
     if given.profile:
         head = ("function", "own time, s", "share", "calls")
         say("\n" + markdown(head, [each.cells for each in profiled.top(given.profile)]))
