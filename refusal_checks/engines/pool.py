@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ class Engines:
             process: EngineTransport(process, settings.limits) for process in self._engines.values()
         }
         self._turn = 0
-        self._are_handed_over = False
+        self._going_on: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
@@ -126,26 +126,41 @@ class Engines:
         needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
         found = [process for spec, process in self._engines.items() if spec in needed]
         if isinstance(before, Engines):
-            if found and before._runs(found):
-                self.placement, self._placed = before.placement, found
-                self._are_handed_over = True
-                return self.placement
-            before.stop()  # so that there is room
-        here = devices.NONE
-        if found:
-            on_cpu = all(process.engine.runs_on_cpu() for process in found)
-            here = devices.cpu() if on_cpu else devices.gpus()
-        needs = [self._need(process) for process in found]
-        self.placement = choose(here, needs, self._settings.placement)
+            self._going_on = self._left_by(before, found)
+            before.stop(but=self._going_on)  # so that there is room
+        if before and self._going_on:
+            names = ", ".join(self._need(process).name for process in found)
+            why = f"{names}, in the places of the run before, which needed as much"
+            self.placement = replace(before.placement, why=why)
+        else:
+            self.placement = self._choose(found)
         for process, place in zip(found, self.placement.places, strict=True):
             process.place = place
         self._placed = found
         return self.placement
 
-    def _runs(self, wanted: Sequence[EngineProcess]) -> bool:
-        """True if just these engines run, all at the same time and for as many models."""
-        is_all = set(wanted) == set(self._started) == set(self._placed)
-        return is_all and self.placement.turns == 1 and all(each.is_running() for each in wanted)
+    def _choose(self, found: Sequence[EngineProcess]) -> Placement:
+        here = devices.NONE
+        if found:
+            on_cpu = all(process.engine.runs_on_cpu() for process in found)
+            here = devices.cpu() if on_cpu else devices.gpus()
+        return choose(here, [self._need(each) for each in found], self._settings.placement)
+
+    def _left_by(self, before: Engines, wanted: Sequence[EngineProcess]) -> list[EngineProcess]:
+        """The running engines that may go on: the others that are wanted fit in the same places."""
+        placed = before._placed
+        runs = set(placed) == set(before._started) and all(each.is_running() for each in placed)
+        if not runs or before.placement.turns > 1 or len(wanted) != len(placed):
+            return []
+        pairs = zip(wanted, placed, strict=True)
+        if all(new is old or self._is_like(new, old, before) for new, old in pairs):
+            return [process for process in wanted if process in placed]
+        return []
+
+    def _is_like(self, new: EngineProcess, old: EngineProcess, before: Engines) -> bool:
+        """True if an engine needs what one of another run needed, and is of the same kind."""
+        needs = replace(self._need(new), model=""), replace(before._need(old), model="")
+        return needs[0] == needs[1] and new.spec.engine == old.spec.engine
 
     def _need(self, process: EngineProcess) -> EngineNeed:
         spec, engine = process.spec, process.engine
@@ -164,16 +179,14 @@ class Engines:
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``."""
         self._turn = turn
-        if self._are_handed_over:
-            self._are_handed_over = False
-            self._take_over(say)
-            return
-        self.stop()
-        self._launch(self._of_turn(), say)
+        going_on, self._going_on = self._going_on, []
+        self.stop(but=going_on)
+        self._take_over(going_on, say)
+        self._launch([each for each in self._of_turn() if each not in going_on], say)
 
-    def _take_over(self, say: Say) -> None:
-        """Go on with the engines of the run before."""
-        for process in self._placed:
+    def _take_over(self, engines: Sequence[EngineProcess], say: Say) -> None:
+        """Go on with engines of the run before."""
+        for process in engines:
             say(f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})")
             self._transports[process].learn(say)
             self._started.append(process)
@@ -269,11 +282,12 @@ class Engines:
             )
         await asyncio.to_thread(self._launch, dead, lambda line: None)
 
-    def stop(self) -> None:
-        """See ``Servers.stop``."""
+    def stop(self, but: Collection[EngineProcess] = ()) -> None:
+        """See ``Servers.stop``; some may go on."""
         self._started = []
         for process in self._engines.values():
-            process.stop()
+            if process not in but:
+                process.stop()
 
     def close(self) -> None:
         """See ``Servers.close``."""

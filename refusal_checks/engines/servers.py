@@ -50,8 +50,8 @@ class Servers(Protocol):
         """Choose where the engines of these models run; starts nothing.
 
         Args:
-            before: those of a run that has ended; its engines go on if they are the ones that are
-                needed now, else they are stopped.
+            before: those of a run that has ended; what is needed of them goes on if the rest fits
+                into their places, and all others are stopped.
 
         Raises:
             UserError: they cannot be placed as the options say.

@@ -20,7 +20,7 @@ PATIENT = 10.0
 
 
 class Series:
-    """Runs in turn: one's engines stop before the next one's start, or go on if it needs the same.
+    """Runs in turn: one's engines stop before the next one's start, or go on for it.
 
     Args:
         runs: at least one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.fake_server import FakeServer
 from tests.plugin import engine_project
 from tests.plugin.conftest import careless, well_behaved
+from tests.toy_model import MODEL_DIR
 
 
 @pytest.fixture
@@ -80,6 +82,18 @@ def test_candidates_of_one_engine_start_it_once(
     result = project.runpytest_subprocess(*args, "--samples", "1", *mode)
     result.assert_outcomes(passed=6)
     assert len(engine_project.starts(project)) == 1
+    assert engine_project.orphans(project.path) == []
+
+
+def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(
+    project: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    engine_project.install(project)
+    shutil.copytree(MODEL_DIR, project.path / "other")
+    result = project.runpytest_subprocess(*engine_project.TWO, "--candidate", "./other", *mode)
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["placement * as much", "vLLM goes on for *"])
+    assert len(engine_project.starts(project)) == 3, "the judge's and one for each candidate"
     assert engine_project.orphans(project.path) == []
 
 

@@ -11,18 +11,16 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import process
-from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
-from refusal_checks.engines.pool import Engines, PoolSettings, Shared
+from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
@@ -202,44 +200,6 @@ def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
         assert await is_ready(within=20.0)
 
     asyncio.run(look())
-
-
-@pytest.mark.parametrize(
-    ("candidate", "launches"),
-    [(replace(ALIGNED, name="demo:regressed"), 1), (OTHER, 2), (Rule("keyword"), 1)],
-)
-def test_engines_go_on_for_the_next_run_if_it_needs_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, candidate: Any, launches: int
-) -> None:
-    events: list[str] = []
-    running: set[process.EngineProcess] = set()
-
-    def launch(own: process.EngineProcess) -> None:
-        running.add(own)
-        events.append("launch")
-
-    monkeypatch.setattr(process.EngineProcess, "launch", launch)
-    monkeypatch.setattr(process.EngineProcess, "stop", lambda own: running.discard(own))
-    monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: own in running)
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
-    settings = PoolSettings(ALIGNED, (JUDGE,), Limits(), Sampling(), JudgeSampling())
-    shared: Shared = {}
-    one = Engines(settings, tmp_path / "one", shared)
-    two = Engines(replace(settings, candidate=candidate, judges=()), tmp_path / "two", shared)
-    one.place([ALIGNED, JUDGE])
-    one.start(print)
-    two.place([candidate], one)
-    assert len(running) == (launches == 1 and candidate != Rule("keyword")), "else it makes room"
-    two.start(print)
-    assert len(events) == launches
-    two.require_running()
-    aligned = shared[EngineSpec.of(ALIGNED)]
-    assert aligned.log.parent.name == "one"
-    two.close()
-    assert not running
-    three = Engines(settings, tmp_path / "three", shared)
-    three.start(print)
-    assert aligned.log.parent.name == "three", "it has started it"
 
 
 def test_a_second_death_ends_the_work(running: Engines) -> None:
