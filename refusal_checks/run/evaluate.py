@@ -55,7 +55,7 @@ class Evaluation:
         enough: stops benchmarks early; prompts in flight then are still finished.
         progress: counts what is done.
         may_judge: set once judges can be asked. Until then the candidate goes on to answer; with
-            ``enough`` it waits, because nobody knows yet which answers are for nothing.
+            ``enough`` it waits, because some answers may turn out not to be needed.
     """
 
     def __init__(

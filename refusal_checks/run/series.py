@@ -76,7 +76,7 @@ class Series:
             run.evaluate(self._say_started)
         except BaseException as fault:
             if before:
-                before.stop_engines()  # nobody may have taken them over
+                before.stop_engines()  # this run may not have taken them over
             is_first = not self._first_started.done()
             if is_first and (len(self.runs) == 1 or not isinstance(fault, EngineStartError)):
                 self._closed = True

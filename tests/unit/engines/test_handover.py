@@ -15,10 +15,7 @@ from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.placement import weights as weight_files
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.models.spec import Rule, Served
-
-ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
-JUDGE = Served("demo:judge", "model", (), {"persona": "judge"})
-OTHER = Served("other", "other", ("--seed", "1"))
+from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
 
 @pytest.fixture(autouse=True)

@@ -25,10 +25,7 @@ from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
 from tests.fake_server import FakeServer
-
-ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
-JUDGE = Served("demo:judge", "model", (), {"persona": "judge"})
-OTHER = Served("other", "other", ("--seed", "1"))
+from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
 
 @pytest.fixture(autouse=True)

@@ -85,7 +85,7 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Excep
     runs = series(one, two, three)
     follow(runs)
     assert two.failed is fault
-    assert one.calls[-1] == "stop engines", "nobody took them over"
+    assert one.calls[-1] == "stop engines", "the next run did not take them over"
     assert two.calls == ["finish but for engines"]
     assert runs.current[0] == "three (3 of 3)"
     assert three.failed is None
