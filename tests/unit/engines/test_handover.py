@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,33 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     assert events[2:] == happens
     two.require_running()
     one.close()
+
+
+def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    monkeypatch.setattr(weight_files, "gib", lambda model, *_: 1.0)
+    settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
+    candidate = Served("next", "next", ())
+    shared: Shared = {}
+    one = Engines(settings, tmp_path / "one", shared)
+    two = Engines(replace(settings, candidate=candidate), tmp_path / "two", shared)
+    one.place([ALIGNED, OTHER])
+    one.start(print)
+    two.place([candidate, OTHER], one)
+    two.start(print)
+    judge = shared[EngineSpec.of(OTHER)]
+    place, said = judge.place, list[str]()
+
+    async def work() -> None:
+        if not said:
+            judge.stop()
+            raise ConnectionError("it is gone")
+
+    asyncio.run(two.guard(work, said.append))
+    assert events[-2:] == ["-other", "+other"]
+    assert judge.place == place
+    assert judge.log.parent.name == "two", "it has started it"
+    (line,) = said
+    assert line.startswith("vLLM ended during the run and was started again, once: other")
+    two.close()
