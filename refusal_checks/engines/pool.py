@@ -13,9 +13,10 @@ from typing import Any
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement import devices, weights
+from refusal_checks.engines.handover import Tenant, early, followed
+from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import EngineNeed, Placement, PlacementRequest
+from refusal_checks.engines.placement.values import Placement, PlacementRequest
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
 from refusal_checks.engines.transport import EngineTransport
@@ -85,7 +86,9 @@ class Engines:
             process: EngineTransport(process, settings.limits) for process in self._engines.values()
         }
         self._turn = 0
-        self._going_on: list[EngineProcess] = []
+        self._tenants: list[Tenant] = []
+        self._kept: list[EngineProcess] = []
+        self._early: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
@@ -123,76 +126,61 @@ class Engines:
 
     def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         """See ``Servers.place``."""
-        needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
-        found = [process for spec, process in self._engines.items() if spec in needed]
+        found = self._wanted(models)
         if isinstance(before, Engines):
-            self._going_on = self._left_by(before, found)
-            before.stop(but=self._going_on)  # so that there is room
-        if before and self._going_on:
-            names = ", ".join(self._need(process).name for process in found)
+            left = followed(before._tenants, found)
+            self._kept = [tenant.engine for tenant in left if tenant.engine.is_running()]
+            for engines in (before, self):  # so that there is room
+                engines.stop(but=self._kept)
+        if before and self._kept:
+            found = left
+            names = ", ".join(tenant.need.name for tenant in found)
             why = f"{names}, in the places of the run before, which needed as much"
             self.placement = replace(before.placement, why=why)
         else:
             self.placement = self._choose(found)
-        for process, place in zip(found, self.placement.places, strict=True):
-            process.place = place
-        self._placed = found
+            pairs = zip(found, self.placement.places, strict=True)
+            found = [replace(tenant, place=place) for tenant, place in pairs]
+        for tenant in found:
+            tenant.engine.place = tenant.place
+        self._tenants = found
         return self.placement
 
-    def _choose(self, found: Sequence[EngineProcess]) -> Placement:
+    def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
+        """See ``Servers.load_early``."""
+        if not isinstance(before, Engines):
+            return
+        for tenant in early(before._tenants, self._wanted(models)):
+            tenant.engine.place = tenant.place
+            self._early.append(tenant.engine)
+            self._launch(tenant.engine, lambda line: say(f"{line}, beside the run before it"))
+
+    def _wanted(self, models: Iterable[Model]) -> list[Tenant]:
+        candidate, judges = self._settings.candidate, self._settings.judges
+        needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
+        found = [process for spec, process in self._engines.items() if spec in needed]
+        return [Tenant.of(process, candidate, judges) for process in found]
+
+    def _choose(self, found: Sequence[Tenant]) -> Placement:
         here = devices.NONE
         if found:
-            on_cpu = all(process.engine.runs_on_cpu() for process in found)
+            on_cpu = all(tenant.engine.engine.runs_on_cpu() for tenant in found)
             here = devices.cpu() if on_cpu else devices.gpus()
-        return choose(here, [self._need(each) for each in found], self._settings.placement)
-
-    def _left_by(self, before: Engines, wanted: Sequence[EngineProcess]) -> list[EngineProcess]:
-        """The running engines that may go on: the others that are wanted fit in the same places."""
-        placed = before._placed
-        runs = set(placed) == set(before._started) and all(each.is_running() for each in placed)
-        if not runs or before.placement.turns > 1 or len(wanted) != len(placed):
-            return []
-        pairs = zip(wanted, placed, strict=True)
-        if all(new is old or self._is_like(new, old, before) for new, old in pairs):
-            return [process for process in wanted if process in placed]
-        return []
-
-    def _is_like(self, new: EngineProcess, old: EngineProcess, before: Engines) -> bool:
-        """True if an engine needs what one of another run needed, and is of the same kind."""
-        needs = replace(self._need(new), model=""), replace(before._need(old), model="")
-        return needs[0] == needs[1] and new.spec.engine == old.spec.engine
-
-    def _need(self, process: EngineProcess) -> EngineNeed:
-        spec, engine = process.spec, process.engine
-
-        def serves(model: Model) -> bool:
-            return isinstance(model, Served) and EngineSpec.of(model) == spec
-
-        return EngineNeed(
-            spec.model,
-            engine.parallel(spec.args),
-            weights.gib(spec.model, *engine.weights_at(spec.args)),
-            answers=serves(self._settings.candidate),
-            judges=any(map(serves, self._settings.judges)),
-        )
+        return choose(here, [tenant.need for tenant in found], self._settings.placement)
 
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``."""
         self._turn = turn
-        going_on, self._going_on = self._going_on, []
-        self.stop(but=going_on)
-        self._take_over(going_on, say)
-        self._launch([each for each in self._of_turn() if each not in going_on], say)
-
-    def _take_over(self, engines: Sequence[EngineProcess], say: Say) -> None:
-        """Go on with engines of the run before."""
-        for process in engines:
+        kept, self._kept = self._kept, []
+        self.stop(but=kept)
+        going_on = [process for process in kept if process not in self._early]
+        for process in going_on:
             say(f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})")
-            self._transports[process].learn(say)
-            self._started.append(process)
+            self._learn(process, say)
+        self._start([process for process in self._of_turn() if process not in going_on], say)
 
-    def _launch(self, engines: Sequence[EngineProcess], say: Say) -> None:
-        """Start engines and wait for them.
+    def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
+        """Start engines, if they do not load already, and wait for them.
 
         On a GPU that several share they load one after the other: vLLM's memory profiling fails if
         two engines start at once.
@@ -200,22 +188,28 @@ class Engines:
         alone = self._must_load_alone(engines)
         for group in [[process] for process in engines] if alone else [engines]:
             for process in group:
-                process.log = self._logs[process.spec]  # a run before may have started it
-                say(
-                    f"starting {process.engine.title} for {process.spec.model} (log: {process.log})"
-                )
-                with self._launching:
-                    if self._is_closed:
-                        raise EngineStartError("the session has ended: no engine is started")
-                    process.launch()
+                if not process.is_running():
+                    self._launch(process, say)
             for process in group:
                 process.wait_ready(self._settings.limits.start_timeout, say)
-                self._transports[process].learn(say)
-                if process not in self._started:
-                    self._started.append(process)
+                self._learn(process, say)
+
+    def _launch(self, process: EngineProcess, say: Say) -> None:
+        process.log = self._logs[process.spec]  # a run before may have started it
+        say(f"starting {process.engine.title} for {process.spec.model} (log: {process.log})")
+        with self._launching:
+            if self._is_closed:
+                raise EngineStartError("the session has ended: no engine is started")
+            process.launch()
+
+    def _learn(self, process: EngineProcess, say: Say) -> None:
+        """Count an engine that is ready as started."""
+        self._transports[process].learn(say)
+        if process not in self._started:
+            self._started.append(process)
 
     def _of_turn(self) -> list[EngineProcess]:
-        return [process for process in self._placed if process.place.turn == self._turn]
+        return [each.engine for each in self._tenants if each.place.turn == self._turn]
 
     def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
         return self.placement.kind != "split" and any(
@@ -280,7 +274,7 @@ class Engines:
                 f"{process.spec.model}; what it had not answered was asked again "
                 f"(log: {process.log})"
             )
-        await asyncio.to_thread(self._launch, dead, lambda line: None)
+        await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def stop(self, but: Collection[EngineProcess] = ()) -> None:
         """See ``Servers.stop``; some may go on."""

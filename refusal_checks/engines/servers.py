@@ -57,6 +57,16 @@ class Servers(Protocol):
             UserError: they cannot be placed as the options say.
         """
 
+    def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
+        """Begin to load engines beside those of a run that still goes on, if there is room.
+
+        They take the places that ``before`` has until then; ``place`` and ``start`` follow once
+        that run has ended.
+
+        Raises:
+            EngineStartError: a process cannot be created.
+        """
+
     def start(self, say: Say, turn: int = 0) -> None:
         """Stop all engines and start those whose turn it is; returns when all are ready.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from refusal_checks.core.errors import reason
+from refusal_checks.core.errors import EngineStartError, StoreError, reason
 from refusal_checks.engines.servers import Work as Asking
 from refusal_checks.models.identity import Model
 from refusal_checks.results.board import JudgeOutcome
@@ -92,6 +92,15 @@ class Run:
         known = self.summary.manifest.extended(placement=placement.describe())
         self.summary.manifest = effort(known, parts.plan, parts.candidate, todos, models)
 
+    def load_early(self, before: Run) -> None:
+        """Begin to load what this run needs beside one that still goes on, if there is room.
+
+        What keeps it from loading is met again, and said, when its turn comes.
+        """
+        with suppress(EngineStartError, StoreError):
+            todos = [*self._run.pending(self._run.parts.plan), self._run.canary.pending()]
+            self._engines.load_early(self._needed(todos), before._engines, self._run.say)
+
     def _live_plan(self) -> LivePlan:
         run, manifest = self._run, self.summary.manifest
         return LivePlan(
@@ -139,7 +148,8 @@ class Run:
         """Start the engines, evaluate and decide everything; what goes wrong then is published.
 
         Args:
-            started: called, once, when the engines are ready; answers may be there already.
+            started: called, once, in a thread of its own when the engines are ready; answers may
+                be there already.
 
         Raises:
             EngineStartError: an engine did not come up; none is left running.
@@ -182,7 +192,7 @@ class Run:
         except Exception as fault:
             self._not_started = fault
             raise
-        started()
+        await asyncio.to_thread(started)  # it may take a while
 
     async def _do_first(self, work: Asking) -> None:
         await self._engines.ready([self.options.candidate])

@@ -20,7 +20,7 @@ PATIENT = 10.0
 
 
 class Series:
-    """Runs in turn: one's engines stop before the next one's start, or go on for it.
+    """Runs in turn: one's engines stop before the next one's work, or go on for it.
 
     Args:
         runs: at least one.
@@ -73,7 +73,7 @@ class Series:
         """Do a run; if its engines do not start, end the session or publish why."""
         try:
             run.open(before)
-            run.evaluate(self._say_started)
+            run.evaluate(self._go_on)
         except BaseException as fault:
             if before:
                 before.stop_engines()  # this run may not have taken them over
@@ -84,6 +84,13 @@ class Series:
             elif not self._closed:  # else it is closing that kept it from starting
                 run.fail(fault)
         self._say_started()
+
+    def _go_on(self) -> None:
+        """Do what waited for a run's engines: tests go on, and the next engines may load."""
+        self._say_started()
+        run, *others = self.runs[self._turn :]
+        if others:
+            others[0].load_early(run)
 
     def _say_started(self) -> None:
         if not self._first_started.done():

@@ -74,6 +74,7 @@ def test_the_judge_s_engine_serves_the_next_candidate_too(tmp_path: Path) -> Non
     assert run.status == 0, run.output
     assert run.output.count("vLLM is ready after") == 3, "the judge's and one for each candidate"
     assert run.output.count("vLLM goes on for") == 1
+    assert run.output.count("beside the run before it") == 1
     assert run.output.count("May it ship? YES") == 2, run.output
 
 

@@ -92,7 +92,9 @@ def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(
     shutil.copytree(MODEL_DIR, project.path / "other")
     result = project.runpytest_subprocess(*engine_project.TWO, "--candidate", "./other", *mode)
     result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(["placement * as much", "vLLM goes on for *"])
+    result.stdout.fnmatch_lines(
+        ["*, beside the run before it", "placement * as much", "vLLM goes on for *"]
+    )
     assert len(engine_project.starts(project)) == 3, "the judge's and one for each candidate"
     assert engine_project.orphans(project.path) == []
 

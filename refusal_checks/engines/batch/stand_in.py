@@ -111,6 +111,9 @@ class BatchModels:
         """See ``Servers.place``; nothing is placed."""
         return self.placement
 
+    def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
+        """See ``Servers.load_early``; nothing is loaded."""
+
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``; nothing is started."""
 

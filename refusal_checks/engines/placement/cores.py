@@ -99,3 +99,18 @@ class Cores:
 def _needed(need: EngineNeed) -> float:
     """GiB of an engine with the smallest cache."""
     return (need.weights or 0.0) * need.parallel.copies + (OVERHEAD + 1) * need.parallel.ranks
+
+
+def fit_beside(
+    devices: Devices,
+    more: Sequence[tuple[EngineNeed, Assignment]],
+    running: Sequence[tuple[EngineNeed, Assignment]],
+) -> bool:
+    """True if there is memory for more engines, though the caches of running ones may still fill.
+
+    Args:
+        devices: with the memory that is free while they run.
+    """
+    caches = sum((place.cache or 0) * need.parallel.ranks for need, place in (*more, *running))
+    others = sum(_needed(need) - need.parallel.ranks for need, _ in more)
+    return caches + others <= USABLE * (devices.memory or math.inf)

@@ -5,18 +5,35 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from refusal_checks.core.errors import EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import process
 from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import Vllm
+from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement import weights as weight_files
+from refusal_checks.engines.placement.values import Devices
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.models.spec import Rule, Served
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
+
+NEXT = Served("next", "next", ())
+
+
+class Pair(NamedTuple):
+    """Two runs that take their turns."""
+
+    one: Engines
+    two: Engines
+    shared: Shared
+
+    def engine(self, model: Served) -> process.EngineProcess:
+        return self.shared[EngineSpec.of(model)]
 
 
 @pytest.fixture(autouse=True)
@@ -110,20 +127,32 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     one.close()
 
 
-def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]
-) -> None:
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> Pair:
+    """A run whose engines work, and one whose candidate's engine needs as much."""
     monkeypatch.setattr(weight_files, "gib", lambda model, *_: 1.0)
+    free(monkeypatch, 24.0)
     settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
-    candidate = Served("next", "next", ())
     shared: Shared = {}
     one = Engines(settings, tmp_path / "one", shared)
-    two = Engines(replace(settings, candidate=candidate), tmp_path / "two", shared)
+    two = Engines(replace(settings, candidate=NEXT), tmp_path / "two", shared)
     one.place([ALIGNED, OTHER])
     one.start(print)
-    two.place([candidate, OTHER], one)
-    two.start(print)
-    judge = shared[EngineSpec.of(OTHER)]
+    assert events == ["+model", "+other"]
+    return Pair(one, two, shared)
+
+
+def free(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
+    """Have two cores, and so much memory left, GiB."""
+    monkeypatch.setattr(devices, "cpu", lambda: Devices("cpu", ("0", "1"), memory))
+
+
+def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
+    pair: Pair, events: list[str]
+) -> None:
+    pair.two.place([NEXT, OTHER], pair.one)
+    pair.two.start(print)
+    judge = pair.engine(OTHER)
     place, said = judge.place, list[str]()
 
     async def work() -> None:
@@ -131,10 +160,77 @@ def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
             judge.stop()
             raise ConnectionError("it is gone")
 
-    asyncio.run(two.guard(work, said.append))
+    asyncio.run(pair.two.guard(work, said.append))
     assert events[-2:] == ["-other", "+other"]
     assert judge.place == place
     assert judge.log.parent.name == "two", "it has started it"
     (line,) = said
     assert line.startswith("vLLM ended during the run and was started again, once: other")
-    two.close()
+
+
+def test_the_next_candidate_s_engine_loads_beside_the_one_whose_place_it_gets(
+    pair: Pair, events: list[str]
+) -> None:
+    said: list[str] = []
+    pair.two.load_early([NEXT, OTHER], pair.one, said.append)
+    assert events[2:] == ["+next"]
+    log = pair.engine(NEXT).log
+    assert said == [f"starting vLLM for next (log: {log}), beside the run before it"]
+    pair.one.require_running()
+    assert pair.engine(NEXT).place == pair.engine(ALIGNED).place
+    placement = pair.two.place([NEXT, OTHER], pair.one)
+    assert "in the places of the run before" in placement.why
+    pair.two.start(said.append)
+    assert events[2:] == ["+next", "-model"]
+    assert [line.partition(" (")[0] for line in said[1:]] == ["vLLM goes on for other"]
+    pair.two.require_running()
+
+
+def test_an_engine_that_loaded_for_nothing_stops(pair: Pair, events: list[str]) -> None:
+    pair.two.load_early([NEXT, OTHER], pair.one, print)
+    pair.two.place([OTHER], pair.one)
+    assert sorted(events[3:]) == ["-model", "-next", "-other"], "before the others are placed"
+    pair.two.start(print)
+    assert events[6:] == ["+other"]
+
+
+def test_an_engine_that_ended_while_it_loaded_early_starts_when_its_turn_comes(
+    pair: Pair, events: list[str]
+) -> None:
+    pair.two.load_early([NEXT, OTHER], pair.one, print)
+    pair.engine(NEXT).stop()
+    pair.two.place([NEXT, OTHER], pair.one)
+    pair.two.start(print)
+    assert events[3:] == ["-next", "-model", "+next"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "on_cpu", "models"),
+    [(6.0, True, [NEXT, OTHER]), (24.0, False, [NEXT, OTHER]), (24.0, True, [NEXT])],
+)
+def test_no_engine_loads_early_without_memory_of_its_own_and_a_place_to_follow(
+    pair: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+    events: list[str],
+    memory: float,
+    on_cpu: bool,
+    models: list[Served],
+) -> None:
+    free(monkeypatch, memory)
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: on_cpu)
+    pair.two.load_early(models, pair.one, print)
+    assert events == ["+model", "+other"]
+
+
+def test_an_engine_that_runs_already_does_not_load_again(pair: Pair, events: list[str]) -> None:
+    pair.two.load_early([ALIGNED, OTHER], pair.one, print)
+    assert events == ["+model", "+other"]
+
+
+def test_no_engine_loads_early_once_its_run_is_cancelled(pair: Pair, events: list[str]) -> None:
+    pair.two.close()
+    events.clear()
+    pair.one.start(print)
+    with pytest.raises(EngineStartError, match="the session has ended"):
+        pair.two.load_early([NEXT, OTHER], pair.one, print)
+    assert "+next" not in events

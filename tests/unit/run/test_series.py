@@ -37,6 +37,9 @@ class Stub:
         self.calls.append("evaluate")
         self.collector = gc.get_threshold()
 
+    def load_early(self, before: Any) -> None:
+        self.calls.append(f"load beside {before.options.candidate.name}")
+
     def fail(self, fault: BaseException) -> None:
         self.failed = fault
 
@@ -74,7 +77,7 @@ def test_the_last_run_that_began_is_the_one_that_goes_on() -> None:
     title, progress = runs.current
     assert (title, progress.phase) == ("two (2 of 2)", "two")
     assert one.calls == ["evaluate", "finish but for engines"]
-    assert two.calls == ["evaluate", "finish"]
+    assert two.calls == ["load beside one", "evaluate", "finish"]
     assert two.before is one
     runs.close()
 
@@ -86,7 +89,8 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Excep
     follow(runs)
     assert two.failed is fault
     assert one.calls[-1] == "stop engines", "the next run did not take them over"
-    assert two.calls == ["finish but for engines"]
+    assert two.calls == ["load beside one", "finish but for engines"]
+    assert three.calls[0] == "evaluate", "nothing loads beside a run that does not start"
     assert runs.current[0] == "three (3 of 3)"
     assert three.failed is None
     runs.close()

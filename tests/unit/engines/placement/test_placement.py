@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement.choice import choose
+from refusal_checks.engines.placement.cores import fit_beside
 from refusal_checks.engines.placement.values import (
     Assignment,
     Devices,
@@ -438,3 +439,10 @@ def test_a_placement_is_described_for_manifests() -> None:
 def test_copies_that_a_placement_adds_are_known() -> None:
     assert choose(gpus(8), [SMALL, LARGE], AUTO).copies == 6
     assert choose(gpus(4), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1
+
+
+@pytest.mark.parametrize(("memory", "fits"), [(9.4, True), (9.3, False)])
+def test_an_engine_fits_beside_others_if_their_caches_may_fill(memory: float, fits: bool) -> None:
+    place = Assignment(cache=2)
+    more, running = [(candidate(1.0), place)], [(candidate(1.0), place), (judge(3.0), Assignment())]
+    assert fit_beside(cpu(2, memory), more, running) is fits, "1 + 2.5 + 2, and 2"
