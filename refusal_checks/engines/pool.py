@@ -12,8 +12,9 @@ from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
+from refusal_checks.engines import handover
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.handover import Tenant, early, followed
+from refusal_checks.engines.handover import Tenant
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
@@ -126,31 +127,41 @@ class Engines:
 
     def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         """See ``Servers.place``."""
-        found = self._wanted(models)
-        if isinstance(before, Engines):
-            left = followed(before._tenants, found)
-            self._kept = [tenant.engine for tenant in left if tenant.engine.is_running()]
-            for engines in (before, self):  # so that there is room
-                engines.stop(but=self._kept)
-        if before and self._kept:
-            found = left
-            names = ", ".join(tenant.need.name for tenant in found)
-            why = f"{names}, in the places of the run before, which needed as much"
-            self.placement = replace(before.placement, why=why)
-        else:
-            self.placement = self._choose(found)
-            pairs = zip(found, self.placement.places, strict=True)
-            found = [replace(tenant, place=place) for tenant, place in pairs]
-        for tenant in found:
+        wanted = self._wanted(models)
+        taken = self._take_places(before, wanted) if isinstance(before, Engines) else []
+        self._tenants = taken or self._choose(wanted)
+        for tenant in self._tenants:
             tenant.engine.place = tenant.place
-        self._tenants = found
         return self.placement
+
+    def _take_places(self, before: Engines, wanted: Sequence[Tenant]) -> list[Tenant]:
+        """Stop what is not wanted; what is, in the places of the run before, if some of it runs."""
+        left = handover.followed(before._tenants, wanted)
+        self._kept = [tenant.engine for tenant in left if tenant.engine.is_running()]
+        for engines in (before, self):  # so that there is room
+            engines.stop(but=self._kept)
+        if not self._kept:
+            return []
+        names = ", ".join(tenant.need.name for tenant in left)
+        why = f"{names}, in the places of the run before, which needed as much"
+        self.placement = replace(before.placement, why=why)
+        return left
+
+    def _choose(self, wanted: Sequence[Tenant]) -> list[Tenant]:
+        here = devices.NONE
+        if wanted:
+            on_cpu = all(tenant.engine.engine.runs_on_cpu() for tenant in wanted)
+            here = devices.cpu() if on_cpu else devices.gpus()
+        needs = [tenant.need for tenant in wanted]
+        self.placement = choose(here, needs, self._settings.placement)
+        pairs = zip(wanted, self.placement.places, strict=True)
+        return [replace(tenant, place=place) for tenant, place in pairs]
 
     def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
         """See ``Servers.load_early``."""
         if not isinstance(before, Engines):
             return
-        for tenant in early(before._tenants, self._wanted(models)):
+        for tenant in handover.early(before._tenants, self._wanted(models)):
             tenant.engine.place = tenant.place
             self._early.append(tenant.engine)
             self._launch(tenant.engine, lambda line: say(f"{line}, beside the run before it"))
@@ -160,13 +171,6 @@ class Engines:
         needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
         found = [process for spec, process in self._engines.items() if spec in needed]
         return [Tenant.of(process, candidate, judges) for process in found]
-
-    def _choose(self, found: Sequence[Tenant]) -> Placement:
-        here = devices.NONE
-        if found:
-            on_cpu = all(tenant.engine.engine.runs_on_cpu() for tenant in found)
-            here = devices.cpu() if on_cpu else devices.gpus()
-        return choose(here, [tenant.need for tenant in found], self._settings.placement)
 
     def start(self, say: Say, turn: int = 0) -> None:
         """See ``Servers.start``."""

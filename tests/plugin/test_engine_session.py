@@ -199,24 +199,35 @@ def test_no_process_outlives_the_session(
 
 
 @pytest.mark.parametrize("xdist", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize(("behaviour", "is_first_done"), [("load", True), ("slow", False)])
 def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, xdist: tuple[str, ...]
+    project: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    xdist: tuple[str, ...],
+    behaviour: str,
+    is_first_done: bool,
 ) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "load")
+    monkeypatch.setenv("VLLM_FAKE", behaviour)
     shutil.copytree(MODEL_DIR, project.path / "other")  # else the first one's engine would go on
     both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
+    settings = ("--samples", "1", "--in-flight", "2", "-v")
+    first = ".refusal-checks/runs/*-1/summary.json"
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *both, "--samples", "1", "-v", *xdist],
+        [sys.executable, "-m", "pytest", *both, *settings, *xdist],
         cwd=project.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as session:
         assert wait_until(lambda: starts(project) == 2, 60)
+        assert not is_first_done or wait_until(lambda: any(project.path.glob(first)), 60)
         session.send_signal(signal.SIGINT)
         said = session.communicate()[0]
     assert session.returncode == 2, said
     assert "Exception in thread" not in said
-    assert "other: the evaluation was stopped before it was complete" in said
+    assert "beside the run before it" in said
+    stopped = "the evaluation was stopped before it was complete"
+    assert f"other: {stopped}" in said
+    assert (f"demo:aligned: {stopped}" in said) is not is_first_done
     assert said.count("ready after") == said.count("vLLM is ready after") + 1
     assert wait_until(lambda: orphans(project.path) == [])
