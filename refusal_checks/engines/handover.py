@@ -61,12 +61,14 @@ def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]
 def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
     """Those of the wanted engines that can load while the ones before still work, in their places.
 
-    Only on a CPU, if there is memory: on a GPU engines hold all the memory that they may have.
+    Only on a CPU, with memory and a core to spare. On a GPU engines hold all the memory that they
+    may have; and without a spare core the work takes longer by as much as the start is hidden.
     """
     everyone = (*before, *wanted)
     if not all(tenant.engine.engine.runs_on_cpu() for tenant in everyone):
         return []
     running = [tenant.engine for tenant in before]
-    new = [each for each in followed(before, wanted) if each.engine not in running]
+    left = [each for each in followed(before, wanted) if each.place.has_spare_core]
+    new = [each for each in left if each.engine not in running]
     places = [[(each.need, each.place) for each in group] for group in (new, before)]
     return new if cores.fit_beside(devices.cpu(), *places) else []

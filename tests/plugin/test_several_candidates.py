@@ -92,10 +92,21 @@ def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(
     shutil.copytree(MODEL_DIR, project.path / "other")
     result = project.runpytest_subprocess(*engine_project.TWO, "--candidate", "./other", *mode)
     result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(
-        ["*, beside the run before it", "placement * as much", "vLLM goes on for *"]
-    )
+    result.stdout.fnmatch_lines(["placement * as much", "vLLM goes on for *"])
     assert len(engine_project.starts(project)) == 3, "the judge's and one for each candidate"
+    assert engine_project.orphans(project.path) == []
+
+
+def test_the_next_candidate_s_engine_loads_while_one_works_that_leaves_a_core(
+    project: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    engine_project.install(project)
+    shutil.copytree(MODEL_DIR, project.path / "other")
+    both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
+    result = project.runpytest_subprocess(*both, "--samples", "1", *mode)
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["*, beside the run before it", "placement * as much"])
+    assert len(engine_project.starts(project)) == 2
     assert engine_project.orphans(project.path) == []
 
 

@@ -142,9 +142,10 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> 
     return Pair(one, two, shared)
 
 
-def free(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
-    """Have two cores, and so much memory left, GiB."""
-    monkeypatch.setattr(devices, "cpu", lambda: Devices("cpu", ("0", "1"), memory))
+def free(monkeypatch: pytest.MonkeyPatch, memory: float, cores: int = 12) -> None:
+    """Have so many cores, and so much memory left, GiB."""
+    here = Devices("cpu", tuple(map(str, range(cores))), memory)
+    monkeypatch.setattr(devices, "cpu", lambda: here)
 
 
 def test_an_engine_that_ends_after_it_went_on_starts_again_in_its_place(
@@ -219,6 +220,16 @@ def test_no_engine_loads_early_without_memory_of_its_own_and_a_place_to_follow(
     free(monkeypatch, memory)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: on_cpu)
     pair.two.load_early(models, pair.one, print)
+    assert events == ["+model", "+other"]
+
+
+def test_no_engine_loads_early_where_the_work_needs_all_cores(
+    monkeypatch: pytest.MonkeyPatch, pair: Pair, events: list[str]
+) -> None:
+    free(monkeypatch, 24.0, cores=8)
+    pair.one.place([ALIGNED, OTHER])
+    assert pair.engine(ALIGNED).place.threads == 4
+    pair.two.load_early([NEXT, OTHER], pair.one, print)
     assert events == ["+model", "+other"]
 
 
