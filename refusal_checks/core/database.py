@@ -70,7 +70,7 @@ class Database:
         self._latest, self._tables, self._create = version, tables, create
         with self.faults():
             path.parent.mkdir(parents=True, exist_ok=True)
-            # The main thread opens it and the evaluation's thread uses it, never both at once.
+            # One thread opens it and others use it, never two at once.
             self._db = sqlite3.connect(
                 path, timeout=60, isolation_level=None, check_same_thread=False
             )

@@ -68,7 +68,6 @@ def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
     if not all(tenant.engine.engine.runs_on_cpu() for tenant in everyone):
         return []
     running = [tenant.engine for tenant in before]
-    left = [each for each in followed(before, wanted) if each.place.has_spare_core]
-    new = [each for each in left if each.engine not in running]
+    new = [each for each in followed(before, wanted) if each.engine not in running]
     places = [[(each.need, each.place) for each in group] for group in (new, before)]
     return new if cores.fit_beside(devices.cpu(), *places) else []

@@ -19,7 +19,7 @@ from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.servers import Say, Servers, Work
+from refusal_checks.engines.servers import Needed, Say, Servers, Work
 from refusal_checks.engines.transport import EngineTransport
 from refusal_checks.engines.usable import require_usable
 from refusal_checks.models.client.attaching import Attaching
@@ -73,8 +73,9 @@ class Engines:
         self._roles: dict[str, list[Client]] = {}
         self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
         self._settings = settings
-        models = (settings.candidate, *settings.judges)
-        specs = dict.fromkeys(EngineSpec.of(model) for model in models if isinstance(model, Served))
+        self._models = (settings.candidate, *settings.judges)
+        served = (model for model in self._models if isinstance(model, Served))
+        specs = dict.fromkeys(map(EngineSpec.of, served))
         for spec in specs:
             require_usable(spec)
         known = {} if shared is None else shared
@@ -89,12 +90,12 @@ class Engines:
         self._turn = 0
         self._tenants: list[Tenant] = []
         self._kept: list[EngineProcess] = []
-        self._early: list[EngineProcess] = []
+        self._loading: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
         self._launching = threading.Lock()
-        self.placement = self.place(models)
+        self.placement = self.place(self._models)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
         """See ``Servers.connect``; an attached server is asked for the model first."""
@@ -136,7 +137,7 @@ class Engines:
 
     def _take_places(self, before: Engines, wanted: Sequence[Tenant]) -> list[Tenant]:
         """Stop what is not wanted; what is, in the places of the run before, if some of it runs."""
-        left = handover.followed(before._tenants, wanted)
+        left = handover.followed(before._settled, wanted)
         self._kept = [tenant.engine for tenant in left if tenant.engine.is_running()]
         for engines in (before, self):  # so that there is room
             engines.stop(but=self._kept)
@@ -150,26 +151,31 @@ class Engines:
     def _choose(self, wanted: Sequence[Tenant]) -> list[Tenant]:
         here = devices.NONE
         if wanted:
-            on_cpu = all(tenant.engine.engine.runs_on_cpu() for tenant in wanted)
+            on_cpu = all(each.engine.engine.runs_on_cpu() for each in wanted)
             here = devices.cpu() if on_cpu else devices.gpus()
-        needs = [tenant.need for tenant in wanted]
-        self.placement = choose(here, needs, self._settings.placement)
+        self.placement = choose(here, [each.need for each in wanted], self._settings.placement)
         pairs = zip(wanted, self.placement.places, strict=True)
         return [replace(tenant, place=place) for tenant, place in pairs]
 
-    def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
+    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
         """See ``Servers.load_early``."""
-        if not isinstance(before, Engines):
+        settled = before._settled if isinstance(before, Engines) else []
+        if not handover.early(settled, self._wanted(self._models)):
             return
-        for tenant in handover.early(before._tenants, self._wanted(models)):
+        for tenant in handover.early(settled, self._wanted(needed())):
             tenant.engine.place = tenant.place
-            self._early.append(tenant.engine)
+            self._loading.append(tenant.engine)
             self._launch(tenant.engine, lambda line: say(f"{line}, beside the run before it"))
 
+    @property
+    def _settled(self) -> list[Tenant]:
+        """The engines that have become ready in their places."""
+        return [tenant for tenant in self._tenants if tenant.engine in self._started]
+
     def _wanted(self, models: Iterable[Model]) -> list[Tenant]:
-        candidate, judges = self._settings.candidate, self._settings.judges
-        needed = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
-        found = [process for spec, process in self._engines.items() if spec in needed]
+        candidate, *judges = self._models
+        specs = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
+        found = [process for spec, process in self._engines.items() if spec in specs]
         return [Tenant.of(process, candidate, judges) for process in found]
 
     def start(self, say: Say, turn: int = 0) -> None:
@@ -177,7 +183,7 @@ class Engines:
         self._turn = turn
         kept, self._kept = self._kept, []
         self.stop(but=kept)
-        going_on = [process for process in kept if process not in self._early]
+        going_on = [process for process in kept if process not in self._loading]
         for process in going_on:
             say(f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})")
             self._learn(process, say)

@@ -13,6 +13,9 @@ from refusal_checks.models.spec import Attached, Served
 Say = Callable[[str], None]
 """Shows one line to the user."""
 
+Needed = Callable[[], Iterable[Model]]
+"""Finds the models that a run needs."""
+
 Work = Callable[[], Coroutine[Any, Any, None]]
 """Asks the servers; can be done again."""
 
@@ -57,14 +60,17 @@ class Servers(Protocol):
             UserError: they cannot be placed as the options say.
         """
 
-    def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
+    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
         """Begin to load engines beside those of a run that still goes on, if there is room.
 
         They take the places that ``before`` has until then; ``place`` and ``start`` follow once
         that run has ended.
 
+        Args:
+            needed: the models that the run needs; called only if their engines may have room.
+
         Raises:
-            EngineStartError: a process cannot be created.
+            EngineStartError: a process cannot be created, or all engines are closed.
         """
 
     def start(self, say: Say, turn: int = 0) -> None:

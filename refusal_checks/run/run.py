@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from refusal_checks.core.errors import EngineStartError, StoreError, reason
+from refusal_checks.core.errors import reason
 from refusal_checks.engines.servers import Work as Asking
 from refusal_checks.models.identity import Model
 from refusal_checks.results.board import JudgeOutcome
@@ -31,7 +31,8 @@ _STARTING = "starting the engines"
 class Run:
     """Evaluates the benchmarks of the selected gates, and publishes the outcomes on its board.
 
-    One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``.
+    One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``, or have it
+    ``load_early`` before they are called.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -97,9 +98,13 @@ class Run:
 
         What keeps it from loading is met again, and said, when its turn comes.
         """
-        with suppress(EngineStartError, StoreError):
-            todos = [*self._run.pending(self._run.parts.plan), self._run.canary.pending()]
-            self._engines.load_early(self._needed(todos), before._engines, self._run.say)
+
+        def needed() -> list[Model]:
+            run = self._run
+            return self._needed([*run.pending(run.parts.plan), run.canary.pending()])
+
+        with suppress(Exception):
+            self._engines.load_early(needed, before._engines, self._run.say)
 
     def _live_plan(self) -> LivePlan:
         run, manifest = self._run, self.summary.manifest
@@ -225,7 +230,7 @@ class Run:
         self._engines.close()
 
     def stop_engines(self) -> None:
-        """Stop those that ``finish`` has kept."""
+        """Stop those that load early, or that ``finish`` has kept."""
         self._engines.close()
 
     def finish(self, *, keep_engines: bool = False) -> None:

@@ -77,6 +77,7 @@ class Series:
         except BaseException as fault:
             if before:
                 before.stop_engines()  # this run may not have taken them over
+            run.stop_engines()  # they may load already
             is_first = not self._first_started.done()
             if is_first and (len(self.runs) == 1 or not isinstance(fault, EngineStartError)):
                 self._closed = True
@@ -107,7 +108,7 @@ class Series:
             patience: seconds that the evaluation may take to end.
         """
         self._closed = True
-        for run in self.runs:
+        for run in reversed(self.runs):  # so that no engine loads early while others stop
             run.cancel()
         if self._thread.ident is not None:
             self._thread.join(timeout=patience)

@@ -97,6 +97,7 @@ def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(
     assert engine_project.orphans(project.path) == []
 
 
+@engine_project.LOADS_EARLY
 def test_the_next_candidate_s_engine_loads_while_one_works_that_leaves_a_core(
     project: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:

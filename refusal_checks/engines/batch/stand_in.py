@@ -19,7 +19,7 @@ from refusal_checks.engines.batch.transport import BatchTransport
 from refusal_checks.engines.placement import devices
 from refusal_checks.engines.placement.choice import choose
 from refusal_checks.engines.placement.values import Placement, PlacementRequest
-from refusal_checks.engines.servers import Say, Servers, Work
+from refusal_checks.engines.servers import Needed, Say, Servers, Work
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.context import declared
 from refusal_checks.models.identity import Model
@@ -111,7 +111,7 @@ class BatchModels:
         """See ``Servers.place``; nothing is placed."""
         return self.placement
 
-    def load_early(self, models: Iterable[Model], before: Servers, say: Say) -> None:
+    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
         """See ``Servers.load_early``; nothing is loaded."""
 
     def start(self, say: Say, turn: int = 0) -> None:

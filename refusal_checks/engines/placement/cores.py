@@ -106,11 +106,22 @@ def fit_beside(
     more: Sequence[tuple[EngineNeed, Assignment]],
     running: Sequence[tuple[EngineNeed, Assignment]],
 ) -> bool:
-    """True if there is memory for more engines, though the caches of running ones may still fill.
+    """True if more engines can load where others work, whose caches may still fill.
+
+    Each needs weights of a known size, memory for them, and a core without a computing thread.
 
     Args:
-        devices: with the memory that is free while they run.
+        devices: with the memory that is free while the others run.
     """
+    if not all(need.weights and _has_spare_core(place, devices) for need, place in more):
+        return False
     caches = sum((place.cache or 0) * need.parallel.ranks for need, place in (*more, *running))
     others = sum(_needed(need) - need.parallel.ranks for need, _ in more)
     return caches + others <= USABLE * (devices.memory or math.inf)
+
+
+def _has_spare_core(place: Assignment, devices: Devices) -> bool:
+    usable = float(len(place.cores))
+    if devices.quota is not None:
+        usable *= min(1.0, devices.quota / len(devices.ids))
+    return place.threads is not None and place.threads + 1 <= usable

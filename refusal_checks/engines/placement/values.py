@@ -129,11 +129,6 @@ class Assignment:
     threads: int | None = None
     turn: int = 0
 
-    @property
-    def has_spare_core(self) -> bool:
-        """True if it computes with fewer threads than it has cores."""
-        return self.threads is not None and self.threads < len(self.cores)
-
     def shown(self, count: int) -> str:
         """Its part of this number of devices, for people."""
         cores = self.cores if len(self.cores) < count else ()

@@ -132,6 +132,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> 
     """A run whose engines work, and one whose candidate's engine needs as much."""
     monkeypatch.setattr(weight_files, "gib", lambda model, *_: 1.0)
     free(monkeypatch, 24.0)
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
     shared: Shared = {}
     one = Engines(settings, tmp_path / "one", shared)
@@ -142,9 +143,11 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> 
     return Pair(one, two, shared)
 
 
-def free(monkeypatch: pytest.MonkeyPatch, memory: float, cores: int = 12) -> None:
-    """Have so many cores, and so much memory left, GiB."""
-    here = Devices("cpu", tuple(map(str, range(cores))), memory)
+def free(
+    monkeypatch: pytest.MonkeyPatch, memory: float, cores: int = 12, quota: float | None = None
+) -> None:
+    """Have so many cores, so much of their time, and so much memory left, GiB."""
+    here = Devices("cpu", tuple(map(str, range(cores))), memory, quota=quota)
     monkeypatch.setattr(devices, "cpu", lambda: here)
 
 
@@ -173,7 +176,7 @@ def test_the_next_candidate_s_engine_loads_beside_the_one_whose_place_it_gets(
     pair: Pair, events: list[str]
 ) -> None:
     said: list[str] = []
-    pair.two.load_early([NEXT, OTHER], pair.one, said.append)
+    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, said.append)
     assert events[2:] == ["+next"]
     log = pair.engine(NEXT).log
     assert said == [f"starting vLLM for next (log: {log}), beside the run before it"]
@@ -188,7 +191,7 @@ def test_the_next_candidate_s_engine_loads_beside_the_one_whose_place_it_gets(
 
 
 def test_an_engine_that_loaded_for_nothing_stops(pair: Pair, events: list[str]) -> None:
-    pair.two.load_early([NEXT, OTHER], pair.one, print)
+    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
     pair.two.place([OTHER], pair.one)
     assert sorted(events[3:]) == ["-model", "-next", "-other"], "before the others are placed"
     pair.two.start(print)
@@ -198,7 +201,7 @@ def test_an_engine_that_loaded_for_nothing_stops(pair: Pair, events: list[str]) 
 def test_an_engine_that_ended_while_it_loaded_early_starts_when_its_turn_comes(
     pair: Pair, events: list[str]
 ) -> None:
-    pair.two.load_early([NEXT, OTHER], pair.one, print)
+    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
     pair.engine(NEXT).stop()
     pair.two.place([NEXT, OTHER], pair.one)
     pair.two.start(print)
@@ -219,22 +222,56 @@ def test_no_engine_loads_early_without_memory_of_its_own_and_a_place_to_follow(
 ) -> None:
     free(monkeypatch, memory)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: on_cpu)
-    pair.two.load_early(models, pair.one, print)
+    pair.two.load_early(lambda: models, pair.one, print)
     assert events == ["+model", "+other"]
 
 
-def test_no_engine_loads_early_where_the_work_needs_all_cores(
-    monkeypatch: pytest.MonkeyPatch, pair: Pair, events: list[str]
+@pytest.mark.parametrize(
+    ("cores", "quota", "weights"), [(8, None, 1.0), (12, 5.0, 1.0), (12, None, None)]
+)
+def test_no_engine_loads_early_without_a_free_core_or_if_its_size_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+    pair: Pair,
+    events: list[str],
+    cores: int,
+    quota: float | None,
+    weights: float | None,
 ) -> None:
-    free(monkeypatch, 24.0, cores=8)
+    monkeypatch.setattr(weight_files, "gib", lambda model, *_: weights)
+    free(monkeypatch, 24.0, cores, quota)
     pair.one.place([ALIGNED, OTHER])
-    assert pair.engine(ALIGNED).place.threads == 4
-    pair.two.load_early([NEXT, OTHER], pair.one, print)
+    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
     assert events == ["+model", "+other"]
+
+
+def test_what_a_run_needs_is_not_counted_where_nothing_can_load(
+    monkeypatch: pytest.MonkeyPatch, pair: Pair
+) -> None:
+    def needed() -> list[Served]:
+        raise AssertionError("nobody may ask")
+
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    pair.two.load_early(needed, pair.one, print)
+
+
+def test_an_engine_that_never_became_ready_does_not_go_on(
+    tmp_path: Path, pair: Pair, events: list[str]
+) -> None:
+    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
+    pair.two.stop()
+    pair.engine(NEXT).launch()
+    settings = PoolSettings(NEXT, (OTHER,), Limits(), Sampling(), JudgeSampling())
+    three = Engines(settings, tmp_path / "three", pair.shared)
+    events.clear()
+    three.place([NEXT, OTHER], pair.two)
+    assert events == ["-next"]
+    three.start(print)
+    assert events == ["-next", "+next", "+other"]
+    three.close()
 
 
 def test_an_engine_that_runs_already_does_not_load_again(pair: Pair, events: list[str]) -> None:
-    pair.two.load_early([ALIGNED, OTHER], pair.one, print)
+    pair.two.load_early(lambda: [ALIGNED, OTHER], pair.one, print)
     assert events == ["+model", "+other"]
 
 
@@ -243,5 +280,5 @@ def test_no_engine_loads_early_once_its_run_is_cancelled(pair: Pair, events: lis
     events.clear()
     pair.one.start(print)
     with pytest.raises(EngineStartError, match="the session has ended"):
-        pair.two.load_early([NEXT, OTHER], pair.one, print)
+        pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
     assert "+next" not in events

@@ -11,6 +11,7 @@ import pytest
 
 from refusal_checks.core.errors import EngineStartError, StoreError
 from refusal_checks.results.progress import Progress
+from refusal_checks.run.run import Run
 from refusal_checks.run.series import Series
 
 
@@ -89,7 +90,7 @@ def test_a_run_that_does_not_start_says_so_and_the_next_one_follows(fault: Excep
     follow(runs)
     assert two.failed is fault
     assert one.calls[-1] == "stop engines", "the next run did not take them over"
-    assert two.calls == ["load beside one", "finish but for engines"]
+    assert two.calls == ["load beside one", "stop engines", "finish but for engines"]
     assert three.calls[0] == "evaluate", "nothing loads beside a run that does not start"
     assert runs.current[0] == "three (3 of 3)"
     assert three.failed is None
@@ -122,6 +123,15 @@ def test_a_series_that_never_started_can_be_closed() -> None:
     run = Stub("one")
     series(run).close()
     assert run.calls == ["cancel", "finish"]
+
+
+def test_what_keeps_the_next_run_from_loading_early_is_no_fault_of_this_one() -> None:
+    def gone(*_: object) -> None:
+        raise FileNotFoundError("the next checkpoint")
+
+    stub: Any = SimpleNamespace(_engines=SimpleNamespace(load_early=gone), _run=Stub("two"))
+    stub._run.say = print
+    Run.load_early(stub, stub)
 
 
 def test_the_garbage_collector_runs_rarely_during_runs_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -443,6 +444,17 @@ def test_copies_that_a_placement_adds_are_known() -> None:
 
 @pytest.mark.parametrize(("memory", "fits"), [(9.4, True), (9.3, False)])
 def test_an_engine_fits_beside_others_if_their_caches_may_fill(memory: float, fits: bool) -> None:
-    place = Assignment(cache=2)
+    place = Assignment(cache=2, cores=(0, 1), threads=1)
     more, running = [(candidate(1.0), place)], [(candidate(1.0), place), (judge(3.0), Assignment())]
     assert fit_beside(cpu(2, memory), more, running) is fits, "1 + 2.5 + 2, and 2"
+
+
+@pytest.mark.parametrize(
+    ("threads", "quota", "fits"), [(3, None, True), (4, None, False), (3, 7.9, False)]
+)
+def test_an_engine_fits_beside_others_if_they_leave_a_core(
+    threads: int, quota: float | None, fits: bool
+) -> None:
+    place = Assignment(cache=1, cores=(0, 1, 2, 3), threads=threads)
+    machine = replace(cpu(8), quota=quota)
+    assert fit_beside(machine, [(candidate(1.0), place)], []) is fits
