@@ -17,12 +17,12 @@ from functools import partial
 
 from tests.speed import subject
 from tests.speed.circumstances import circumstances
+from tests.speed.copies import ENDED, GATE
 from tests.speed.start import start
 from tests.speed.subject import Subject
 from tests.speed.table import Ratio, ratios
 from tests.speed.turns import say
 
-GATE = "import sys; from refusal_checks.cli.gate import run; sys.exit(run(sys.argv[1:]))"
 READY = "is ready after"
 APART, AT_ONCE = "one after the other", "at once"
 
@@ -92,7 +92,7 @@ def run(words: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
                 said.append(line)
                 if READY in line:
                     ready()
-        if process.returncode not in (0, 1):
+        if process.returncode not in ENDED:
             raise RuntimeError("".join(said[-50:]))
 
 

@@ -146,7 +146,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> 
 def free(
     monkeypatch: pytest.MonkeyPatch, memory: float, cores: int = 12, quota: float | None = None
 ) -> None:
-    """Have so many cores, so much of their time, and so much memory left, GiB."""
+    """Pretend that the machine has this many cores, CPU quota, and free memory in GiB."""
     here = Devices("cpu", tuple(map(str, range(cores))), memory, quota=quota)
     monkeypatch.setattr(devices, "cpu", lambda: here)
 
@@ -248,7 +248,7 @@ def test_what_a_run_needs_is_not_counted_where_nothing_can_load(
     monkeypatch: pytest.MonkeyPatch, pair: Pair
 ) -> None:
     def needed() -> list[Served]:
-        raise AssertionError("nobody may ask")
+        raise AssertionError("the models needed were looked up for nothing")
 
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
     pair.two.load_early(needed, pair.one, print)

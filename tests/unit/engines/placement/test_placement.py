@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.cores import fit_beside
 from refusal_checks.engines.placement.values import (
     Assignment,
     Devices,
@@ -440,21 +438,3 @@ def test_a_placement_is_described_for_manifests() -> None:
 def test_copies_that_a_placement_adds_are_known() -> None:
     assert choose(gpus(8), [SMALL, LARGE], AUTO).copies == 6
     assert choose(gpus(4), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1
-
-
-@pytest.mark.parametrize(("memory", "fits"), [(9.4, True), (9.3, False)])
-def test_an_engine_fits_beside_others_if_their_caches_may_fill(memory: float, fits: bool) -> None:
-    place = Assignment(cache=2, cores=(0, 1), threads=1)
-    more, running = [(candidate(1.0), place)], [(candidate(1.0), place), (judge(3.0), Assignment())]
-    assert fit_beside(cpu(2, memory), more, running) is fits, "1 + 2.5 + 2, and 2"
-
-
-@pytest.mark.parametrize(
-    ("threads", "quota", "fits"), [(3, None, True), (4, None, False), (3, 7.9, False)]
-)
-def test_an_engine_fits_beside_others_if_they_leave_a_core(
-    threads: int, quota: float | None, fits: bool
-) -> None:
-    place = Assignment(cache=1, cores=(0, 1, 2, 3), threads=threads)
-    machine = replace(cpu(8), quota=quota)
-    assert fit_beside(machine, [(candidate(1.0), place)], []) is fits
