@@ -98,6 +98,15 @@ REPEATED = (
     ),
     *(
         "<|im_end|>",
+        "<|",
+        "<|a",
+        "< ",
+        "<a ",
+        "<\u200b",
+        "文字<",
+        "·<",
+        "]~",
+        "[ ",
         "<think>",
         "</think>",
         "<a>",
@@ -171,6 +180,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "wrapped": lambda text: wrapped(clean(text, 2000), 100),
     "fence": lambda text: template.marker(storable(text), storable(text)),
     "special tokens": lambda text: FAMILIES.count("", text),
+    "special tokens broken up": FAMILIES.broken_up,
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: answers.spoken({"content": text}, "</think>"),
     "base64": base64.decode,
@@ -201,7 +211,7 @@ def _slow(say: Connection) -> None:
 
 
 def test_every_parser_of_foreign_text_takes_linear_time() -> None:
-    assert len(list(shapes())) >= 97
+    assert len(list(shapes())) >= 106
     listen, say = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_slow, args=(say,))
     child.start()

@@ -70,6 +70,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(
     page.get_by_text("running: checking the judge").wait_for()
     page.get_by_role("heading", name="ORG/MODEL <b>").wait_for()
     items = page.locator("#answers > li")
+    items.nth(len(HOSTILE) - 1).wait_for()
     assert items.count() == len(HOSTILE)
     assert "bench · p8" in items.first.inner_text()
     assert page.locator("#answers script, #answers img, #answers svg, #answers iframe").count() == 0

@@ -39,10 +39,16 @@ function points(card, is) {
   return left.length;
 }
 
+// Empties the fields itself: a form is reset only after the event, too late for the filter.
+function clear() {
+  for (const kind of KINDS) document.getElementById(kind).value = "";
+  filter();
+}
+
 if (form) {
   form.hidden = false;
   form.addEventListener("change", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(filter));
+  form.addEventListener("reset", (event) => { event.preventDefault(); clear(); });
   filter();
 }
