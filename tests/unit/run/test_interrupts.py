@@ -67,14 +67,14 @@ def end(session: subprocess.Popen[str], interrupts_at: list[float]) -> float:
 
 
 @pytest.mark.parametrize("name", BUSY)
-def test_a_second_interrupt_ends_a_process_before_its_patience_is_over(name: str) -> None:
+def test_two_interrupts_end_a_process_in_two_seconds(name: str) -> None:
     session = started(BUSY[name])
-    assert end(session, [0, 0.2]) < interrupts.PATIENCE
+    assert end(session, [0, 0.2]) < 2.0 + 0.5  # which processes of a busy machine may take to start
 
 
 def test_one_interrupt_ends_a_process_once_its_patience_is_over() -> None:
     session = started(BUSY["swallows the interrupt"], "interrupts.PATIENCE = 1.0")
-    assert 1.0 <= end(session, [0]) < interrupts.PATIENCE
+    assert 1.0 <= end(session, [0]) < 2.0
     assert session.returncode == -signal.SIGTERM
 
 
