@@ -153,6 +153,4 @@ class Engine(Protocol):
         devices = {"CUDA_VISIBLE_DEVICES": ",".join(place.devices)} if place.devices else {}
         # Not among the arguments, where every user of the machine could read it.
         key = {self.key_variable: api_key} if self.key_variable else {}
-        # Else threads spin while they wait, on a core that the other engine needs.
-        waits = {"OMP_WAIT_POLICY": "PASSIVE"} if place.shares_cores else {}
-        return {**order, **waits, **self.variables(spec, place), **inherited(), **devices, **key}
+        return {**order, **self.variables(spec, place), **inherited(), **devices, **key}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.placement.devices import pools
@@ -25,12 +24,11 @@ TOY = 0.1
 """GiB of weights below which a model's server spends more on HTTP and Python than on computing."""
 
 FEW = 4
-"""Cores up to which one less to compute with costs more than a server that has to wait for one, and
-up to which engines share all of them: one of two would leave the other's core idle."""
+"""Cores up to which one less to compute with costs more than a server that has to wait for one."""
 
 
 class Cores:
-    """The cores of a CPU."""
+    """The cores of a CPU; to share them is to have some each."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
@@ -68,17 +66,10 @@ class Cores:
         return [places[need] for need in needs]
 
     def together(self, needs: Sequence[EngineNeed]) -> list[Assignment]:
-        """Divide the cores; where they are few, each engine has all and takes what others leave.
-
-        A toy has cores of its own even so, for its server; and so have engines of several ranks,
-        whose threads vLLM binds.
-        """
-        cores = len(self._devices.ids)
-        few = cores <= FEW and all(n.parallel.ranks == 1 and not _is_toy(n) for n in needs)
-        if cores >= len(needs) and not few:
+        """Divide the cores; if there are fewer than engines, each one has all."""
+        if len(self._devices.ids) >= len(needs):
             return self.apart(needs, PlacementRequest())
-        places = [self._place(need, self._devices.ids, needs) for need in needs]
-        return [replace(place, shares_cores=True) for place in places]
+        return [self._place(need, self._devices.ids, needs) for need in needs]
 
     def _place(
         self, need: EngineNeed, ids: Sequence[str], needs: Sequence[EngineNeed]
@@ -100,12 +91,9 @@ class Cores:
         if self._devices.quota is not None:
             share = self._devices.quota * cores / len(self._devices.ids)
             cores = min(cores, max(1, math.floor(share)))
-        spares = need.parallel.ranks == 1 and (_is_toy(need) or cores > FEW)
+        is_toy = need.weights is not None and need.weights < TOY
+        spares = need.parallel.ranks == 1 and (is_toy or cores > FEW)
         return max(need.parallel.ranks, cores - spares)
-
-
-def _is_toy(need: EngineNeed) -> bool:
-    return need.weights is not None and need.weights < TOY
 
 
 def _needed(need: EngineNeed) -> float:

@@ -118,7 +118,6 @@ class Assignment:
         cache: GiB for the cache of each rank on a CPU; None for the engine's default.
         threads: that compute on a CPU, all ranks together; None for the engine's default.
         turn: 0, or 1 for an engine that starts when those of turn 0 have stopped.
-        shares_cores: True if other engines compute on the same cores at the same time.
     """
 
     devices: tuple[str, ...] = ()
@@ -129,7 +128,6 @@ class Assignment:
     cache: int | None = None
     threads: int | None = None
     turn: int = 0
-    shares_cores: bool = False
 
     def shown(self, count: int) -> str:
         """Its part of this number of devices, for people."""

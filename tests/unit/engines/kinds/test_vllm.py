@@ -126,15 +126,6 @@ def test_a_place_becomes_arguments_and_variables(monkeypatch: pytest.MonkeyPatch
     assert env["VLLM_CPU_OMP_THREADS_BIND"] == "nobind"
 
 
-def test_threads_of_engines_that_share_cores_do_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    spec, shared = EngineSpec("m"), Assignment(cores=(0, 1), shares_cores=True)
-    assert ENGINE.environment("", spec, shared)["OMP_WAIT_POLICY"] == "PASSIVE"
-    assert "OMP_WAIT_POLICY" not in ENGINE.environment("", spec, Assignment(cores=(0, 1)))
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    assert ENGINE.environment("", spec, shared)["OMP_WAIT_POLICY"] == "ACTIVE"
-
-
 def test_another_program_takes_the_same_arguments(tmp_path: Path) -> None:
     spec = EngineSpec("m", ("--seed", "1"), program=("fork/bin/python", "-m", "server"))
     own = ENGINE.command(EngineSpec("m", spec.args), 1)

@@ -46,8 +46,8 @@ UNKNOWN = Devices("unknown")
 SMALL, LARGE = candidate(15.0), judge(40.0)
 
 
-def cached(gib: int, *cores: int, threads: int, turn: int = 0, shared: bool = False) -> Assignment:
-    return Assignment(cache=gib, cores=cores, threads=threads, turn=turn, shares_cores=shared)
+def cached(gib: int, *cores: int, threads: int, turn: int = 0) -> Assignment:
+    return Assignment(cache=gib, cores=cores, threads=threads, turn=turn)
 
 
 def share(value: float) -> Assignment:
@@ -247,31 +247,7 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         "split",
         [Assignment(), copies(2)],
     ),
-    "two models on two cores": (
-        cpu(2),
-        [candidate(0.25), judge(0.25)],
-        "together",
-        [cached(1, 0, 1, threads=2, shared=True)] * 2,
-    ),
-    "a model and a toy on two cores": (
-        cpu(2),
-        [candidate(0.25), judge(0.01)],
-        "together",
-        [cached(1, 0, threads=1), cached(1, 1, threads=1)],
-    ),
-    "two models on more than a few cores": (
-        cpu(6),
-        [candidate(0.25), judge(0.25)],
-        "together",
-        [cached(1, 0, 2, 4, threads=3), cached(1, 1, 3, 5, threads=3)],
-    ),
-    "a model of two ranks, and another, on four cores": (
-        cpu(4),
-        [candidate(0.25, "--data-parallel-size", "2"), judge(0.25)],
-        "together",
-        [cached(1, 0, 2, threads=2), cached(1, 1, 3, threads=2)],
-    ),
-    "two toys on two cores": (
+    "a CPU of two cores": (
         cpu(2),
         [candidate(0.01), judge(0.01)],
         "together",
