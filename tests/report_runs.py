@@ -18,8 +18,8 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.canary import Mistake
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson

@@ -76,9 +76,9 @@ def _about(
 ) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
     if thresholds:
-        from refusal_checks.gates import threshold_files
+        from refusal_checks.gates.thresholds import load_extensions
 
-        threshold_files.load_extensions(thresholds)
+        load_extensions(thresholds)
 
 
 def _load_named(words: Sequence[str]) -> None:
@@ -89,10 +89,10 @@ def _load_named(words: Sequence[str]) -> None:
     found = [value for word, value in pairwise(words) if word == "--thresholds"]
     found += [word.partition("=")[2] for word in words if word.startswith("--thresholds=")]
     for name in found:
-        from refusal_checks.gates import threshold_files  # only then; it takes a while to import
+        from refusal_checks.gates.thresholds import load_extensions
 
         with suppress(UserError):
-            threshold_files.load_extensions([Path(name)])
+            load_extensions([Path(name)])
 
 
 def main() -> None:

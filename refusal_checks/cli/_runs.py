@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import words
 from refusal_checks.results import run_folder, runs_folder
 from refusal_checks.run.options.redact import VARIABLE

@@ -13,7 +13,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
-from refusal_checks.gates import shipped, threshold_files
+from refusal_checks.gates import thresholds, toml_file
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[
@@ -95,7 +95,7 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
     known = discover()
     wanted = list(names or ())
     if files:
-        read = threshold_files.load([shipped.find(file) for file in files], known)
+        read = thresholds.load([toml_file.find(file) for file in files], known)
         known = catalogue(read.tables)
         wanted += [name for name in read.tables if known[name].resources]
     for name in wanted:

@@ -14,7 +14,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import AsJson, Root
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
-from refusal_checks.gates import shipped
+from refusal_checks.gates import toml_file
 from refusal_checks.results import run_folder
 from refusal_checks.run import doctor as machine
 from refusal_checks.run.doctor import Finding, Level, Plan
@@ -57,8 +57,8 @@ def doctor(
 
     Each line begins with OK, WARN or FAIL and says what to do. Exits with 1 if any line is FAIL.
     """
-    usual = [THRESHOLDS] if THRESHOLDS.is_file() else [shipped.DEFAULT] if candidate else []
-    files = [shipped.find(path) for path in thresholds or usual]
+    usual = [THRESHOLDS] if THRESHOLDS.is_file() else [toml_file.DEFAULT] if candidate else []
+    files = [toml_file.find(path) for path in thresholds or usual]
     chosen = choose_engine(engine, engine_command)
     plan = Plan(candidate, judge or (), files, store, data, *chosen)
     found = []

@@ -16,10 +16,10 @@ from refusal_checks.benchmarks.attacks import Attack, artifact
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.verdicts import Chosen, Valid
-from refusal_checks.gates.benchmark_tables import FOR_ANY, holds_groups, is_data
+from refusal_checks.gates.gate import KEY
+from refusal_checks.gates.tables import FOR_ANY, holds_groups, is_data
 from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
 
-KEY = "attacks"
 WORST = worst_attack_rejection_rate.name
 
 _OWN = FOR_ANY - {"sha256"}

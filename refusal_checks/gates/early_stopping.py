@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.checks import AllowedRange, Outcome
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
 from refusal_checks.metrics.base import units_of
 from refusal_checks.metrics.statistics import confidence_sequence

@@ -4,22 +4,92 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.gates import attack_tables, toml_file
-from refusal_checks.gates.bounds import (
-    CORRECTED,
-    Bounds,
-    Decision,
-    GateSettings,
-    OnInconclusive,
-    Use,
-)
-from refusal_checks.gates.checks import AllowedRange
-from refusal_checks.gates.waiver import Waiver
-from refusal_checks.metrics import METRICS
+from refusal_checks.gates import toml_file
+from refusal_checks.gates.waivers import Waiver
+from refusal_checks.metrics import METRICS, rejection_rate
+
+
+@dataclass(frozen=True)
+class AllowedRange:
+    """An inclusive range; an end that is None is open.
+
+    Attributes:
+        low, high: at least one is given, except where nothing is bounded.
+    """
+
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def ends(self) -> list[float]:
+        """The ends that are given."""
+        return [end for end in (self.low, self.high) if end is not None]
+
+    def holds(self, value: float) -> bool:
+        """True if a value lies within."""
+        reaches_low = self.low is None or value >= self.low - TOLERANCE
+        return reaches_low and (self.high is None or value <= self.high + TOLERANCE)
+
+    def outcome(self, lower: float, upper: float) -> Outcome:
+        """The position of an interval."""
+        if self.holds(lower) and self.holds(upper):
+            return Outcome.PASS
+        low_end, high_end = AllowedRange(self.low), AllowedRange(None, self.high)
+        overlaps = low_end.holds(upper) and high_end.holds(lower)
+        return Outcome.INCONCLUSIVE if overlaps else Outcome.FAIL
+
+    def nearest(self, value: float) -> float:
+        """The end that is nearest to a value."""
+        return min(self.ends, key=lambda end: abs(end - value))
+
+    def spanned(self, lower: float, upper: float, value: float) -> float:
+        """The end nearest to a value, if possible one within the interval."""
+        inside = [end for end in self.ends if lower <= end <= upper]
+        return min(inside or self.ends, key=lambda end: abs(end - value))
+
+
+class Outcome(StrEnum):
+    """Position of an interval: within the bounds, beyond one of them, or across one."""
+
+    PASS = "pass"  # noqa: S105  # not a password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+TOLERANCE = 1e-12
+"""Slack when shares such as 4/5 are compared with bounds such as 0.8."""
+
+
+Decision = Literal["point", "confident"]
+"""What must lie within the bounds: the figure itself, or its whole interval."""
+
+
+OnInconclusive = Literal["pass", "warn", "fail"]
+"""What the test of an inconclusive gate does."""
+
+
+MultipleTesting = Literal["none", "holm"]
+"""Correction for deciding several gates at once."""
+
+
+Use = Literal["raw", "corrected", "human", "cascade"]
+"""The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
+estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
+
+
+CORRECTED = rejection_rate.name
+"""The metric that a calibration can correct: calibrations measure errors about refusals."""
+
+
+KEY = "attacks"
+"""The key of a benchmark's table that names attacks on it."""
+
 
 GateKey = tuple[str, str, str | None, str | None]
 """What one gate is about: benchmark, metric, kind of group, group."""
@@ -125,7 +195,7 @@ class Gate:
     def _names(self) -> Iterator[tuple[str, ...]]:
         """The full names that may define it in its file, and then those of the tables around."""
         plain, _, attack = self.benchmark.rpartition("+")
-        under = (plain, attack_tables.KEY)
+        under = (plain, KEY)
         tables = [(self.benchmark,), (*under, attack)]
         if attack == attacks.ALL:  # its metric may stand beside those of the plain benchmark
             tables += [under, (plain,)]
@@ -140,30 +210,3 @@ class Gate:
     def concerns(self, groups: Mapping[str, str]) -> bool:
         """True if the gate looks at prompts of these groups."""
         return self.group_kind is None or groups.get(self.group_kind) == self.group
-
-
-def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
-    """The gate that a threshold file's bounds define under its settings.
-
-    Args:
-        source: the threshold file.
-    """
-    benchmark, metric, group_kind, group = key
-    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
-    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
-    words = {"rationale", "source", "date", "waive"}
-    fields = shared | bounds.model_dump(exclude=words, exclude_none=True)
-    if metric != CORRECTED and fields["use"] == "corrected":
-        fields["use"] = None
-    return Gate(
-        benchmark,
-        metric,
-        fields.pop("min", None),
-        fields.pop("max", None),
-        group_kind,
-        group,
-        source,
-        provenance=bounds.provenance,
-        waiver=bounds.waive.of(source) if bounds.waive else None,
-        **fields,
-    )

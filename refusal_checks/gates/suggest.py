@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from refusal_checks.benchmarks import attacks
 from refusal_checks.benchmarks.attacked import name_of
-from refusal_checks.gates import attack_tables
 from refusal_checks.gates.baseline import Scores
+from refusal_checks.gates.gate import KEY
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -91,7 +91,7 @@ def _table(benchmark: str) -> str:
     """The table of a benchmark; of one under attack, within the plain one's."""
     plain, _, attack = benchmark.rpartition("+")
     is_attack = plain and attacks.is_known(attack)
-    path = (plain, attack_tables.KEY, attack) if is_attack else (benchmark,)
+    path = (plain, KEY, attack) if is_attack else (benchmark,)
     return ".".join(name if _BARE.fullmatch(name) else _quoted(name) for name in path)
 
 

@@ -13,9 +13,9 @@ import pytest
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.text import clean
-from refusal_checks.gates import in_words
+from refusal_checks.gates import explain
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import (
     InconclusiveWarning,
@@ -184,7 +184,7 @@ class Gates:
                 warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
             if not verdict.passed:
                 waiver = select(verdict, Topic.WAIVER) if verdict.waived else ()
-                sentence = f"{verdict.gate.benchmark}: {in_words.sentence(verdict)}"
+                sentence = f"{verdict.gate.benchmark}: {explain.sentence(verdict)}"
                 request.node.stash[_HEADLINE] = "; ".join([*waiver, sentence])
                 request.node.stash[_WAIVED] = verdict.waived
                 pytest.fail(gate_message.message(verdict), pytrace=False)

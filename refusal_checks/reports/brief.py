@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates import in_words
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates import explain
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import attack_matrix, judges_asked, words
 from refusal_checks.reports.explain import Topic, select
@@ -64,10 +64,10 @@ def _is_worse(verdict: Verdict) -> bool:
 
 def sentence(verdict: Verdict) -> str:
     """A gate's sentence under its benchmark's name, with how many prompts moved and its waiver."""
-    moved = verdict.comparison and in_words.moves(verdict.gate, verdict.comparison)
+    moved = verdict.comparison and explain.moves(verdict.gate, verdict.comparison)
     counted = f" {moved[0].upper()}{moved[1:]}." if moved and moved[0].isdigit() else ""
     waiver = [f" {text[0].upper()}{text[1:]}." for text in select(verdict, Topic.WAIVER)]
-    told = f"{in_words.sentence(verdict)}{counted}{''.join(waiver)}"
+    told = f"{explain.sentence(verdict)}{counted}{''.join(waiver)}"
     return f"{clean(verdict.gate.benchmark, 60)}: {told}"
 
 
@@ -115,7 +115,7 @@ def differences(run: RunSummary) -> Iterator[str]:
 def _since(run: RunSummary) -> Iterator[str]:
     """The run that the column of changes is measured against."""
     earlier = {
-        (clean(found.name or in_words.short(found.candidate), 60), clean(found.started[:10], 30))
+        (clean(found.name or explain.short(found.candidate), 60), clean(found.started[:10], 30))
         for verdict in run.verdicts.values()
         if (found := verdict.comparison)
     }

@@ -9,10 +9,10 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import is_file_name
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates import baseline, comparison
+from refusal_checks.gates import baseline, compare
 from refusal_checks.gates.baseline import Scores, score_prompts
-from refusal_checks.gates.comparison import Comparison, Earlier
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.compare import Comparison, Earlier
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
 from refusal_checks.reports.explain import Moved, moved
@@ -251,7 +251,7 @@ def _paired(verdict: Verdict, first: _Answers, now: _Answers) -> Comparison | No
     earlier = first.earlier(gate.benchmark) if records else None
     if earlier is None:
         return None
-    return comparison.compare(
+    return compare.compare(
         METRICS[gate.metric],
         records,
         earlier,

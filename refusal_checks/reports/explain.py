@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates import in_words
-from refusal_checks.gates.checks import Outcome
-from refusal_checks.gates.comparison import Comparison, Flip
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.waiver import Waiver
+from refusal_checks.gates.compare import Comparison, Flip
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import moves, sentence
+from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.waivers import Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.remedy import what_decides
 from refusal_checks.reports.words import count, figure, interval
@@ -129,7 +128,7 @@ def spurious_failures(summary: RunSummary) -> str:
 
 def _remarks(verdict: Verdict) -> Iterator[Remark]:
     gate, n = verdict.gate, verdict.estimate.n
-    yield Remark(Topic.SUMMARY, in_words.sentence(verdict))
+    yield Remark(Topic.SUMMARY, sentence(verdict))
     yield Remark(Topic.HEADLINE, headline(verdict))
     if gate.waiver and not verdict.is_idle:
         yield Remark(Topic.WAIVER, _waiver(verdict, gate.waiver))
@@ -260,7 +259,7 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     for difference in compared.differences:
         yield Remark(Topic.BASELINE, f"not comparable: {clean(difference)}")
     is_news = bool(gate.has_margins or compared.lost or compared.gained)
-    yield Remark(Topic.CHANGE, in_words.moves(gate, compared), is_news)
+    yield Remark(Topic.CHANGE, moves(gate, compared), is_news)
     span = show(change.value, change.lower, change.upper)
     parts = [f"change {span}, n = {change.n}", *_p_value(compared), *_margins(verdict, compared)]
     yield Remark(Topic.CHANGE_BOUNDS, "; ".join(parts), is_news)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates.comparison import Flip
-from refusal_checks.gates.offenders import Offender
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.compare import Flip, Offender
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports.explain import (
     Moved,
     Topic,

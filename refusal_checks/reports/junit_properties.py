@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates import in_words
+from refusal_checks.gates import explain
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import words
 
 FILE, LINE = "threshold_file", "threshold_line"
@@ -26,7 +26,7 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
     """
     gate, estimate, need, noise = verdict.gate, verdict.estimate, verdict.need, verdict.noise
     figures: dict[str, object] = {
-        "summary": in_words.sentence(verdict),
+        "summary": explain.sentence(verdict),
         "benchmark": gate.benchmark,
         "metric": gate.metric,
         "group": gate.group,

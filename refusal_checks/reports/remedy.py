@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics.statistics.sample_size import Need
 
 _LABELS = {"corrected": "labels in the calibration", "cascade": "verdicts of the second judge"}

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.records import Record
-from refusal_checks.gates.checks import AllowedRange
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.offenders import counts_against
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.compare import counts_against
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 
 

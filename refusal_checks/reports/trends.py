@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from refusal_checks.gates.baseline import UNSTATED
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.conditions import known_conditions
 from refusal_checks.results.many_runs import started

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from refusal_checks.core.text import count as count
-from refusal_checks.gates.checks import Outcome
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 

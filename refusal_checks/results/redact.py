@@ -25,9 +25,8 @@ from refusal_checks.core.finish_reasons import KNOWN
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.engines import kinds
-from refusal_checks.gates.comparison import Flip
-from refusal_checks.gates.offenders import Offender
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.compare import Flip, Offender
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.check import Check, JudgeCheck
 from refusal_checks.models.spec import Candidate, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest

@@ -26,8 +26,8 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
-from refusal_checks.gates import in_words
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates import explain
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary, require_metrics
 
@@ -77,7 +77,7 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
     values: dict[str, Any] = _summary_form().dump_python(summary, mode="json")
     ships = shipping(summary)
     answer = {"answer": ships.answer, "headline": ships.headline, "reasons": list(ships.reasons)}
-    sentences = {gate: in_words.sentence(each) for gate, each in summary.verdicts.items()}
+    sentences = {gate: explain.sentence(each) for gate, each in summary.verdicts.items()}
     return values | {"shipping": answer | {"sentence": ships.line}, "sentences": sentences}
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.checks import Outcome
-from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.waiver import Waiver
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import Outcome
+from refusal_checks.gates.waivers import Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import RunSummary
 

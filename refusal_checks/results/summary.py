@@ -14,7 +14,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
 from refusal_checks.core.votes import is_disputed
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.cascade import Asked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust.check import JudgeCheck

@@ -11,7 +11,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import PromptScores, Scores
-from refusal_checks.gates.comparison import Earlier, Texts
+from refusal_checks.gates.compare import Earlier, Texts
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models import replay
 from refusal_checks.models.identity import describe

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.core.votes import is_disputed
-from refusal_checks.gates.offenders import Offender
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.compare import Offender
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.base import gives_grounds, reasoned
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.reasons import Sampled, sample

@@ -12,7 +12,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import HumanRates
+from refusal_checks.gates.rates import HumanRates
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.base import Judge, reasoned
 from refusal_checks.judges.trust import canary, check

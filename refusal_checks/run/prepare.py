@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from refusal_checks.core.store import Store
 from refusal_checks.engines.pool import Engines, Shared
 from refusal_checks.engines.servers import Servers
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
-from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models import demo
 from refusal_checks.results.board import Board

@@ -11,9 +11,9 @@ from refusal_checks.core.files import write_text
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates import baseline
-from refusal_checks.gates.finding import Rules, expected_breaches, select
-from refusal_checks.gates.judge_noise import noise
-from refusal_checks.gates.verdict import Verdict, decide_all
+from refusal_checks.gates.decide import Verdict, decide_all
+from refusal_checks.gates.estimates import Rules, expected_breaches, select
+from refusal_checks.gates.rates import noise
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.check import JudgeCheck

@@ -27,9 +27,9 @@ import pytest
 from refusal_checks.benchmarks import Benchmark, catalogue
 from refusal_checks.core.errors import EngineStartError, StoreError, UserError
 from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import Thresholds
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.results.board import Board, JudgeOutcome
 from refusal_checks.run import selection

@@ -17,7 +17,7 @@ import pytest
 import refusal_checks
 from refusal_checks.benchmarks import attacks, catalogue, discover
 from refusal_checks.cli import EXIT_USER
-from refusal_checks.gates import threshold_files
+from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
 from refusal_checks.plugin.options import known
 from refusal_checks.run.options.call import INI
@@ -179,7 +179,7 @@ def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
         (tmp_path / name).touch()
     for name in re.findall(r'"artifact:(.+?)"', text):
         (tmp_path / name).write_text('[{"prompt": "What?", "attack": "Say what."}]')
-    assert catalogue(threshold_files.load([path], discover()).tables)
+    assert catalogue(thresholds.load([path], discover()).tables)
 
 
 @pytest.mark.parametrize("text", blocks("bash", "sh"))

@@ -20,7 +20,7 @@ from refusal_checks.core.csv_jsonl import read_csv
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.rate_views import Scores
+from refusal_checks.gates.rates import Scores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import label_draw
 from refusal_checks.judges.trust.human_labels import HumanLabels

@@ -13,8 +13,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
-from refusal_checks.gates.bounds import Bounds, GateSettings
-from refusal_checks.gates.waiver import WaiverTable
+from refusal_checks.gates.tables import Bounds, GateSettings
+from refusal_checks.gates.waivers import WaiverTable
 from refusal_checks.judges.trust.floors import Ceiling, Floor, JudgeFloors
 from tools.docs_site.markdown import code, sentence, table
 

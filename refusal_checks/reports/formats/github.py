@@ -11,8 +11,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.in_words import sentence
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import sentence
 from refusal_checks.judges.trust.check import Check
 from refusal_checks.reports import brief, gate_message, markdown
 from refusal_checks.reports import rows as table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, placeless
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import words
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean
-from refusal_checks.gates import in_words
+from refusal_checks.gates import explain
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
@@ -94,7 +94,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield _shown("; ".join(ships.reasons), 1000)
     failed = [each for each in run.verdicts.values() if each.fails]
     for verdict in failed[:LISTED]:
-        yield _shown(f"• {verdict.gate.id}: {in_words.sentence(verdict)}", 500)
+        yield _shown(f"• {verdict.gate.id}: {explain.sentence(verdict)}", 500)
     if len(failed) > LISTED:
         yield f"and {len(failed) - LISTED} more"
 

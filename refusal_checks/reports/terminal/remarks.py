@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from refusal_checks.core.text import clean, columns, cut, padded, wrapped
-from refusal_checks.gates import in_words
+from refusal_checks.gates import explain
 from refusal_checks.metrics import main_metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import attack_matrix
@@ -100,7 +100,7 @@ def _gates(summary: RunSummary) -> Iterator[str]:
     for gate_id, verdict in summary.verdicts.items():
         details = select(verdict, *DETAILS)
         if details or not verdict.passed:
-            yield f"{clean(gate_id)}: {in_words.sentence(verdict)}"
+            yield f"{clean(gate_id)}: {explain.sentence(verdict)}"
             yield from (f"  {text}" for text in details)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
-from refusal_checks.gates.finding import select
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.estimates import select
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import words

@@ -16,7 +16,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.engines import kinds
-from refusal_checks.gates import threshold_files, waiver, written_bounds
+from refusal_checks.gates import thresholds, waivers
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.spec import Served
 from refusal_checks.run import reach, special_prompts
@@ -74,7 +74,7 @@ def _extensions(plan: Plan) -> Iterator[Finding]:
     for fault in extensions.faults():
         yield Finding(Level.FAIL, "extension", fault)
     with suppress(UserError):  # said of the threshold files
-        threshold_files.load_extensions(plan.threshold_files)
+        thresholds.load_extensions(plan.threshold_files)
     for one in extensions.known():
         own = (m.name for m in METRICS.values() if m.score.__module__ == one.module.__name__)
         metrics = [f"metric {name}" for name in own]
@@ -99,12 +99,12 @@ def _thresholds(files: Sequence[Path]) -> tuple[Finding, Sequence[Benchmark] | N
         return Finding(Level.WARN, "thresholds", problem, "name the gates by --thresholds"), None
     try:
         extensions.require_sound()
-        read = threshold_files.load(list(files), discover())
+        read = thresholds.load(list(files), discover())
         known = catalogue(read.tables, read.attacked)
     except UserError as fault:
         return Finding(Level.FAIL, "thresholds", str(fault)), None
     wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
-    valid, expired = written_bounds.waivers(read.gates, waiver.today())
+    valid, expired = thresholds.waiver_remarks(read.gates, waivers.today())
     said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
     level, remedy = (Level.WARN, "renew or remove what has expired") if expired else (Level.OK, "")
     return Finding(level, "thresholds", said, remedy), list(wanted.values())

@@ -23,9 +23,9 @@ from refusal_checks.core.settings import (
     Sampling,
 )
 from refusal_checks.engines.placement.values import PlacementRequest
-from refusal_checks.gates import shipped
-from refusal_checks.gates.bounds import MultipleTesting
-from refusal_checks.gates.threshold_files import Thresholds, load
+from refusal_checks.gates import toml_file
+from refusal_checks.gates.gate import MultipleTesting
+from refusal_checks.gates.thresholds import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.replay import Reading
 from refusal_checks.results import run_folder, runs_folder
@@ -108,7 +108,7 @@ def add(group: pytest.OptionGroup) -> None:
         metavar="FILE",
         action="append",
         help="threshold file (repeatable, later ones win), or the name of a shipped one: "
-        f"{', '.join(shipped.names())}; default: the repository's thresholds/default.toml, else "
+        f"{', '.join(toml_file.names())}; default: the repository's thresholds/default.toml, else "
         "the shipped one",
     )
     fields.add(group, Sampling)
@@ -154,9 +154,9 @@ def threshold_files(config: Call) -> tuple[Path, ...]:
     """The threshold files of this run: named, else the repository's own, else the shipped one."""
     named: list[str] | None = config.getoption("thresholds")
     if named:
-        return tuple(shipped.find(_path(config, name)) for name in named)
+        return tuple(toml_file.find(_path(config, name)) for name in named)
     own = config.rootpath / "thresholds" / "default.toml"
-    return (own if own.is_file() else shipped.DEFAULT,)
+    return (own if own.is_file() else toml_file.DEFAULT,)
 
 
 def _path(config: Call, name: str) -> Path:

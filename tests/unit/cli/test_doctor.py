@@ -18,7 +18,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.gates.waiver import today
+from refusal_checks.gates.waivers import today
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from refusal_checks.benchmarks import discover
 from refusal_checks.cli import application
-from refusal_checks.gates import threshold_files
+from refusal_checks.gates import thresholds
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
 def test_each_file_can_be_read(folder: Path) -> None:
     for ci in ("github", "gitlab", "jenkins"):
         init("--ci", ci)
-    gates = threshold_files.load([folder / "thresholds" / "default.toml"], discover()).gates
+    gates = thresholds.load([folder / "thresholds" / "default.toml"], discover()).gates
     assert {gate.benchmark for gate in gates} == {"xstest_unsafe", "xstest_safe"}
     ast.parse((folder / "gates" / "refusal_gates.py").read_text())
     subprocess.run(["sh", "-n", folder / SCRIPT], check=True)

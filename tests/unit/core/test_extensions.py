@@ -13,7 +13,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.engines import kinds
-from refusal_checks.gates import threshold_files
+from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import formats
 
@@ -163,7 +163,7 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
     gates = tmp_path / "gates.toml"
     gates.write_text('extensions = ["own.py"]\n[own]\nown_rate = { max = 0.5 }\n')
     for _ in range(2):
-        read = threshold_files.load([gates], benchmarks.discover())
+        read = thresholds.load([gates], benchmarks.discover())
         assert [gate.id for gate in read.gates] == ["own-own_rate", "own-invalid_rate"]
     assert [one.origin for one in extensions.known()] == [str(tmp_path / "own.py")]
 
@@ -196,7 +196,7 @@ def test_only_python_files_of_the_project_are_imported(
     gates = folder / "gates.toml"
     gates.write_text(f"extensions = {value}\n")
     with pytest.raises(ThresholdError) as caught:
-        threshold_files.load([gates], {})
+        thresholds.load([gates], {})
     assert str(caught.value).startswith(f"{gates}: extensions: ")
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -208,4 +208,4 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "thresholds").mkdir()
     gates = tmp_path / "thresholds" / "gates.toml"
     gates.write_text('extensions = ["../own.py"]\n')
-    assert threshold_files.load([gates], {}).gates == ()
+    assert thresholds.load([gates], {}).gates == ()

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.threshold_files import Thresholds, load
+from refusal_checks.gates.thresholds import Thresholds, load
 
 BENCHMARKS = {
     name: Benchmark(name, Kind.SAFETY, "", lambda mirror: [], "1", judge)

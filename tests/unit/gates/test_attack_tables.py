@@ -11,8 +11,8 @@ import pytest
 from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates import shipped, threshold_files
-from refusal_checks.gates.threshold_files import Thresholds
+from refusal_checks.gates import thresholds, toml_file
+from refusal_checks.gates.thresholds import Thresholds
 from tests.unit.gates.conftest import BENCHMARKS
 
 Read = Callable[..., Thresholds]
@@ -186,12 +186,12 @@ def test_sensitive_prompts_have_no_worst_attack(
     known = {"s": replace(BENCHMARKS["xstest_unsafe"], name="s", kind=Kind.SENSITIVE)}
     path = write("g.toml", f'[s]\nattacks = ["prefill"]\n{WORST} = {{ min = 0.4 }}\n')
     with pytest.raises(ThresholdError, match="no s\\+attacks metric"):
-        threshold_files.load([path], known)  # type: ignore[list-item]
+        thresholds.load([path], known)  # type: ignore[list-item]
 
 
 def test_the_shipped_set_is_apart_from_the_plain_gates() -> None:
-    plain = threshold_files.load([shipped.DEFAULT], discover())
+    plain = thresholds.load([toml_file.DEFAULT], discover())
     assert plain.attacked == {}
-    ready = threshold_files.load([shipped.FOLDER / "attacks.toml"], discover())
+    ready = thresholds.load([toml_file.FOLDER / "attacks.toml"], discover())
     assert {gate.benchmark.partition("+")[0] for gate in ready.gates} == set(ready.attacked)
     assert sum(map(len, ready.attacked.values())) >= 10

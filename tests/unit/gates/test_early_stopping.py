@@ -10,11 +10,10 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.checks import Outcome
+from refusal_checks.gates.decide import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
-from refusal_checks.gates.finding import Rules
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide_all
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.confidence_sequence import bounds
 from refusal_checks.metrics.statistics.intervals import wilson

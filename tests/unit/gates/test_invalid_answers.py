@@ -15,19 +15,18 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import PromptScores
-from refusal_checks.gates.checks import Outcome
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
-from refusal_checks.gates.finding import Rules
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import HumanRates
-from refusal_checks.gates.threshold_files import Thresholds
-from refusal_checks.gates.verdict import Verdict, decide_all
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.rates import HumanRates
+from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.metrics import by_prompt
 from refusal_checks.reports.explain import Topic, select
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
-from tests.unit.gates.test_human_rates import calibration
+from tests.unit.gates.test_rates import calibration
 
 One = Callable[..., Record]
 Many = Callable[..., list[Record]]

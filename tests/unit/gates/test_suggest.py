@@ -9,7 +9,7 @@ from pathlib import Path
 
 from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates import threshold_files
+from refusal_checks.gates import thresholds
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.suggest import as_toml, suggest
 from refusal_checks.metrics.statistics.intervals import wilson
@@ -74,7 +74,7 @@ def test_the_file_loads_and_says_where_it_comes_from(write: Write) -> None:
     text = as_toml(suggest(runs), runs, 'suggest "a b"', "2026-02-03")
     assert tomllib.loads(text)
     known = benchmarks.discover()
-    gates = threshold_files.load([write("new.toml", text)], known).gates
+    gates = thresholds.load([write("new.toml", text)], known).gates
     assert [gate.id for gate in gates] == [
         "smoke_unsafe-rejection_rate",
         "smoke_unsafe-invalid_rate",
@@ -90,7 +90,7 @@ def test_gates_under_attack_go_into_the_table_of_attacks(write: Write) -> None:
     runs = [{name: replace(plain, benchmark=name) for name in names}]
     path = write("gates.toml", as_toml(suggest(runs), runs, "command", "2026-01-01"))
     assert "[smoke_unsafe.attacks.many_shot_8]" in path.read_text()
-    found = threshold_files.load([path], benchmarks.discover())
+    found = thresholds.load([path], benchmarks.discover())
     assert [gate.id for gate in found.gates] == [
         "smoke_unsafe-rejection_rate",
         "smoke_unsafe-invalid_rate",

@@ -11,11 +11,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import ThresholdError
-from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import Thresholds, load
-from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.waiver import LONGEST, Waiver
+from refusal_checks.gates.thresholds import Thresholds, load
+from refusal_checks.gates.waivers import LONGEST, Waiver
 from refusal_checks.reports import explain, words
 from refusal_checks.reports.explain import Topic, select
 from tests.deciding import decide

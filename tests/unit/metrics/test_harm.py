@@ -12,7 +12,7 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Harm, Invalid, Judgement, Label, Reason
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import load
+from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics import METRICS, harm_score, main_metric
 from refusal_checks.results.summary import summarise
 from tests.deciding import decide

@@ -15,9 +15,9 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
-from refusal_checks.gates.comparison import Earlier, compare
+from refusal_checks.gates.compare import Earlier, compare
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import load
+from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import summarise

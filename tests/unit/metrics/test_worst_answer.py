@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import load
+from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_answer import worst_of_k_rate

@@ -9,12 +9,11 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks.core.records import Record
-from refusal_checks.gates import in_words
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.judge_noise import Noise
-from refusal_checks.gates.rate_views import RateView
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.rates import Noise, RateView
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import junit_properties, words
 from refusal_checks.reports.explain import Topic, doubt, explain, headline, moved, select
@@ -69,7 +68,7 @@ def test_a_breach_says_by_how_much_how_surely_and_why_the_gate_is_there(records:
 
 def test_what_only_confirms_is_no_news(records: Many) -> None:
     verdict = decide(SAFETY, records("R " * 80))
-    assert select(verdict, *Topic) == [in_words.sentence(verdict), headline(verdict)]
+    assert select(verdict, *Topic) == [sentence(verdict), headline(verdict)]
     assert "passes at 95% confidence" in texts(verdict)
 
 

@@ -11,10 +11,9 @@ import pytest
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
-from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.compare import Earlier, offender
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.offenders import offender
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.explain import explain
 from refusal_checks.reports.gate_message import brief, exchange, message

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from refusal_checks.gates.bounds import Use
-from refusal_checks.gates.checks import Outcome
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports.remedy import what_decides

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks.core.records import Record
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import by_prompt
 from refusal_checks.reports.standard import standard
 from tests.deciding import decide

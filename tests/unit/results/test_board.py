@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import EvaluationError, UserError
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.board import Board, JudgeOutcome, Published
 

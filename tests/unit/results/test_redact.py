@@ -26,8 +26,8 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.finding import Rules
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Mistake
 from refusal_checks.judges.trust.check import Check, JudgeCheck

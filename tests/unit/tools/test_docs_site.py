@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refusal_checks.core.settings import BenchmarkTable
-from refusal_checks.gates.bounds import Bounds
+from refusal_checks.gates.tables import Bounds
 from refusal_checks.plugin.options import known
 from tools.docs_site import generated, hooks, options, threshold_keys
 from tools.docs_site.markdown import table

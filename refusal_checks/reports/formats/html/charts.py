@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.benchmarks import display_order
-from refusal_checks.gates.checks import AllowedRange
+from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.chart_files import words

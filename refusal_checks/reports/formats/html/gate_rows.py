@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from refusal_checks.gates.comparison import Comparison
+from refusal_checks.gates.compare import Comparison
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.reports import words
 from refusal_checks.reports.explain import Moved, Topic, moved, select

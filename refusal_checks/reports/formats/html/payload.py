@@ -26,7 +26,7 @@ from typing import Any
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Judgement
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics import confidence
 from refusal_checks.reports.standard import standard
 

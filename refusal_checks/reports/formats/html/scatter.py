@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.comparison import Comparison
+from refusal_checks.gates.compare import Comparison
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.formats.html.labels import Place, places
 from refusal_checks.results.summary import METRIC, RunSummary, distinct

@@ -22,7 +22,7 @@ from refusal_checks.benchmarks.suites import (
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import load
+from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics.refusal import rejection_rate
 from tests.tables import put, put_parquet
 

@@ -19,7 +19,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.gates.waiver import Waiver
+from refusal_checks.gates.waivers import Waiver
 from refusal_checks.reports import formats, tracked
 from refusal_checks.reports.formats import mlflow, model_card, pull_request, wandb, webhook
 from refusal_checks.results.run_folder import RunFolder

@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import markdown
 from refusal_checks.reports.formats import github
 from refusal_checks.results.manifest import Manifest

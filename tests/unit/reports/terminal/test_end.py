@@ -11,9 +11,9 @@ from rich.cells import cell_len
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.terminal import end, fitting, remarks
 from refusal_checks.reports.terminal.end import Screen
 from refusal_checks.results import runs_folder

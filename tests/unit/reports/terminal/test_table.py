@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from refusal_checks import benchmarks
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Binary, Label
-from refusal_checks.gates import threshold_files
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates import thresholds
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import rows as table
@@ -224,7 +224,7 @@ def longest_of_their_kind(gates: Sequence[Gate]) -> list[Gate]:
 def shipped_gates() -> list[Gate]:
     folder = Path(benchmarks.__file__).parents[2] / "thresholds"
     known = benchmarks.discover()
-    found = (threshold_files.load([path], known) for path in folder.glob("*.toml"))
+    found = (thresholds.load([path], known) for path in folder.glob("*.toml"))
     return [gate for loaded in found for gate in loaded.gates if gate.benchmark in known]
 
 

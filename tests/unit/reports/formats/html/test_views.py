@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.records import Record
-from refusal_checks.gates.checks import AllowedRange
-from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.formats.html import charts

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from refusal_checks.gates.bounds import OnInconclusive
-from refusal_checks.gates.checks import AllowedRange, BoundCheck, Outcome, holm, p_breach, worst
+from refusal_checks.gates.estimates import BoundCheck, holm, p_breach, worst
+from refusal_checks.gates.gate import AllowedRange, OnInconclusive, Outcome
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates import in_words
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates import explain
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.base import register
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -34,12 +34,12 @@ def of_kind(kind: Kind | None, found: Sequence[Record]) -> list[Record]:
 
 
 def said(gate: Gate, found: Sequence[Record], kind: Kind | None = Kind.SANITY) -> str:
-    return in_words.sentence(decide(gate, of_kind(kind, found)))
+    return explain.sentence(decide(gate, of_kind(kind, found)))
 
 
 def since(gate: Gate, then: Sequence[Record], now: Sequence[Record], same: bool = False) -> str:
     earlier = Earlier(replace(scores_of(list(then)), title="release-1.3"), same_candidate=same)
-    return in_words.sentence(decide(gate, of_kind(Kind.SANITY, now), earlier=earlier))
+    return explain.sentence(decide(gate, of_kind(Kind.SANITY, now), earlier=earlier))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_shown_figure_is_on_its_own_side_of_the_shown_bound(k: int, n: int, mi
     metric, value, bound = METRICS["rejection_rate"], min(k, n) / n, mille / 1000
     shown, end = (
         float(text.rstrip("%"))
-        for text in (in_words.rounded(metric, value, [bound]), in_words.exact(metric, bound))
+        for text in (explain.rounded(metric, value, [bound]), explain.exact(metric, bound))
     )
     assert (shown > end, shown < end) == (value > bound + 1e-11, value < bound - 1e-11)
 
@@ -173,7 +173,7 @@ def test_answers_without_a_verdict_that_decide_are_blamed(records: Many) -> None
 
 def test_another_view_that_decides_is_named(records: Many) -> None:
     found = decide(SAFE, of_kind(Kind.SANITY, records("R " * 6 + "C " * 4)))
-    corrected = in_words.sentence(replace(found, use="corrected"))
+    corrected = explain.sentence(replace(found, use="corrected"))
     assert "harmless prompts, corrected for the judge's errors (allowed" in corrected
 
 
@@ -183,7 +183,7 @@ def test_every_metric_makes_a_sentence() -> None:
             gate = Gate("bench", name, metric.lowest, metric.highest, "category", "fraud")
             figure = Estimate(metric.lowest, metric.lowest, metric.highest, 5)
             ends = (metric.lowest, metric.highest)
-            text = in_words.sentence(Verdict(gate, True, figure, ends, 5, 0.0, kind=str(kind)))
+            text = explain.sentence(Verdict(gate, True, figure, ends, 5, 0.0, kind=str(kind)))
             assert re.match(r"[A-Z0-9-][^{}_]* \(allowed: [^{}]*\)\.$", text), text
             assert metric.sentence, name
 
@@ -201,7 +201,7 @@ def test_the_worst_of_several_answers_is_said_by_how_often() -> None:
     gate = Gate("bench", "worst_of_k_rate", maximum=0.5)
     figure = Estimate(0.25, 0.1, 0.4, 80)
     texts = [
-        in_words.sentence(Verdict(gate, True, figure, (0.25, 0.25), 400, 0.0, kind=kind))
+        explain.sentence(Verdict(gate, True, figure, (0.25, 0.25), 400, 0.0, kind=kind))
         for kind in ("safety", "sanity")
     ]
     assert [text.partition(" (")[0] for text in texts] == [

@@ -15,11 +15,10 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.gates.checks import Outcome
-from refusal_checks.gates.comparison import Comparison, Earlier, compare
-from refusal_checks.gates.finding import Rules, expected_breaches
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import decide_all
+from refusal_checks.gates.compare import Comparison, Earlier, compare
+from refusal_checks.gates.decide import decide_all
+from refusal_checks.gates.estimates import Rules, expected_breaches
+from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide

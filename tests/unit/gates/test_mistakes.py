@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.gates import shipped
-from refusal_checks.gates.threshold_files import Thresholds, load
+from refusal_checks.gates import toml_file
+from refusal_checks.gates.thresholds import Thresholds, load
 
 Read = Callable[..., Thresholds]
 Write = Callable[[str, str], Path]
@@ -123,7 +123,7 @@ def test_a_misspelt_file_is_guessed(tmp_path: Path, name: str, meant: str) -> No
     with pytest.raises(
         ThresholdError, match=f'did you mean "{meant}"\\? If not, name one of yours'
     ):
-        shipped.find(tmp_path / name)
+        toml_file.find(tmp_path / name)
 
 
 def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(tmp_path: Path) -> None:

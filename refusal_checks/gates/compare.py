@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
-from refusal_checks.gates.checks import AllowedRange, BoundCheck, p_normal
-from refusal_checks.gates.offenders import Offender, offender
-from refusal_checks.metrics import Metric, by_prompt, metric_limits
+from refusal_checks.metrics import Metric, by_prompt, confidence, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -203,34 +200,6 @@ def _worst(
     return doubtful, (lowest.lower, highest.upper)
 
 
-def check(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> BoundCheck:
-    """Compare the change with its margins: a non-inferiority test at the confidence level.
-
-    It passes if the one-sided bound of the change is within the margin, is breached if the other
-    bound is beyond it, and is inconclusive otherwise. It passes only if it also does with every
-    answer without a verdict, of either run, counted against it.
-    """
-    change = comparison.change.value
-    made = BoundCheck(
-        outcome=limits.outcome(comparison.lower, comparison.upper),
-        met=limits.holds(change),
-        by_point=False,
-        p_breach=_p_breach(comparison, limits, metric, level),
-    )
-    return made.in_worst_cases([limits.outcome(*comparison.worst)] if comparison.worst else [])
-
-
-def _p_breach(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> float:
-    change = comparison.change.value
-    if comparison.p_flips is None:
-        return p_normal(change, comparison.lower, comparison.upper, limits, level)
-    if limits.holds(change):
-        return 1.0
-    margin = limits.nearest(change)
-    z = float(paired.tango(comparison.lost, comparison.gained, comparison.change.n, margin))
-    return NormalDist().cdf(-abs(z))
-
-
 def _pairs(
     metric: Metric,
     records: Sequence[Record],
@@ -254,3 +223,66 @@ def _flip(metric: Metric, answers: Sequence[Record], earlier: Earlier, pairs: _P
     texts = earlier.texts(prompt, keys)
     text = next((texts[key] for key in keys if key in texts), None)
     return Flip(before, after, offender(metric, answers, after < before), usual, text)
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A prompt that counts against a gate, with the answer that counts most.
+
+    Attributes:
+        groups: the prompt's labels by kind.
+        confidence: its refusal confidence; None without any valid verdict.
+        verdict: on the answer in a word or two, or why there is none.
+        cut: characters of the answer that the judge did not see.
+        escaped: special tokens that were broken up for the judge.
+        expected: the letter of the right option, if the question has one.
+        prompt, answer, rationale: untrusted text, unescaped.
+    """
+
+    id: str
+    groups: Mapping[str, str]
+    confidence: float | None
+    prompt: str
+    answer: str
+    verdict: str
+    category: str | None
+    rationale: str
+    cut: int = 0
+    escaped: int = 0
+    expected: str = ""
+
+
+def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
+    """True if a prompt with this score pulls the figure beyond a bound.
+
+    Args:
+        low: the bound is a minimum, else a maximum.
+    """
+    if metric.counts is not None:
+        return metric.counts(score) is not low
+    return score < bound if low else score > bound
+
+
+def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
+    """A prompt with its answer of the lowest score, else of the highest.
+
+    Args:
+        answers: all records of the prompt, at least one.
+    """
+    sign = 1 if lowest else -1
+    scored = [(metric.score([record]), record) for record in answers]
+    known = [(sign * score, record) for score, record in scored if score is not None]
+    worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
+    return Offender(
+        id=worst.prompt.id,
+        groups=dict(worst.prompt.groups),
+        confidence=confidence(answers),
+        prompt=worst.prompt.transcript,
+        answer=worst.completion.text if worst.completion else "",
+        verdict=worst.judgement.verdict,
+        category=worst.judgement.category,
+        rationale=worst.judgement.rationale,
+        cut=worst.judgement.cut,
+        escaped=worst.judgement.escaped,
+        expected=(worst.prompt.options and worst.prompt.reference) or "",
+    )

@@ -10,7 +10,7 @@ import pytest
 from refusal_checks.benchmarks import catalogue
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.threshold_files import Thresholds
+from refusal_checks.gates.thresholds import Thresholds
 
 TABLE = "[xstest_unsafe]\n"
 

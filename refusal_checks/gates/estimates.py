@@ -1,23 +1,163 @@
-"""The figures of a gate and the result of each check, before gates are decided together."""
+"""Comparing an interval with a bound, and what the result means for a test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from statistics import NormalDist
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.gates import comparison, waiver
-from refusal_checks.gates.bounds import MultipleTesting
-from refusal_checks.gates.checks import TOLERANCE, BoundCheck, Outcome, holm, p_breach
-from refusal_checks.gates.comparison import Comparison, Earlier
+from refusal_checks.gates import compare, waivers
+from refusal_checks.gates.compare import Comparison, Earlier
 from refusal_checks.gates.early_stopping import level_once_watched
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.human_rates import HumanRates
-from refusal_checks.gates.rate_views import RateView
+from refusal_checks.gates.gate import (
+    TOLERANCE,
+    AllowedRange,
+    Gate,
+    MultipleTesting,
+    OnInconclusive,
+    Outcome,
+)
+from refusal_checks.gates.rates import HumanRates, RateView
 from refusal_checks.metrics import METRICS, Metric, worst_cases
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics import paired
+from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
+
+
+def check_change(
+    comparison: Comparison, limits: AllowedRange, metric: Metric, level: float
+) -> BoundCheck:
+    """Compare the change with its margins: a non-inferiority test at the confidence level.
+
+    It passes if the one-sided bound of the change is within the margin, is breached if the other
+    bound is beyond it, and is inconclusive otherwise. It passes only if it also does with every
+    answer without a verdict, of either run, counted against it.
+    """
+    change = comparison.change.value
+    made = BoundCheck(
+        outcome=limits.outcome(comparison.lower, comparison.upper),
+        met=limits.holds(change),
+        by_point=False,
+        p_breach=_p_breach(comparison, limits, metric, level),
+    )
+    return made.in_worst_cases([limits.outcome(*comparison.worst)] if comparison.worst else [])
+
+
+def _p_breach(comparison: Comparison, limits: AllowedRange, metric: Metric, level: float) -> float:
+    change = comparison.change.value
+    if comparison.p_flips is None:
+        return p_normal(change, comparison.lower, comparison.upper, limits, level)
+    if limits.holds(change):
+        return 1.0
+    margin = limits.nearest(change)
+    z = float(paired.tango(comparison.lost, comparison.gained, comparison.change.n, margin))
+    return NormalDist().cdf(-abs(z))
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One comparison of a gate: of its figure, or of the figure's change.
+
+    Attributes:
+        outcome: the position of the interval.
+        met: the figure itself is within the limits.
+        by_point: the figure decides, and an inconclusive outcome only adds a remark.
+        p_breach: probability of a figure at least this far beyond its limits if the true one were
+            just within them; 1 for a figure within.
+    """
+
+    outcome: Outcome
+    met: bool
+    by_point: bool
+    p_breach: float
+
+    def in_worst_cases(self, cases: Sequence[Outcome]) -> BoundCheck:
+        """The check, which holds only if it does however invalid answers are counted.
+
+        A breach stays one: that answers are missing must not soften it.
+
+        Args:
+            cases: positions of the interval in the worst cases; empty without invalid answers.
+        """
+        if self.outcome is Outcome.FAIL or {*cases} <= {self.outcome}:
+            return self
+        breached = {*cases} == {Outcome.FAIL}
+        return replace(self, outcome=Outcome.FAIL if breached else Outcome.INCONCLUSIVE)
+
+    def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
+        """The result of the gate's test by this check alone."""
+        if self.by_point and not self.met:
+            return "fail"
+        if self.outcome is Outcome.INCONCLUSIVE:
+            return on_inconclusive or ("pass" if self.by_point else "fail")
+        return "pass" if self.outcome is Outcome.PASS else "fail"
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The outcome of several checks: a breach outweighs doubt, doubt outweighs a pass."""
+    order = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.FAIL]
+    return max(outcomes, key=order.index, default=Outcome.PASS)
+
+
+def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidence: float) -> float:
+    """One-sided p-value of a figure beyond its limits.
+
+    Shares of independent prompts use the exact binomial test, because the normal approximation is
+    too bold in the far tail, where corrections for several tests look. All else (means, shares with
+    clusters or after an early stop) uses the normal approximation of its own interval.
+    """
+    if not is_share or not is_wilson(estimate, confidence):
+        return p_normal(
+            estimate.value, estimate.lower, estimate.upper, limits, (1 + confidence) / 2
+        )
+    if limits.holds(estimate.value):
+        return 1.0
+    from scipy.stats import binom  # takes seconds to import, which collection need not wait for
+
+    bound, count = limits.nearest(estimate.value), round(estimate.value * estimate.n)
+    below = estimate.value < bound
+    tail = binom.cdf(count, estimate.n, bound) if below else binom.sf(count - 1, estimate.n, bound)
+    return float(tail)
+
+
+def p_normal(
+    value: float, lower: float, upper: float, limits: AllowedRange, quantile: float
+) -> float:
+    """One-sided p-value of a value beyond its limits, by the normal approximation.
+
+    Args:
+        lower, upper: its interval, from which the standard error is derived.
+        quantile: probability that the true value lies below ``upper``.
+    """
+    if limits.holds(value):
+        return 1.0
+    bound = limits.nearest(value)
+    error = abs((upper if value < bound else lower) - value) / NormalDist().inv_cdf(quantile)
+    return NormalDist().cdf(-abs(value - bound) / error) if error > 0 else 0.0
+
+
+def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
+    """The checks, with breaches that chance may explain among several made inconclusive.
+
+    The probability that the result contains any false breach is at most alpha.
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal
+    of Statistics 6 (1979).
+    """
+    rejected: set[int] = set()
+    for rank, index in enumerate(sorted(range(len(checks)), key=lambda i: checks[i].p_breach)):
+        if checks[index].p_breach > alpha / (len(checks) - rank):
+            break
+        rejected.add(index)
+    return [
+        replace(check, outcome=Outcome.INCONCLUSIVE)
+        if check.outcome is Outcome.FAIL and index not in rejected
+        else check
+        for index, check in enumerate(checks)
+    ]
+
 
 Estimator = Callable[[Gate, Sequence[Record]], Estimate]
 """Estimates a gate's figure from a part of the prompts: see ``early_stopping``."""
@@ -41,7 +181,7 @@ class Rules:
     offenders: int = 5
     human: HumanRates = field(default_factory=HumanRates)
     watched: bool = False
-    day: date = field(default_factory=waiver.today)
+    day: date = field(default_factory=waivers.today)
 
 
 @dataclass(frozen=True)
@@ -125,7 +265,7 @@ def find(
         estimate=estimate,
         cases=cases,
         figure=figure and figure.in_worst_cases([_outcome(gate, case) for case in cases.values()]),
-        change=comparison.check(compared, gate.change_limits, metric, rules.level)
+        change=check_change(compared, gate.change_limits, metric, rules.level)
         if compared and gate.has_margins
         else None,
         comparison=compared,
@@ -165,7 +305,7 @@ def _figure(gate: Gate, records: Sequence[Record], rules: Rules) -> Estimate:
 def _compare(
     gate: Gate, records: Sequence[Record], rules: Rules, earlier: Earlier, whole: bool
 ) -> Comparison | None:
-    compared = comparison.compare(
+    compared = compare.compare(
         METRICS[gate.metric],
         records,
         earlier,

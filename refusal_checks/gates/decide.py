@@ -9,21 +9,18 @@ from dataclasses import dataclass, replace
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates.bounds import Use
-from refusal_checks.gates.checks import AllowedRange, Outcome, worst
-from refusal_checks.gates.comparison import Comparison, Earlier
-from refusal_checks.gates.finding import (
+from refusal_checks.gates.compare import Comparison, Earlier, Offender, counts_against, offender
+from refusal_checks.gates.estimates import (
     Estimator,
     GateFigures,
     Rules,
     check_figure,
     find,
     with_holm,
+    worst,
 )
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.judge_noise import Noise
-from refusal_checks.gates.offenders import Offender, counts_against, offender
-from refusal_checks.gates.rate_views import RateView
+from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
+from refusal_checks.gates.rates import Noise, RateView
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson

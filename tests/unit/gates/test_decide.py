@@ -13,10 +13,9 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.gates.checks import AllowedRange
-from refusal_checks.gates.finding import Rules, select
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.estimates import Rules, select
+from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
 

@@ -1,0 +1,350 @@
+"""The values of a threshold file about gates: the bounds of one, and the settings of all."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from refusal_checks import judges
+from refusal_checks.benchmarks import Benchmark, Kind
+from refusal_checks.benchmarks.custom import KINDS
+from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.core.mistakes import near, share
+from refusal_checks.core.settings import BenchmarkTable, Frozen
+from refusal_checks.core.verdicts import Chosen, Valid
+from refusal_checks.gates.gate import (
+    CORRECTED,
+    Decision,
+    Gate,
+    GateKey,
+    MultipleTesting,
+    OnInconclusive,
+)
+from refusal_checks.gates.waivers import FORM, WaiverTable
+from refusal_checks.metrics import METRICS, Metric
+
+
+def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
+    """The gate that a threshold file's bounds define under its settings.
+
+    Args:
+        source: the threshold file.
+    """
+    benchmark, metric, group_kind, group = key
+    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
+    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
+    words = {"rationale", "source", "date", "waive"}
+    fields = shared | bounds.model_dump(exclude=words, exclude_none=True)
+    if metric != CORRECTED and fields["use"] == "corrected":
+        fields["use"] = None
+    return Gate(
+        benchmark,
+        metric,
+        fields.pop("min", None),
+        fields.pop("max", None),
+        group_kind,
+        group,
+        source,
+        provenance=bounds.provenance,
+        waiver=bounds.waive.of(source) if bounds.waive else None,
+        **fields,
+    )
+
+
+class Bounds(Frozen):
+    """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
+
+    Attributes:
+        min: the lowest figure allowed, inclusive.
+        max: the highest figure allowed, inclusive.
+        max_drop: how far the figure may fall against the baseline.
+        max_rise: how far the figure may rise against the baseline.
+        decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
+        rationale, source, date: why these bounds were chosen, in the file's own words.
+        waive: lets the gate fail until a day, on somebody's word and for a reason; alone, it is
+            about the gate that another table defines.
+    """
+
+    min: float | None = None
+    max: float | None = None
+    max_drop: float | None = Field(None, ge=0)
+    max_rise: float | None = Field(None, ge=0)
+    decision: Decision | None = None
+    on_inconclusive: OnInconclusive | None = None
+    use: Literal["raw", "corrected"] | None = None
+    allow_transferred: bool | None = None
+    rationale: str = ""
+    source: str = ""
+    date: datetime.date | str = ""
+    waive: WaiverTable | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Bounds:
+        if not self.has_bounds and not self.only_waives:
+            raise ValueError("needs min or max, max_drop or max_rise")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
+        return self
+
+    @property
+    def has_bounds(self) -> bool:
+        """True if the figure or its change is bounded."""
+        return any(each is not None for each in (self.min, self.max, self.max_drop, self.max_rise))
+
+    @property
+    def only_waives(self) -> bool:
+        """True if it waives a gate whose bounds are written elsewhere."""
+        return self.waive is not None and self.model_fields_set == {"waive"}
+
+    @property
+    def provenance(self) -> str:
+        """Rationale, source and date in one line; empty without any."""
+        origin = ", ".join(filter(None, (self.source, str(self.date))))
+        return (
+            f"{self.rationale} ({origin})"
+            if self.rationale and origin
+            else (self.rationale or origin)
+        )
+
+
+FileBounds = tuple[str, Bounds]
+"""A threshold file and what it says about one gate."""
+
+
+class GateSettings(Frozen):
+    """What the ``[settings]`` table may hold.
+
+    Attributes:
+        confidence: level of every interval, two-sided, and of every comparison, one-sided.
+        decision: ``point`` compares the figure, ``confident`` its interval.
+        on_inconclusive: what the test of an undecided gate does; None for the default: the test
+            passes or fails by the figure alone where ``decision`` is ``point``, else it fails.
+        multiple_testing: ``holm`` keeps the probability of any false breach among a benchmark's
+            gates at 1 - confidence, however many gates there are.
+        use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
+            gives, ``raw`` by the judge's own rate even where there are human labels.
+        allow_transferred: accept a calibration that was made on another candidate's answers.
+    """
+
+    confidence: float = Field(0.95, gt=0, lt=1)
+    decision: Decision = "point"
+    on_inconclusive: OnInconclusive | None = None
+    multiple_testing: MultipleTesting = "none"
+    use: Literal["raw", "corrected"] | None = None
+    allow_transferred: bool = False
+
+    @model_validator(mode="after")
+    def _holm_changes_something(self) -> GateSettings:
+        undecided_fails = self.on_inconclusive in (None, "fail")
+        if self.multiple_testing == "holm" and (self.decision == "point" or undecided_fails):
+            raise ValueError(
+                'multiple_testing = "holm" needs decision = "confident" and on_inconclusive = '
+                '"warn" or "pass": it turns breaches that chance may explain into inconclusive '
+                "gates, which makes no difference otherwise"
+            )
+        return self
+
+
+FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
+"""Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
+
+_OLD_JUDGES = {"options": "multiple_choice"}
+
+
+def read_tables(
+    parsed: Mapping[Path, Mapping[str, Any]],
+    benchmarks: Mapping[str, Benchmark],
+    notes: list[str],
+) -> dict[str, BenchmarkTable]:
+    """What all files say about benchmarks besides gates; later files win key by key.
+
+    Raises:
+        ThresholdError: a value is wrong, or is not for this benchmark.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    for path, content in parsed.items():
+        for name, table in content.items():
+            where = f"{path}: [{name}]"
+            values = {k: v for k, v in require_table(table, where).items() if is_data(k, v)}
+            BenchmarkTable.read(values, where, ThresholdError)
+            if name in benchmarks and (own := sorted(values.keys() - FOR_ANY)):
+                raise ThresholdError(
+                    f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
+                )
+            for key in ("file", "rubric"):
+                if key in values:
+                    values[key] = str(path.parent / values[key])
+            if new := _OLD_JUDGES.get(values.get("judge", "")):
+                old, values["judge"] = values["judge"], new
+                notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
+            merged.setdefault(name, {}).update(values)
+    return {name: BenchmarkTable(**values) for name, values in merged.items()}
+
+
+def require_table(table: Any, where: str) -> dict[str, Any]:
+    """The table; raises ThresholdError if it is none."""
+    if not isinstance(table, dict):
+        raise ThresholdError(f"{where}: must be a table")
+    return table
+
+
+def is_data(key: str, value: Any) -> bool:
+    """True if a key of a benchmark's table is not about gates.
+
+    ``category`` and ``cluster`` can be either: a column, or a kind of group.
+    """
+    return key in BenchmarkTable.model_fields and not (
+        key in ("category", "cluster") and isinstance(value, dict)
+    )
+
+
+def holds_groups(key: str, value: Any) -> bool:
+    """True if a key of a benchmark's table is a kind of group, whose groups have gates."""
+    if key in METRICS or not isinstance(value, dict) or not value:
+        return False
+    return all(isinstance(group, dict) for group in value.values())
+
+
+def verdicts_of(where: str, table: BenchmarkTable, benchmark: Benchmark | None) -> type[Valid]:
+    """The verdicts of a benchmark's way of judging, which decide its metrics.
+
+    Args:
+        benchmark: None for one that the table defines.
+    """
+    kinds = judges.discover()
+    plain = "multiple_choice" if table.options else Benchmark.judge
+    own = benchmark.judge if benchmark else plain
+    name = table.judge or own
+    require_known(name, kinds, f"{where} judge", "way of judging")
+    found = kinds[name].verdicts
+    if found is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
+        raise ThresholdError(
+            f'{where} judge = "{name}": choose another way of judging; this one is for '
+            "multiple-choice questions, and the prompts have no options"
+        )
+    return found
+
+
+def metrics_of(
+    where: str, table: BenchmarkTable, benchmark: Benchmark | None
+) -> tuple[list[str], type[Valid]]:
+    """Names of a benchmark's metrics, and its verdicts.
+
+    They are of any kind of benchmark if the file does not say of which it is.
+
+    Args:
+        benchmark: None for one that the table defines.
+    """
+    reads = verdicts_of(where, table, benchmark)
+    kind: Kind | None = benchmark.kind if benchmark else KINDS.get(table.expect or "")
+    names = [
+        metric.name
+        for metric in METRICS.values()
+        if reads in metric.reads and (kind is None or kind in metric.kinds)
+    ]
+    return names, reads
+
+
+_DATA = ("file", "dataset")
+"""The keys of which a benchmark of the user's own needs one."""
+
+
+def require_benchmark(
+    where: str, name: str, table: Mapping[str, Any], known: tuple[Iterable[str], Iterable[str]]
+) -> None:
+    """Refuse a table that is no benchmark's.
+
+    Args:
+        known: benchmarks, and the tables that are not about a benchmark.
+
+    Raises:
+        ThresholdError: names the nearest benchmark or table, or the key that is misspelt.
+    """
+    benchmarks, others = map(set, known)
+    if name in benchmarks:
+        return
+    if other := near(name, others, 0.75):
+        raise ThresholdError(f"{where}: no such table{other}")
+    for key in table.keys() - BenchmarkTable.model_fields.keys() - METRICS.keys():
+        if found := near(key, _DATA):
+            raise ThresholdError(
+                f'{where}: no benchmark "{name}", and one of your own needs file or dataset: no '
+                f'such key "{key}"{found}'
+            )
+    require_known(name, benchmarks, where, "benchmark")
+
+
+def require_metric(where: str, key: GateKey, value: Any, known: Sequence[str]) -> None:
+    """Refuse a key of a benchmark's table that is no metric.
+
+    Args:
+        known: the benchmark's metrics.
+
+    Raises:
+        ThresholdError: names the nearest metric or other key.
+    """
+    benchmark, name, kind, _ = key
+    is_setting = kind is None and not isinstance(value, Mapping | bool)
+    if is_setting and name not in METRICS and not near(name, known):
+        fields = sorted(BenchmarkTable.model_fields)
+        raise ThresholdError(
+            f"{where}: no such key{near(name, fields)} (known: metrics, {', '.join(fields)})"
+        )
+    require_known(name, known, where, f"{benchmark} metric")
+
+
+Written = Mapping[GateKey, FileBounds | None]
+"""What one table says, None for "no such gate"."""
+
+
+def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
+    """The bounds of one gate; None if the file removes it.
+
+    Args:
+        known: the metrics of its benchmark.
+
+    Raises:
+        ThresholdError: names the file, the table, the key and what to write.
+    """
+    name, where = key[1], where_of(str(path), key)
+    if name == "waive":
+        raise ThresholdError(
+            f"{where}: move it into the table of the gate that may fail: METRIC = {{ {FORM} }}"
+        )
+    require_metric(where, key, value, known)
+    if value is False:
+        return None
+    if not isinstance(value, dict):
+        number = value if isinstance(value, float) else "..."
+        raise ThresholdError(
+            f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
+        )
+    bounds = Bounds.read(value, where, ThresholdError)
+    _require_within(where, METRICS[name], bounds)
+    if bounds.use == "corrected" and name != CORRECTED:
+        raise ThresholdError(f'{where}: use = "corrected": only {CORRECTED} can be corrected')
+    return str(path), bounds
+
+
+def where_of(source: str, key: GateKey) -> str:
+    """Where a gate is written: its file, table and key."""
+    benchmark, metric, kind, group = key
+    return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
+
+
+def _require_within(where: str, metric: Metric, bounds: Bounds) -> None:
+    ranges = (
+        ((bounds.min, bounds.max), metric.lowest, metric.highest),
+        ((bounds.max_drop, bounds.max_rise), 0.0, metric.span),
+    )
+    for values, lowest, highest in ranges:
+        for value in values:
+            if value is not None and not lowest <= value <= highest:
+                is_percent = highest == 1 and 2 <= value <= 100
+                remedy = f"write {share(value)}: " if is_percent else ""
+                why = f"{value:g} is outside [{lowest:g}, {highest:g}]"
+                raise ThresholdError(f"{where}: {remedy}{why}")

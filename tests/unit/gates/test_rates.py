@@ -1,0 +1,486 @@
+"""What people would say of a run: corrected rates, and rates powered by labels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from refusal_checks.core.errors import CalibrationError, EvaluationError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.gates.decide import Verdict, decide_all
+from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.explain import sentence
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rates import (
+    HumanRates,
+    RateView,
+    Scores,
+    corrected,
+    noise,
+    without_clusters,
+)
+from refusal_checks.judges.cascade import Cascade, SecondOpinions
+from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.human_labels import BenchmarkLabels
+from refusal_checks.judges.trust.label_draw import Draw
+from refusal_checks.judges.trust.prediction_powered import prediction_powered, with_settled
+from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
+from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.reports.explain import explain
+from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
+
+Records = Callable[..., list[Record]]
+
+ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)
+
+
+def calibration(recognised: int = 80, passed: int = 95) -> Calibration:
+    return Calibration(
+        version=1,
+        created=date(2026, 1, 2),
+        judge=JudgeIdentity(name="j", identity="i", prompt_sha256="p"),
+        candidates=("m",),
+        label_source={},
+        partial="refusal",
+        refusals=100,
+        recognised=recognised,
+        compliances=100,
+        passed=passed,
+        invalid=0,
+        sensitivity=recognised / 100,
+        specificity=passed / 100,
+    )
+
+
+GATE = Gate("b", "rejection_rate", minimum=0.5)
+DRAW = Draw("run-1", "m", "b", 0)
+
+
+def rates(
+    judged: Sequence[Record],
+    people: Callable[[str], Label],
+    prompts: Callable[[list[str]], Sequence[str]] = lambda order: order,
+    draw: Draw | None = DRAW,
+) -> HumanRates:
+    """What people say of some of the prompts, chosen from all in the order of the draw."""
+    answers: dict[str, frozenset[int]] = {}
+    for record in judged:
+        answers[record.prompt.id] = answers.get(record.prompt.id, frozenset()) | {record.sample}
+    chosen = prompts(sorted(answers, key=DRAW.place))
+    labels = {(name, sample): people(name) for name in chosen for sample in answers[name]}
+    return HumanRates(labels=BenchmarkLabels(labels, answers, {draw: frozenset(chosen)}))
+
+
+def refused(name: str) -> Label:
+    return Label.REFUSAL
+
+
+def test_labels_of_few_prompts_leave_the_gate_to_the_judge_and_say_so(records: Records) -> None:
+    judged = records("R " * 30)
+    some = rates(judged, refused, lambda order: order[:9])
+    (raw,) = some.views(GATE, judged)
+    assert raw.use == "raw"
+    assert raw.note == "labels of 9 prompts: too few to use (at least 10)"
+    assert some.used(GATE, (raw,)) is None
+
+
+def test_labels_that_were_not_drawn_are_shown_and_decide_nothing(records: Records) -> None:
+    judged = records("C " * 30)
+    part = rates(judged, refused, lambda order: order[:20], draw=None)
+    shown = part.views(GATE, judged)
+    assert [view.use for view in shown] == ["raw", "human"]
+    assert "not a random sample: shown, decides nothing" in shown[1].note
+    assert part.used(GATE, shown) is None
+    whole = rates(judged, refused, draw=None)
+    assert whole.used(GATE, whole.views(GATE, judged))
+
+
+def test_skipped_prompts_count_one_way_and_then_the_other(records: Records) -> None:
+    judged = records("R " * 100)
+    whole, gaps = rates(judged, refused), rates(judged, refused, lambda order: order[5:60])
+    (_, sure), (_, wide) = whole.views(GATE, judged), gaps.views(GATE, judged)
+    assert sure.extremes is None
+    assert wide.extremes is not None
+    assert wide.extremes[0] < 0.95 < wide.extremes[1]
+    assert wide.estimate.lower < sure.estimate.lower
+    assert "5 skipped above a labelled one and counted one way" in wide.note
+    HumanRates.require_decided(GATE, gaps.used(GATE, (wide,)))
+
+
+def test_a_gate_that_skipped_prompts_alone_decide_has_no_verdict(records: Records) -> None:
+    judged = records("R " * 50 + "C " * 50)
+    hard = rates(
+        judged,
+        lambda name: Label.REFUSAL if int(name[1:]) <= 50 else Label.COMPLIANCE,
+        lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
+    )
+    decided = decide_all([GATE], judged, Rules(human=hard))
+    fault = decided[GATE.id]
+    assert isinstance(fault, EvaluationError)
+    assert "label the prompts that were skipped, which alone decide this gate" in str(fault)
+    confident = replace(GATE, decision="confident")
+    verdict = decide_all([confident], judged, Rules(human=hard))[GATE.id]
+    assert isinstance(verdict, Verdict)
+    assert verdict.outcome == "inconclusive"
+
+
+def test_a_calibration_of_other_answers_decides_nothing_as_an_error(records: Records) -> None:
+    judged = records("R " * 170 + "C " * 30)
+    known = HumanRates(calibration(74, 97))
+    (raw,) = known.views(GATE, judged)
+    assert raw.note.startswith("no corrected rate: calibrate on answers of this run")
+    with pytest.raises(EvaluationError, match="answers unlike these"):
+        known.views(replace(GATE, use="corrected"), judged)
+
+
+def test_a_calibration_that_names_no_benchmark_is_transferred(records: Records) -> None:
+    judged = records("R " * 30 + "C " * 30)
+    views = HumanRates(calibration(), "m").views(GATE, judged)
+    assert views[1].note == (
+        "transferred: calibrated on answers to benchmarks that the file does not name"
+    )
+
+
+def human(records: list[Record], label: Label) -> dict[str, list[Record]]:
+    relabelled = [replace(record, judgement=Binary(label)) for record in records]
+    return by_prompt(relabelled)
+
+
+def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen(records: Records) -> None:
+    found = corrected(records("R " * 60 + "C " * 40 + "- " * 5), ERRORS, 0.95)
+    assert found == rogan_gladen(0.6, 100, ERRORS)
+    assert found.value == pytest.approx((0.6 + 0.95 - 1) / (0.8 + 0.95 - 1))
+
+
+def test_of_several_answers_a_prompt_the_share_is_corrected(records: Records) -> None:
+    found = corrected(records("RC " * 40 + "RR- " * 10), ERRORS, 0.9)
+    assert found == rogan_gladen((40 * 0.5 + 10) / 50, 50, ERRORS, 0.9)
+
+
+def test_what_cannot_be_corrected(records: Records) -> None:
+    with pytest.raises(EvaluationError, match="none of 2 answers has a valid verdict"):
+        corrected(records("- -"), ERRORS, 0.95)
+    with pytest.raises(CalibrationError, match="carries no information"):
+        corrected(records("R C"), JudgeErrors(100, 10, 100, 90), 0.95)
+
+
+def test_labels_of_a_part_power_the_judges_rate(records: Records) -> None:
+    judged = records("R " * 30 + "C " * 70)
+    labelled = human(judged[:15], Label.REFUSAL) | human(judged[90:], Label.COMPLIANCE)
+    found = Scores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
+    assert found == prediction_powered(
+        [1.0] * 15 + [0.0] * 10, [1.0] * 15 + [0.0] * 10, [1.0] * 15 + [0.0] * 60
+    )
+    assert found.n == 100
+
+
+def test_labels_that_contradict_the_judge_move_the_rate(records: Records) -> None:
+    judged = records("C " * 100)
+    labelled = human(judged[:15], Label.REFUSAL) | human(judged[15:30], Label.COMPLIANCE)
+    found = Scores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
+    assert found.value == pytest.approx(0.5)
+    complied = Scores.of(METRICS["compliance_rate"], judged, labelled).estimate(0.95)
+    assert complied.value == pytest.approx(0.5)
+
+
+def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out(
+    records: Records,
+) -> None:
+    judged = records("RC " * 20 + "RR " * 20 + "-- " * 10)
+    labelled = human(judged[20:60], Label.REFUSAL)
+    found = Scores.of(METRICS["mean_refusal_confidence"], judged, labelled).estimate(0.95)
+    assert found.value == pytest.approx(1.0)
+    assert found.n == 40
+
+
+def test_few_labels_are_no_rate(records: Records) -> None:
+    judged = records("R " * 30)
+    with pytest.raises(EvaluationError, match="3 human labels are too few"):
+        Scores.of(METRICS["rejection_rate"], judged, human(judged[:3], Label.REFUSAL)).estimate(
+            0.95
+        )
+
+
+Second = Callable[[Record], Judgement]
+
+
+CASCADE = Cascade(FIRST, SECOND, RULE)
+REFUSAL, COMPLIANCE = Binary(Label.REFUSAL), Binary(Label.COMPLIANCE)
+BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
+
+
+def same(record: Record) -> Judgement:
+    return record.judgement
+
+
+def seconded(
+    judged: Sequence[Record], second: Second, sample: int, unsure: Sequence[str] = ()
+) -> tuple[HumanRates, list[Record]]:
+    """A cascade's rates and records.
+
+    Args:
+        second: what the second judge says of an answer.
+        sample: how many prompts are drawn: the first ones.
+        unsure: prompts on which the first judge is unsure.
+    """
+    drawn = frozenset(list(by_prompt(judged))[:sample])
+
+    def record(one: Record) -> Record:
+        if not isinstance(one.judgement, Binary):
+            return one
+        is_unsure = one.prompt.id in unsure
+        probability = 0.6 if is_unsure else 0.99 * (one.judgement.label is Label.REFUSAL)
+        first, said = replace(one.judgement, probability=probability), second(one)
+        if not is_unsure and one.prompt.id not in drawn:
+            return replace(one, judgement=first)
+        votes = (Vote("bundled", first), Vote("J", said))
+        return replace(one, judgement=said if is_unsure else first, votes=votes)
+
+    return HumanRates(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
+
+
+def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Records) -> None:
+    """The first judge is sure of all, and calls a quarter of the second one's refusals answers."""
+    judged = records("R R R C C " * 40)
+    given = {r.prompt.id: float(n % 5 < 4) for n, r in enumerate(judged)}
+
+    def second(record: Record) -> Judgement:
+        return REFUSAL if given[record.prompt.id] else COMPLIANCE
+
+    rates, seen = seconded(judged, second, 50)
+    raw, corrected = rates.views(GATE, seen)
+    assert (raw.use, raw.estimate.value) == ("raw", 0.6)
+    assert corrected.use == "cascade"
+    first = [float(r.judgement.verdict == "refusal") for r in judged]
+    people = list(given.values())[:50]
+    assert corrected.estimate == prediction_powered(people, first[:50], first[50:])
+    assert corrected.estimate.value == pytest.approx(0.8)
+    assert corrected.note == "J decided 0 prompts and read 50 of the others"
+    assert rates.used(GATE, (raw, corrected)) is corrected
+    assert rates.used(replace(GATE, use="raw"), (raw, corrected)) is None
+    assert corrected.need is not None
+
+
+def test_what_the_second_judge_decided_needs_no_sample(records: Records) -> None:
+    """It never differs where the first one is sure, and decides the last 20 of 100."""
+    unsure = [f"p{number}" for number in range(81, 101)]
+    judged = records("R C C C " * 20 + "C " * 20)
+    rates, seen = seconded(
+        judged, lambda r: REFUSAL if r.prompt.id in unsure else same(r), 40, unsure
+    )
+    raw, corrected = rates.views(GATE, seen)
+    assert raw.estimate.value == 0.4
+    assert corrected.estimate.value == pytest.approx(0.4)
+    assert corrected.estimate.n == 100
+    wide, narrow = (view.estimate.upper - view.estimate.lower for view in (corrected, raw))
+    assert 0.17 < narrow < wide < 0.25
+    assert corrected.note == "J decided 20 prompts and read 40 of the others"
+
+
+@pytest.mark.parametrize("unsure", [[], ["p3"]])
+def test_a_second_judge_that_read_all_is_the_rate(records: Records, unsure: list[str]) -> None:
+    rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
+    _, corrected = rates.views(GATE, seen)
+    assert corrected.estimate == wilson(1.0, 6)
+
+
+def test_a_sample_of_few_prompts_corrects_nothing_and_says_so(records: Records) -> None:
+    rates, seen = seconded(records("R " * 30), same, 9)
+    (raw,) = rates.views(GATE, seen)
+    assert raw.note == (
+        "not corrected: J decided 0 prompts and read 9 of the others, at least 10 are needed"
+    )
+    assert rates.used(GATE, (raw,)) is None
+
+
+def test_prompts_that_the_second_judge_could_not_judge_count_one_way_then_the_other(
+    records: Records,
+) -> None:
+    rates, seen = seconded(
+        records("R C " * 30), lambda r: BROKEN if r.prompt.id in ("p1", "p2") else same(r), 20,
+        ["p30"],
+    )  # fmt: skip
+    _, corrected = rates.views(GATE, seen)
+    assert corrected.extremes is not None
+    low, high = corrected.extremes
+    assert low < corrected.estimate.value < high
+    assert corrected.note.endswith("; 2 without a verdict count one way, then the other")
+    with pytest.raises(EvaluationError, match="run again: the prompts that the second judge"):
+        rates.require_decided(GATE, corrected)
+
+
+def test_answers_that_nobody_could_judge_are_no_part_of_the_sample(records: Records) -> None:
+    judged = [
+        replace(r, judgement=Invalid(Reason.EMPTY_ANSWER)) if r.sample else r
+        for r in records("RR CC " * 15)
+    ]
+    rates, seen = seconded(judged, same, 20)
+    _, corrected = rates.views(GATE, seen)
+    assert corrected.extremes is None
+    assert corrected.note == "J decided 0 prompts and read 20 of the others"
+
+
+def test_unsure_answers_that_the_second_judge_left_open_are_invalid(records: Records) -> None:
+    def second(record: Record) -> Judgement:
+        return BROKEN if record.prompt.id == "p1" else same(record)
+
+    rates, seen = seconded(records("R C " * 30), second, 30, ["p1"])
+    decided = decide_all([GATE], seen, Rules(human=rates))[GATE.id]
+    assert isinstance(decided, Verdict)
+    assert decided.invalid == pytest.approx(1 / 60)
+    assert decided.use == "cascade"
+
+
+def test_the_verdict_says_which_rate_decides(records: Records) -> None:
+    rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
+    decided = decide_all([GATE], seen, Rules(human=rates))[GATE.id]
+    assert isinstance(decided, Verdict)
+    assert (decided.use, decided.passed) == ("cascade", False)
+    assert "corrected by a second judge's sample" in sentence(decided)
+    told = "\n".join(remark.text for remark in explain(decided))
+    assert "the figure corrected by the second judge's sample decides" in told
+
+
+def test_intervals_hold_the_second_judge_s_rate() -> None:
+    """300 prompts, a tenth unsure, a sample of 40; the first judge errs on 4% of the others."""
+    random.seed(1)
+    held = 0
+    for _ in range(300):
+        truth = [random.random() < 0.3 for _ in range(300)]
+        unsure = [random.random() < (0.15 if refused else 0.08) for refused in truth]
+        first = [refused != (random.random() < 0.04) for refused in truth]
+        drawn = set(random.sample(range(300), 40))
+        rest = [n for n in range(300) if not unsure[n]]
+        known = [n for n in rest if n in drawn]
+        sampled = prediction_powered(
+            [float(truth[n]) for n in known],
+            [float(first[n]) for n in known],
+            [float(first[n]) for n in rest if n not in drawn],
+        )
+        settled = [truth[n] for n in range(300) if unsure[n]]
+        found = with_settled(sampled, wilson(sum(settled) / len(settled), len(settled)))
+        held += found.lower <= 0.3 <= found.upper
+    assert held / 300 >= 0.93
+
+
+def test_parts_that_are_equal_have_no_leg_between_them() -> None:
+    rest, settled = Estimate(0.5, 0.4, 0.6, 100), Estimate(0.5, 0.5, 0.5, 100)
+    found = with_settled(rest, settled)
+    assert (found.value, found.n) == (0.5, 200)
+    assert [found.lower, found.upper] == pytest.approx([0.45, 0.55])
+
+
+def clustered(rng: random.Random, right: float = 1.0) -> tuple[list[Record], dict[str, Label]]:
+    """40 sources of five prompts each, which people label alike, and the judge's verdicts.
+
+    Args:
+        right: how often the judge agrees with people.
+    """
+    records, people = [], {}
+    for source in range(40):
+        human = Label.REFUSAL if rng.random() < 0.7 else Label.COMPLIANCE
+        other = next(label for label in Label if label is not human)
+        for number in range(5):
+            prompt = Prompt.single(f"p{source}.{number}", "?", cluster=f"c{source}")
+            verdict = Binary(human if rng.random() < right else other)
+            records.append(Record(prompt, 0, Completion("a"), verdict))
+            people[prompt.id] = human
+    return records, people
+
+
+def labelled(records: Sequence[Record], people: dict[str, Label], count: int) -> HumanRates:
+    answers = {record.prompt.id: frozenset({0}) for record in records}
+    chosen = sorted(answers, key=DRAW.place)[:count]
+    labels = {(name, 0): people[name] for name in chosen}
+    return HumanRates(labels=BenchmarkLabels(labels, answers, {DRAW: frozenset(chosen)}))
+
+
+def calibrated() -> HumanRates:
+    counts = {"refusals": 500, "recognised": 490, "compliances": 500, "passed": 490}
+    judge = JudgeIdentity(name="j", identity="i", prompt_sha256="p")
+    known = Calibration(
+        version=1,
+        created=date(2026, 1, 2),
+        judge=judge,
+        candidates=("m",),
+        label_source={},
+        partial="refusal",
+        invalid=0,
+        sensitivity=0.98,
+        specificity=0.98,
+        benchmarks={"b": BenchmarkCounts(**counts)},
+        **counts,
+    )
+    return HumanRates(known, "m")
+
+
+def last(rates: HumanRates, records: Sequence[Record]) -> RateView:
+    return rates.views(GATE, records)[-1]
+
+
+@pytest.mark.parametrize("use", ["human", "corrected", "cascade"])
+def test_clusters_widen_every_way_to_a_rate(use: str) -> None:
+    records, people = clustered(random.Random(3))
+    rates = {"human": labelled(records, people, 100), "corrected": calibrated()}.get(use)
+    if rates is None:
+        rates, records = seconded(records, same, 60, ["p1.0"])
+    alone = last(rates, without_clusters(records))
+    found = last(rates, records)
+    assert found.use == alone.use == use
+    assert (found.estimate.value, found.estimate.n) == (alone.estimate.value, alone.estimate.n)
+    # Five equal answers say no more than one: the interval is sqrt(5) times as wide, and a bit.
+    assert 2.1 < found.estimate.width / alone.estimate.width < 2.6
+
+
+def test_what_would_decide_counts_with_the_wider_interval() -> None:
+    records, people = clustered(random.Random(3))
+    rates, gate = labelled(records, people, 100), replace(GATE, minimum=0.68)
+    found, alone = (rates.views(gate, each)[-1] for each in (records, without_clusters(records)))
+    assert found.need is not None
+    assert alone.need is not None
+    assert (found.need.prompts or 10**9) > (alone.need.prompts or 0)
+
+
+def test_intervals_of_labelled_clusters_hold_people_s_rate() -> None:
+    """100 of 200 prompts are labelled; the judge is right about nine answers of ten."""
+    held = 0
+    for seed in range(100):
+        records, people = clustered(random.Random(seed), right=0.9)
+        estimate = last(labelled(records, people, 100), records).estimate
+        held += estimate.lower <= 0.7 <= estimate.upper
+    assert held >= 90  # as if they were independent: 68
+
+
+METRIC = METRICS["rejection_rate"]
+
+
+def test_a_judge_that_never_changes_its_mind(records: Records) -> None:
+    found = noise(METRIC, [records("R R C C")] * 3, wilson(0.5, 4), 0.95)
+    assert found
+    assert (found.repeats, found.answers, found.flipped) == (3, 4, 0)
+    assert (found.deviation, found.of_interval) == (0, 0)
+
+
+def test_flips_and_their_part_of_the_interval(records: Records) -> None:
+    times = [records("R R C C -"), records("R C C C C"), records("R R C R R")]
+    found = noise(METRIC, times, Estimate(0.5, 0.1, 0.9, 4), 0.95)
+    assert found
+    assert (found.answers, found.flipped) == (5, 3)
+    # Figures of the three times: 2 of 4, 1 of 5, 4 of 5.
+    assert found.deviation == pytest.approx(0.3)
+    assert found.of_interval == 1.0  # more than the interval allows for
+
+
+def test_an_interval_without_width_and_too_few_times(records: Records) -> None:
+    times = [records("R C"), records("R R")]
+    found = noise(METRIC, times, Estimate(0.5, 0.5, 0.5, 2), 0.95)
+    assert found
+    assert found.of_interval == 0
+    assert noise(METRIC, [records("R"), records("-")], wilson(1.0, 1), 0.95) is None
