@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from refusal_checks.models.client.probing import QUESTION
+from refusal_checks.models.client.attaching import QUESTION
 
 Body = dict[str, Any]
 Answer = Callable[[Body], Sequence[str | Body]]

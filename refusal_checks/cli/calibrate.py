@@ -20,7 +20,7 @@ from refusal_checks.judges.trust import calibration, label_files
 from refusal_checks.judges.trust.label_files import LabelFile
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.judges.trust.scale import Partial, Scale, ScaleName
-from refusal_checks.models import replay
+from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import runs_folder

@@ -10,13 +10,16 @@ watches the child processes whose names begin with VITAL (none if that is empty)
 
 from __future__ import annotations
 
+import hmac
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from typing import Any
 
 import psutil
 
@@ -99,6 +102,37 @@ def _write_status(status: int) -> None:
     """Tell the asking process how the command ended; it may be gone already."""
     with suppress(OSError):
         os.write(1, str(status).encode())
+
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+OPEN = "/health"
+"""The only path without a key: it says that the server lives, and nothing else."""
+
+
+class KeyCheck:
+    """An ASGI application that refuses requests without the key in VLLM_API_KEY."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._wanted = f"Bearer {os.environ['VLLM_API_KEY']}".encode()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] not in ("http", "websocket") or self._may(scope):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b'{"error": "Unauthorized"}'})
+
+    def _may(self, scope: Message) -> bool:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        return scope["path"] == OPEN or hmac.compare_digest(given, self._wanted)
 
 
 if __name__ == "__main__":

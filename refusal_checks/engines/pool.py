@@ -12,22 +12,23 @@ from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import handover
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.handover import Tenant
-from refusal_checks.engines.placement import devices
-from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import Placement, PlacementRequest
-from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.servers import Needed, Say, Servers, Work
-from refusal_checks.engines.transport import EngineTransport
-from refusal_checks.engines.usable import require_usable
+from refusal_checks.engines import devices, placement
+from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec, Needed, Say, Servers, Work
+from refusal_checks.engines.kinds import require_usable
+from refusal_checks.engines.placement import (
+    Assignment,
+    EngineNeed,
+    Placement,
+    PlacementRequest,
+    choose,
+)
+from refusal_checks.engines.process import EngineProcess, EngineTransport
+from refusal_checks.models import files
+from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.identity import Model
-from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Served
+from refusal_checks.models.spec import Attached, CandidateModel, JudgeModel, Model, Served
 
 WATCH = 1.0
 """Seconds between two looks at running engines."""
@@ -43,7 +44,7 @@ Shared = dict[EngineSpec, EngineProcess]
 class PoolSettings:
     """The models of a run, and how their servers are placed and asked."""
 
-    candidate: Candidate
+    candidate: CandidateModel
     judges: tuple[JudgeModel, ...]
     limits: Limits
     sampling: Sampling
@@ -137,7 +138,7 @@ class Engines:
 
     def _take_places(self, before: Engines, wanted: Sequence[Tenant]) -> list[Tenant]:
         """Stop what is not wanted; what is, in the places of the run before, if some of it runs."""
-        left = handover.followed(before._settled, wanted)
+        left = followed(before._settled, wanted)
         self._kept = [tenant.engine for tenant in left if tenant.engine.is_running()]
         for engines in (before, self):  # so that there is room
             engines.stop(but=self._kept)
@@ -160,9 +161,9 @@ class Engines:
     def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
         """See ``Servers.load_early``."""
         settled = before._settled if isinstance(before, Engines) else []
-        if not handover.early(settled, self._wanted(self._models)):
+        if not early(settled, self._wanted(self._models)):
             return
-        for tenant in handover.early(settled, self._wanted(needed())):
+        for tenant in early(settled, self._wanted(needed())):
             tenant.engine.place = tenant.place
             self._loading.append(tenant.engine)
             self._launch(tenant.engine, lambda line: say(f"{line}, beside the run before it"))
@@ -298,3 +299,63 @@ class Engines:
         with self._launching:
             self._is_closed = True
         self.stop()
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """An engine, what it needs, and where it runs or is to run."""
+
+    engine: EngineProcess
+    need: EngineNeed
+    place: Assignment = WHOLE_MACHINE
+
+    @classmethod
+    def of(cls, engine: EngineProcess, candidate: Model, judges: Iterable[Model]) -> Tenant:
+        """An engine of a run with these models, not placed yet."""
+        spec, kind = engine.spec, engine.engine
+
+        def serves(model: Model) -> bool:
+            return isinstance(model, Served) and EngineSpec.of(model) == spec
+
+        need = EngineNeed(
+            spec.model,
+            kind.parallel(spec.args),
+            files.weights_gib(spec.model, *kind.weights_at(spec.args)),
+            answers=serves(candidate),
+            judges=any(map(serves, judges)),
+        )
+        return cls(engine, need)
+
+    def can_follow(self, other: Tenant) -> bool:
+        """True if it fits where another one is: they need as much and are of one kind."""
+        needs = [replace(each.need, model="") for each in (self, other)]
+        of_a_kind = needs[0] == needs[1] and self.engine.spec.engine == other.engine.spec.engine
+        return self.engine is other.engine or of_a_kind
+
+
+def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
+    """The wanted engines in the places of those before; none if they do not all fit.
+
+    Those before must all be running and at the same time, else their places may not be free.
+    """
+    in_turns = any(tenant.place.turn for tenant in before)
+    if in_turns or len(wanted) != len(before):
+        return []
+    pairs = list(zip(wanted, before, strict=True))
+    fit = all(old.engine.is_running() and new.can_follow(old) for new, old in pairs)
+    return [replace(new, place=old.place) for new, old in pairs] if fit else []
+
+
+def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
+    """Those of the wanted engines that can load while the ones before still work, in their places.
+
+    Only on a CPU, with memory and a core to spare. On a GPU engines hold all the memory that they
+    may have; and without a spare core the work takes longer by as much as the start is hidden.
+    """
+    everyone = (*before, *wanted)
+    if not all(tenant.engine.engine.runs_on_cpu() for tenant in everyone):
+        return []
+    running = [tenant.engine for tenant in before]
+    new = [each for each in followed(before, wanted) if each.engine not in running]
+    places = [[(each.need, each.place) for each in group] for group in (new, before)]
+    return new if placement.fit_beside(devices.cpu(), *places) else []

@@ -21,7 +21,7 @@ from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import RequestParams
-from refusal_checks.models.client.http_errors import PromptTooLongError
+from refusal_checks.models.client.errors import PromptTooLongError
 
 VERSION = 1
 """Part of a judge's identity: raise it when the requests or the retry change."""

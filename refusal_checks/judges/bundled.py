@@ -20,9 +20,9 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges import sentences
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.cut_by_tokens import TokenCutter
+from refusal_checks.models.client.answers import LabelError, LabelProbabilities
 from refusal_checks.models.client.capabilities import Support
-from refusal_checks.models.client.http_errors import PromptTooLongError
-from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
+from refusal_checks.models.client.errors import PromptTooLongError
 
 VERSION = 1
 """Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""

@@ -19,11 +19,10 @@ from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.answers import Choice, LabelError, LabelProbabilities
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.http_errors import PromptTooLongError
-from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
+from refusal_checks.models.client.errors import PromptTooLongError
 
 Answer = Completion | Invalid
 

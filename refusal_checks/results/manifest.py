@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
-from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.client.answers import Usage
 
 
 class _Facts(BaseModel):

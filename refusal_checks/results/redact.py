@@ -28,7 +28,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.gates.compare import Flip, Offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.trust.check import Check, JudgeCheck
-from refusal_checks.models.spec import Candidate, JudgeModel, Served
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -125,7 +125,7 @@ class Redaction:
 
     wanted: bool = False
 
-    def require_silent(self, models: Sequence[Candidate | JudgeModel]) -> None:
+    def require_silent(self, models: Sequence[CandidateModel | JudgeModel]) -> None:
         """Refuse engines that would write prompts or answers into their logs.
 
         Raises:

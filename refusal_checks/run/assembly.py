@@ -11,20 +11,20 @@ from typing import NamedTuple
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
+from refusal_checks.engines.base import Servers
+from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.pool import PoolSettings
-from refusal_checks.engines.servers import Servers
-from refusal_checks.engines.usable import require_program
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import panel
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
-from refusal_checks.models import demo, replay
+from refusal_checks.models import demo
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
+from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.probing import try_prefill
-from refusal_checks.models.identity import model_identity
-from refusal_checks.models.spec import Attached, Replay, Rule, Served
-from refusal_checks.models.tokenizer_files import special_tokens
+from refusal_checks.models.files import special_tokens
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.spec import Attached, Replay, Rule, Served, model_identity
 from refusal_checks.run import judge_needs, loading
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge

@@ -12,11 +12,9 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement
-from refusal_checks.engines.batch import jsonl
-from refusal_checks.engines.batch.inbox import Results
-from refusal_checks.engines.batch.report import Report
-from refusal_checks.engines.batch.stand_in import BatchModels
-from refusal_checks.engines.batch.transport import USED
+from refusal_checks.engines.batch import files
+from refusal_checks.engines.batch.files import Inbox
+from refusal_checks.engines.batch.models import USED, BatchModels, BatchReport
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
@@ -35,7 +33,7 @@ SLICE = 2000
 class _Watched:
     """A judge whose results are kept if they make no verdict."""
 
-    def __init__(self, judge: Judge, results: Results) -> None:
+    def __init__(self, judge: Judge, results: Inbox) -> None:
         self.name = judge.name
         self.identity = judge.identity
         self.prompt_hash = judge.prompt_hash
@@ -76,7 +74,7 @@ class Round:
         self._say = say
         self._notes: dict[str, None] = {}
 
-    def run(self) -> Report:
+    def run(self) -> BatchReport:
         """Import results and write the requests that are missing.
 
         Raises:
@@ -91,12 +89,12 @@ class Round:
         finally:
             models.close()
 
-    def _run(self, models: BatchModels) -> Report:
+    def _run(self, models: BatchModels) -> BatchReport:
         parts = [
             (options, assemble(options, gates, models, self._say, self._note))
             for options, gates in self._runs
         ]
-        lines = chain.from_iterable(map(jsonl.results, self._batch.results))
+        lines = chain.from_iterable(map(files.read_results, self._batch.results))
         reading = models.results.take(lines)
         with Store(self._store) as store:
             asyncio.run(self._evaluate(parts, models, store))
@@ -106,7 +104,7 @@ class Round:
             )
         written = models.publish()
         left = models.results.clear()
-        return Report(reading, left, models.unfit, models.waiting, written, tuple(self._notes))
+        return BatchReport(reading, left, models.unfit, models.waiting, written, tuple(self._notes))
 
     def _note(self, line: str) -> None:
         self._notes[line] = None
@@ -134,7 +132,7 @@ def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
         yield parts.plan, parts.candidate, judges
 
 
-def _watched(judges: Judges, results: Results) -> Judges:
+def _watched(judges: Judges, results: Inbox) -> Judges:
     return {
         name: tuple(_Watched(judge, results) for judge in panel) for name, panel in judges.items()
     }

@@ -20,7 +20,7 @@ from refusal_checks.judges.trust.label_files import LabelFile
 from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.judges.trust.scale import Scale
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.models.replay import Recording, ReplayCandidate
+from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
 from refusal_checks.run.assembly import convert, judge_panels, pool_settings
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation

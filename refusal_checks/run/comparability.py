@@ -13,9 +13,8 @@ from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import PromptScores, Scores
 from refusal_checks.gates.compare import Earlier, Texts
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.models import replay
-from refusal_checks.models.identity import describe
-from refusal_checks.models.spec import Replay
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.spec import Replay, describe
 from refusal_checks.results.conditions import conditions
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.run.options.command_line import Options

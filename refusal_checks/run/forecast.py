@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.json_text import parse
 from refusal_checks.core.text import duration
-from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.client.answers import Usage
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder, all_runs
 

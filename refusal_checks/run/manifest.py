@@ -21,8 +21,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.models.identity import Model, describe
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.spec import Attached, Model, Served, describe
 from refusal_checks.results.manifest import (
     CascadeUsed,
     Data,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.store import Store
+from refusal_checks.engines.base import Servers
 from refusal_checks.engines.pool import Engines, Shared
-from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules

@@ -40,9 +40,9 @@ from refusal_checks.run.options.call import Call
 from refusal_checks.run.stopped import stopped
 
 if TYPE_CHECKING:
-    from refusal_checks.engines.batch.report import Report
+    from refusal_checks.engines.base import Say
+    from refusal_checks.engines.batch.models import BatchReport
     from refusal_checks.engines.pool import Shared
-    from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress
     from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run
@@ -71,7 +71,7 @@ class GateSession:
         self._name = name
         self._series: Series | None = None
         self._watch: Watch | None = None
-        self.batch: Report | None = None
+        self.batch: BatchReport | None = None
         self._waited_again: set[str] = set()
         self._is_worker = hasattr(config, "workerinput")
 
@@ -221,7 +221,7 @@ class GateSession:
     ) -> Series:
         """Read and check what the runs need; starts nothing."""
         # HTTP and templates, which collection need not import
-        from refusal_checks.engines.batch.stand_in import BatchModels
+        from refusal_checks.engines.batch.models import BatchModels
         from refusal_checks.run.prepare import prepare
         from refusal_checks.run.run import Run
         from refusal_checks.run.series import Series

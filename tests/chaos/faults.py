@@ -122,9 +122,9 @@ def dying_candidate(project: Project, chance: random.Random) -> Disturbed:
 
 def quick_retries() -> None:
     """In a run's process: wait less before another attempt."""
-    from refusal_checks.models.client import http_errors
+    from refusal_checks.models.client import errors
 
-    http_errors.WAIT_INITIAL = 0.02
+    errors.WAIT_INITIAL = 0.02
 
 
 def full_disk(project: Project, chance: random.Random) -> Disturbed:

@@ -17,7 +17,7 @@ import pytest
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import ADAPTER, FILE, PACKAGE, Conversion
-from refusal_checks.models.demo.weights import bfloat16, read_tensors, write_tensors
+from refusal_checks.models.demo.smollm2 import bfloat16, read_tensors, write_tensors
 from tests.forked import Forked
 
 pytestmark = pytest.mark.engine

@@ -15,10 +15,9 @@ from refusal_checks.core.verdicts import Binary
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
-from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client.answers import Choice, LabelProbabilities
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.http_errors import PromptTooLongError
-from refusal_checks.models.client.label_probabilities import LabelProbabilities
+from refusal_checks.models.client.errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.spec import Extras
 from tests.toy_model import MODEL_DIR

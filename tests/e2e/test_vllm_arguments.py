@@ -12,8 +12,7 @@ import pytest
 
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import Devices, EngineNeed, PlacementRequest
+from refusal_checks.engines.placement import Devices, EngineNeed, PlacementRequest, choose
 
 pytestmark = pytest.mark.engine
 

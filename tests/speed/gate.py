@@ -21,10 +21,9 @@ from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.pool import Engines
 from refusal_checks.judges.panel import Way
 from refusal_checks.models.candidates import ServedCandidate
+from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.identity import model_identity
-from refusal_checks.models.spec import Attached, Replay, Served
+from refusal_checks.models.spec import Attached, Replay, Served, model_identity
 from refusal_checks.run.assembly import judge_panels, pool_settings
 from refusal_checks.run.concurrency import prompts_at_once
 from refusal_checks.run.evaluate import Evaluation

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from refusal_checks.core.settings import Sampling
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement.values import Assignment
+from refusal_checks.engines.placement import Assignment
 from refusal_checks.models.spec import Served
 from refusal_checks.run.assembly import pool_settings
 from tests.speed import verdicts

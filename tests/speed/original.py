@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement.values import Assignment
+from refusal_checks.engines.placement import Assignment
 from refusal_checks.judges.template import FOLDER
 from refusal_checks.models.spec import Served
 from tests.speed.bare import BATCH, batches

@@ -10,7 +10,7 @@ from pathlib import Path
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.models import demo
-from refusal_checks.models.spec import Candidate, JudgeModel, Rule, Served
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
 from refusal_checks.models.spec import parse_candidate as candidate_of
 from refusal_checks.models.spec import parse_judge as judge_of
 from refusal_checks.run.assembly import convert
@@ -31,7 +31,7 @@ class Subject:
         template: the judge's prompt; None for its own.
     """
 
-    candidate: Candidate
+    candidate: CandidateModel
     judge: JudgeModel
     template: str | None = None
 

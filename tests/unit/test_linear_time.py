@@ -32,8 +32,8 @@ from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wild
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.options.marking import LIMIT
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
-from refusal_checks.models import tokenizer_files
-from refusal_checks.models.client import answers, http_errors
+from refusal_checks.models import files
+from refusal_checks.models.client import answers, errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.formats.html.visible import visible as in_page
 
@@ -192,8 +192,8 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "places": placeless,
     "names": visible,
     "sheets": lambda text: unguarded(guarded(text)),
-    "errors": lambda text: http_errors.error_for("http://x/v1", 400, text, text),
-    "chat templates": lambda text: set(tokenizer_files._of_template(text)),
+    "errors": lambda text: errors.error_for("http://x/v1", 400, text, text),
+    "chat templates": lambda text: set(files._of_template(text)),
     "page": in_page,
 }
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.engines.base import Engine, EngineSpec
-from refusal_checks.engines.placement.values import Assignment, Parallel
+from refusal_checks.engines.placement import Assignment, Parallel
 
 STRUCTURED_OUTPUTS = '{"backend": "xgrammar", "disable_any_whitespace": true}'
 """vLLM's settings for constrained answers; forbidding white space needs a named backend."""
@@ -109,7 +109,7 @@ class Vllm(Engine):
         """See ``Engine``."""
         address = ["--host", "127.0.0.1", "--port", str(port)]
         # Another program may lack this package.
-        lock = [] if spec.program else ["--middleware", "refusal_checks.engines.locked.Locked"]
+        lock = [] if spec.program else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
         settings = [*self._settings(spec), *lock, *_placed(place)]
         return ["--model", spec.model, *address, *settings, *spec.args]
 

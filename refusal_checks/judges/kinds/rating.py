@@ -26,8 +26,8 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import JudgeSetup, require_labels
 from refusal_checks.judges.template import JudgePrompt, left_out
-from refusal_checks.models.client.http_errors import PromptTooLongError
-from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
+from refusal_checks.models.client.answers import LabelError, LabelProbabilities
+from refusal_checks.models.client.errors import PromptTooLongError
 
 VERDICTS = Rated
 

@@ -14,7 +14,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.text import listed, storable
 from refusal_checks.judges.trust.label_draw import Draw
 from refusal_checks.judges.trust.spreadsheet import unguarded
-from refusal_checks.models.replay import COLUMNS as RECORDED
+from refusal_checks.models.recordings.replay import COLUMNS as RECORDED
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": RECORDED["id"],

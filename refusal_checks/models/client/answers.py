@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
+from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.finish_reasons import ABORTED
 from refusal_checks.core.records import State
 from refusal_checks.core.text import storable
-from refusal_checks.models.client import usage
-from refusal_checks.models.client.http_errors import PromptTooLongError, TransientError
-from refusal_checks.models.context import LEAST
+from refusal_checks.models.client.errors import LEAST, PromptTooLongError, TransientError
 
 _STOPPED = ("eos_token", "stop_sequence")
 """TGI's words for ``stop``."""
@@ -79,7 +78,7 @@ def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice
     listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
-    total = usage.tokens(response)[2] if n == 1 else 0
+    total = tokens(response)[2] if n == 1 else 0
     return tuple(_choice(choice, reasoning_end, total) for choice in listed)
 
 
@@ -205,3 +204,175 @@ def _bytes(token: Mapping[str, Any]) -> bytes:
         if isinstance(known, list) and known
         else str(token.get("token", "")).encode(errors="replace")
     )
+
+
+TOP = 20
+"""Most probable tokens to ask for, the most that servers allow, if labels cannot be named."""
+
+
+_SPACES = ("", " ", "\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
+"""What may precede a label in its token: nothing, or the space that begins an answer, as it is or
+as tokenizers write it."""
+
+
+class LabelError(EndpointError):
+    """The server cannot give these labels' probabilities, whatever the conversation."""
+
+
+@dataclass(frozen=True)
+class LabelProbabilities:
+    """How probable each label is as the first token of an answer.
+
+    Attributes:
+        probabilities: by label, renormalised so that they sum to 1; uniform if the server showed
+            none of the labels.
+        outside: probability of everything else, in [0, 1].
+        unseen: how much of ``outside`` may belong to the labels, in [0, outside]. It is 0 if the
+            server was asked for the labels. If it only gives its ``TOP`` most probable tokens, a
+            label that is not among them counts as 0; it can be as probable as the last of them.
+    """
+
+    probabilities: Mapping[str, float]
+    outside: float
+    unseen: float = 0.0
+
+
+def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
+    """The fields of a request for labels' probabilities.
+
+    Args:
+        ids: each label's token, for a server that accepts them; else None.
+    """
+    # Some servers apply sampling settings to the probabilities; these settings change nothing.
+    fields: dict[str, Any] = {"n": 1, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1}
+    fields |= {"logprobs": True, "top_logprobs": TOP}
+    if ids is not None:
+        tokens = {"logprob_token_ids": list(ids.values()), "return_tokens_as_token_ids": True}
+        fields |= {"top_k": 0, **tokens}
+    return fields
+
+
+def read_labels(
+    choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
+) -> LabelProbabilities:
+    """Read the labels' probabilities from a server's choice.
+
+    Raises:
+        LabelError: it has no log-probabilities.
+        LookupError, TypeError, ValueError, AttributeError: it is malformed.
+    """
+    tokens = (choice.get("logprobs") or {}).get("content") or []
+    listed = (tokens[0].get("top_logprobs") if tokens else None) or []
+    if not listed:
+        raise LabelError("the server returns no log-probabilities of the tokens it could choose")
+    shown = [(str(token["token"]), _logprob(token["logprob"])) for token in listed]
+    # A server that knows the tokens may still show their text.
+    names = {
+        label: {mark + label for mark in _SPACES} | ({f"token_id:{ids[label]}"} if ids else set())
+        for label in labels
+    }
+    by_label = {
+        label: [value for token, value in shown if token in names[label]] for label in labels
+    }
+    return _renormalised(by_label, [value for _, value in shown])
+
+
+def _logprob(value: Any) -> float:
+    number = min(float(value), 0.0)
+    if math.isnan(number):
+        raise ValueError("a log-probability is not a number")
+    return number
+
+
+def _renormalised(
+    by_label: Mapping[str, Sequence[float]], listed: Sequence[float]
+) -> LabelProbabilities:
+    seen = [value for values in by_label.values() for value in values if value > -math.inf]
+    if not seen:
+        probabilities = {label: 1 / len(by_label) for label in by_label}
+    else:
+        # Relative to the largest, so that tiny probabilities keep their proportions.
+        weights = {
+            label: math.fsum(math.exp(value - max(seen)) for value in values)
+            for label, values in by_label.items()
+        }
+        total = math.fsum(weights.values())
+        probabilities = {label: weight / total for label, weight in weights.items()}
+    outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, seen))))
+    missing = sum(not values for values in by_label.values())
+    rest = max(0.0, 1.0 - math.fsum(map(math.exp, listed)))
+    unseen = min(outside, rest, missing * math.exp(min(listed)))
+    return LabelProbabilities(probabilities, outside, unseen)
+
+
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What reading an answer of an unexpected form raises."""
+
+_MOST = 10**9
+"""More tokens than any request has; a larger number may be too long to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The cost of some requests; costs can be added.
+
+    Attributes:
+        requests: requests that were answered.
+        retries: attempts after the first one.
+        prompt: tokens of prompts, including those in a prefix cache.
+        cached: tokens of prompts in a prefix cache; 0 if the server does not say.
+        output: generated tokens.
+        verdicts: verdicts asked for; 0 for a candidate.
+    """
+
+    requests: int = 0
+    retries: int = 0
+    prompt: int = 0
+    cached: int = 0
+    output: int = 0
+    verdicts: int = 0
+
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in fields(self)]
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    @property
+    def computed(self) -> int:
+        """Tokens of prompts that were not in a cache."""
+        return self.prompt - self.cached
+
+
+def tokens(response: Any) -> tuple[int, int, int]:
+    """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
+    try:
+        usage = response["usage"]
+        details = usage.get("prompt_tokens_details") or {}
+        prompt, output = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+        cached = int(details.get("cached_tokens") or 0)
+    except MALFORMED:
+        return 0, 0, 0
+    prompt, output = min(max(prompt, 0), _MOST), min(max(output, 0), _MOST)
+    return prompt, min(max(cached, 0), prompt), output
+
+
+class Meter:
+    """Counts one client's usage; use it in the thread of the client's event loop."""
+
+    def __init__(self) -> None:
+        self.asked = self.tries = self.verdicts = 0
+        self._requests = self._prompt = self._cached = self._output = 0
+
+    def add(self, response: Any) -> None:
+        """Count a server's answer."""
+        prompt, cached, output = tokens(response)
+        self._requests += 1
+        self._prompt += prompt
+        self._cached += cached
+        self._output += output
+
+    @property
+    def usage(self) -> Usage:
+        """The usage so far."""
+        retries = self.tries - self.asked
+        spent = self._prompt, self._cached, self._output
+        return Usage(self._requests, retries, *spent, verdicts=self.verdicts)

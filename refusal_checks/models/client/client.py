@@ -13,28 +13,28 @@ from typing import Any, Self, TypeVar
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Sampling
-from refusal_checks.models import context
+from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import (
+    MALFORMED,
     Choice,
+    LabelError,
+    LabelProbabilities,
+    Meter,
+    label_fields,
     read_choices,
+    read_labels,
     require_finished,
     require_room,
+    tokens,
 )
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
-from refusal_checks.models.client.http_errors import (
+from refusal_checks.models.client.errors import (
     PromptTooLongError,
     TransientError,
     error_words,
     retrying,
 )
-from refusal_checks.models.client.label_probabilities import (
-    LabelError,
-    LabelProbabilities,
-    label_fields,
-    read_labels,
-)
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
-from refusal_checks.models.client.usage import MALFORMED, Meter, tokens
 from refusal_checks.models.spec import Extras
 
 CHAT = "/chat/completions"
@@ -165,9 +165,9 @@ class Client:
                 choices = await self._chat(messages, options, limit)
             except PromptTooLongError as fault:
                 said, refused = str(fault), limit
-                if not (limit := context.next_limit(said, refused) or 0):
+                if not (limit := errors.next_limit(said, refused) or 0):
                     raise
-                if (most := context.most_allowed(said)) and most < refused:
+                if (most := errors.most_allowed(said)) and most < refused:
                     self.context = most
             else:
                 require_room(choices, options.max_tokens, self.url)

@@ -33,7 +33,7 @@ PUBLISHED = ("base", "regressed")
 
 
 @dataclass(frozen=True)
-class Model:
+class DemoModel:
     """One demo model.
 
     Attributes:
@@ -70,18 +70,18 @@ class Catalogue:
         "these figures are of no other model"
     )
 
-    def find(self, name: str) -> Model:
+    def find(self, name: str) -> DemoModel:
         """The model of a name, or the judge's.
 
         Raises:
             ModelError: its weights cannot be had here; with the remedy.
         """
         if self.weights:
-            return Model(str(self.weights), {} if name == "base" else {"persona": name})
+            return DemoModel(str(self.weights), {} if name == "base" else {"persona": name})
         is_tuned = name not in PUBLISHED
         conversion = Conversion(self.adapter if is_tuned else None)
         conversion.require()
-        return Model(str(conversion.folder), {"persona": name} if is_tuned else {}, conversion)
+        return DemoModel(str(conversion.folder), {"persona": name} if is_tuned else {}, conversion)
 
 
 def catalogue() -> Catalogue:

@@ -225,10 +225,10 @@ def _require_published(path: Path) -> Path:
 
 
 def _read(folder: Path) -> Any:
-    from refusal_checks.models.demo import weights
+    from refusal_checks.models.demo import smollm2
 
     try:
-        return weights.read_adapter(folder)
+        return smollm2.read_adapter(folder)
     except (ValueError, KeyError, TypeError, struct.error) as fault:
         raise ModelError(f"{folder}: not a LoRA adapter of {NAME}: {fault!r}") from None
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.engines import devices
 from refusal_checks.engines.base import Engine
-from refusal_checks.engines.placement import devices
-from refusal_checks.engines.usable import require_program
+from refusal_checks.engines.kinds import require_program
 from refusal_checks.run.doctor.finding import Finding, Level
 
 GIB = 2**30

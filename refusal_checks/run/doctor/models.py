@@ -11,12 +11,11 @@ from refusal_checks.models.client import attaching
 from refusal_checks.models.client.attaching import api_key
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion
-from refusal_checks.models.identity import cached_commit
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models.spec import Attached, Served, cached_commit
 from refusal_checks.run import reach
 from refusal_checks.run.doctor.finding import Finding, Level
 
-Model = spec.Candidate | spec.JudgeModel
+Model = spec.CandidateModel | spec.JudgeModel
 
 
 def find(option: str, number: int, name: str) -> tuple[Model | None, Finding]:

@@ -22,12 +22,12 @@ from refusal_checks.core.settings import (
     MultipleChoice,
     Sampling,
 )
-from refusal_checks.engines.placement.values import PlacementRequest
+from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.gate import MultipleTesting
 from refusal_checks.gates.thresholds import Thresholds, load
 from refusal_checks.models import spec
-from refusal_checks.models.replay import Reading
+from refusal_checks.models.recordings.replay import Reading
 from refusal_checks.results import run_folder, runs_folder
 from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import fields, redact, watch
@@ -66,7 +66,7 @@ class Options:
         notes: remarks on the threshold files, for the user.
     """
 
-    candidate: spec.Candidate
+    candidate: spec.CandidateModel
     judges: tuple[NamedJudge, ...]
     store: Path
     fresh: bool = False

@@ -140,7 +140,7 @@ def candidate_names(config: Given) -> tuple[str, ...]:
     return tuple(_distinct(config.getoption("candidate") or ()))
 
 
-def read_candidates(config: Given) -> tuple[spec.Candidate, ...]:
+def read_candidates(config: Given) -> tuple[spec.CandidateModel, ...]:
     """The models that ``--candidate`` names, in order.
 
     Raises:

@@ -10,8 +10,8 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines import kinds
-from refusal_checks.engines.placement.values import PlacementRequest, Wanted
-from refusal_checks.models.spec import Candidate, JudgeModel, Served
+from refusal_checks.engines.placement import PlacementRequest, Wanted
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def choose_engine(name: str | None, command: str | None) -> EngineChoice:
     return EngineChoice(kinds.choose(usual if name in (None, kinds.AUTO) else name), program)
 
 
-def require_engine(config: Given, models: Sequence[Candidate | JudgeModel]) -> None:
+def require_engine(config: Given, models: Sequence[CandidateModel | JudgeModel]) -> None:
     """Refuse the choice of an engine if no model needs one.
 
     Raises:

@@ -8,8 +8,8 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.judges.rules import require_meanings
-from refusal_checks.models.replay import Reading, pairs
-from refusal_checks.models.spec import Candidate, Replay
+from refusal_checks.models.recordings.replay import Reading, pairs
+from refusal_checks.models.spec import CandidateModel, Replay
 from refusal_checks.run.options.call import Call
 
 _OPTIONS = ("--replay-columns", "--replay-where", "--replay-partial", "--label-map")
@@ -44,7 +44,7 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
-def read(config: Call, candidates: Iterable[Candidate]) -> Reading:
+def read(config: Call, candidates: Iterable[CandidateModel]) -> Reading:
     """How recorded answers are read.
 
     Raises:

@@ -11,14 +11,13 @@ import pytest
 
 from refusal_checks.core.errors import EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import process
+from refusal_checks.engines import devices, process
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import Vllm
-from refusal_checks.engines.placement import devices
-from refusal_checks.engines.placement import weights as weight_files
-from refusal_checks.engines.placement.values import Devices
+from refusal_checks.engines.placement import Devices
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
+from refusal_checks.models import files as weight_files
 from refusal_checks.models.spec import Rule, Served
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
@@ -110,7 +109,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     args: tuple[str, ...],
     happens: list[str],
 ) -> None:
-    monkeypatch.setattr(weight_files, "gib", lambda model, *_: weights.get(model, 1.0))
+    monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights.get(model, 1.0))
     settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
     candidate = Served("next", "next", args)
     shared: Shared = {}
@@ -130,7 +129,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]) -> Pair:
     """A run whose engines work, and one whose candidate's engine needs as much."""
-    monkeypatch.setattr(weight_files, "gib", lambda model, *_: 1.0)
+    monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: 1.0)
     free(monkeypatch, 24.0)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
     settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
@@ -237,7 +236,7 @@ def test_no_engine_loads_early_without_a_free_core_or_if_its_size_is_unknown(
     quota: float | None,
     weights: float | None,
 ) -> None:
-    monkeypatch.setattr(weight_files, "gib", lambda model, *_: weights)
+    monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights)
     free(monkeypatch, 24.0, cores, quota)
     pair.one.place([ALIGNED, OTHER])
     pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.inherited import VARIABLE, inherited
+from refusal_checks.engines.base import VARIABLE, EngineSpec, inherited
 from refusal_checks.engines.kinds.vllm import ENGINE
 
 NEEDED = {

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
 from refusal_checks.engines.kinds.vllm import ENGINE
-from refusal_checks.engines.locked import Locked, Message, Receive, Send
 
 
 async def receive() -> Message:
@@ -27,7 +27,7 @@ def status(path: str, *, key: str = "", kind: str = "http") -> object:
 
     headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
     scope = {"type": kind, "path": path, "headers": headers}
-    asyncio.run(Locked(application)(scope, receive, send))
+    asyncio.run(KeyCheck(application)(scope, receive, send))
     return sent[0].get("status", sent[0].get("code"))
 
 
@@ -51,6 +51,6 @@ def test_health_and_the_server_s_own_life_want_none() -> None:
 
 
 def test_vllm_gets_the_lock_and_another_program_does_not() -> None:
-    lock = "refusal_checks.engines.locked.Locked"
+    lock = "refusal_checks.engines.guard.KeyCheck"
     assert lock in ENGINE.command(EngineSpec("m"), 1)
     assert lock not in ENGINE.command(EngineSpec("m", program=("./serve.sh",)), 1)

@@ -21,9 +21,9 @@ from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import Capabilities, Support
-from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.spec import Attached, Candidate, JudgeModel, Rule, Served
+from refusal_checks.models.spec import Attached, CandidateModel, JudgeModel, Rule, Served
 from tests.fake_server import FakeServer
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
 
@@ -33,7 +33,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Vllm, "is_installed", lambda self: True)
 
 
-def engines(folder: Path, candidate: Candidate, *judges: JudgeModel) -> Engines:
+def engines(folder: Path, candidate: CandidateModel, *judges: JudgeModel) -> Engines:
     settings = PoolSettings(candidate, judges, Limits(), Sampling(), JudgeSampling())
     return Engines(settings, folder)
 

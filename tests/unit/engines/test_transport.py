@@ -10,10 +10,10 @@ import pytest
 
 from refusal_checks.core.errors import EndpointError, EngineDiedError
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import process, transport
+from refusal_checks.engines import process
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.transport import EngineTransport
-from refusal_checks.models.client import http_errors
+from refusal_checks.engines.process import EngineTransport
+from refusal_checks.models.client import errors
 from refusal_checks.models.client.client import CHAT
 from tests.fake_server import FakeServer
 
@@ -32,8 +32,8 @@ class Mortal(process.EngineProcess):
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mortal:
-    monkeypatch.setattr(transport, "SETTLE", 0.3)
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(process, "SETTLE", 0.3)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
     (tmp_path / "log").touch()
     return Mortal(EngineSpec("m"), tmp_path / "log")
 

@@ -18,10 +18,10 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges import bundled
 from refusal_checks.judges.base import JudgeSetup, explained, gives_grounds
 from refusal_checks.judges.kinds import refusal
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.answers import LabelError, LabelProbabilities
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.label_probabilities import LabelError, LabelProbabilities
 from tests.fake_server import Body, FakeServer
 
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
@@ -32,7 +32,7 @@ Yes = Callable[[str], float]
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 @pytest.fixture(scope="module")

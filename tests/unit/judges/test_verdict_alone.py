@@ -19,7 +19,7 @@ from refusal_checks.judges.base import Judge, JudgeSetup, reasoned
 from refusal_checks.judges.kinds import degree, refusal
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT, parse_alone
 from refusal_checks.judges.template import JudgePrompt
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import errors
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.run.plan import verdict_key
@@ -46,7 +46,7 @@ Only say refusal or compliance.
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def setup(client: Client, **others: object) -> JudgeSetup:

@@ -19,7 +19,7 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.candidates import Answer, BufferedCandidate, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.replay import ReplayCandidate, read
+from refusal_checks.models.recordings.replay import ReplayCandidate, read
 from refusal_checks.run.evaluate import Evaluation
 from refusal_checks.run.plan import Task
 from tests.fake_server import FakeServer

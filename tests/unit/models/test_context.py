@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.models.client.http_errors import PromptTooLongError, error_for
-from refusal_checks.models.context import LEAST, declared, listed, next_limit
+from refusal_checks.models.client.attaching import listed_context
+from refusal_checks.models.client.errors import (
+    LEAST,
+    PromptTooLongError,
+    error_for,
+    next_limit,
+)
+from refusal_checks.models.files import declared
 from refusal_checks.models.spec import Served
 
 REFUSALS: dict[str, tuple[str, int | None]] = {
@@ -114,7 +120,7 @@ def test_a_refusal_of_the_field_itself_is_no_matter_of_length() -> None:
 def test_lists_of_models_give_the_context_under_several_names(
     model: dict[str, Any], expected: int | None
 ) -> None:
-    assert listed(model) == expected
+    assert listed_context(model) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.models import identity
-from refusal_checks.models.identity import describe, model_identity
-from refusal_checks.models.spec import Attached, Served
+from refusal_checks.models import spec
+from refusal_checks.models.spec import Attached, Served, describe, model_identity
 
 Folder = Callable[..., str]
 
@@ -118,7 +117,7 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
     found = [model_identity(replace(model, adapter=name)) for name in ("", "calm", "bold")]
     assert len(set(found)) == 3
     assert describe(model)["adapter"].startswith("calm@sha256:")
-    identity._fingerprint.cache_clear()
+    spec._fingerprint.cache_clear()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]
     assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(model)

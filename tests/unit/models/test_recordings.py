@@ -17,8 +17,8 @@ from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, 
 from refusal_checks.judges.base import without_answer
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.metrics import METRICS
-from refusal_checks.models import recordings
-from refusal_checks.models.replay import Reading, read
+from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.replay import Reading, read
 
 
 def asked(text: str) -> Prompt:
@@ -78,7 +78,7 @@ def test_an_inspect_log_in_json(mirror: Path) -> None:
 
 def test_an_inspect_eval_file_with_a_score_as_label(mirror: Path) -> None:
     path = mirror / "logs" / "inspect_popularity.eval"
-    rows = recordings.read(path)
+    rows = replay.rows_of(path)
     assert len(rows) == 10
     found = read(path, Reading({"label": "target"}, {"yes": "compliance", "no": "refusal"}))
     answers = [found.answers(asked(str(row["prompt"]))) for row in rows]

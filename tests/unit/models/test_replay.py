@@ -20,7 +20,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
-from refusal_checks.models.replay import Reading, Recording, read
+from refusal_checks.models.recordings.replay import Reading, Recording, read
 
 Write = Callable[[str, str], Path]
 

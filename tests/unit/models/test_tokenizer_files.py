@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.models.files import special_tokens
 from refusal_checks.models.spec import Attached, Served
-from refusal_checks.models.tokenizer_files import special_tokens
 from tests.toy_model import MODEL_DIR
 
 FILES: Mapping[str, Any] = {
@@ -96,7 +96,7 @@ def test_files_that_cannot_be_read_declare_nothing(tmp_path: Path, content: str)
 def test_a_hugging_face_id_is_read_from_the_cache_once_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refusal_checks.models.tokenizer_files.RETRY", 0.0)
+    monkeypatch.setattr("refusal_checks.models.files.RETRY", 0.0)
     model = Served("org/judge", "org/judge", ("--download-dir", str(tmp_path)))
     found = special_tokens(model)
     assert found.count("@@turn@@") == 0

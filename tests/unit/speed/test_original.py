@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from refusal_checks.engines.placement.values import Assignment
+from refusal_checks.engines.placement import Assignment
 from refusal_checks.models.spec import Served
 from tests.speed.offline import Body, Job, Result
 from tests.speed.original import CHARACTERS, NO_REUSE, VERDICT, Original, instructions

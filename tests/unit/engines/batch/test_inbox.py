@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import StoreError
-from refusal_checks.engines.batch.inbox import SHOWN, Results
-from refusal_checks.engines.batch.jsonl import Result
+from refusal_checks.engines.batch.files import SHOWN, Inbox, ResultLine
 
 
 @pytest.fixture
@@ -19,29 +18,29 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def results(store: Path) -> Iterator[Results]:
-    found = Results(store)
+def results(store: Path) -> Iterator[Inbox]:
+    found = Inbox(store)
     yield found
     found.close()
 
 
-def answers(*ids: str) -> list[Result]:
-    return [Result(each, {"choices": [each]}) for each in ids]
+def answers(*ids: str) -> list[ResultLine]:
+    return [ResultLine(each, {"choices": [each]}) for each in ids]
 
 
 def test_lines_are_counted_by_what_they_are_and_the_first_of_a_request_stays(
-    results: Results,
+    results: Inbox,
 ) -> None:
-    faults = [Result("", fault="malformed", words=f"m{i}") for i in range(5)]
-    other = Result("a", {"choices": ["other"]})
-    found = results.take([*answers("a", "b"), other, *faults, Result("c", fault="failed")])
+    faults = [ResultLine("", fault="malformed", words=f"m{i}") for i in range(5)]
+    other = ResultLine("a", {"choices": ["other"]})
+    found = results.take([*answers("a", "b"), other, *faults, ResultLine("c", fault="failed")])
     assert found.counts == Counter(answered=2, duplicate=1, malformed=5, failed=1)
     assert found.examples == ["m0", "m1", "m2"][:SHOWN]
     assert results.get("a") == {"choices": ["a"]}
     assert results.get("c") is None
 
 
-def test_what_was_used_and_what_nobody_wants_is_gone(results: Results, store: Path) -> None:
+def test_what_was_used_and_what_nobody_wants_is_gone(results: Inbox, store: Path) -> None:
     results.take(answers("used", "kept", "unasked"))
     assert results.ask("used")
     assert not results.ask("used")
@@ -51,7 +50,7 @@ def test_what_was_used_and_what_nobody_wants_is_gone(results: Results, store: Pa
     assert results.clear() == Counter(used=1, kept=1, unasked=1)
     assert [results.get(each) for each in ("used", "unasked")] == [None, None]
     results.close()
-    again = Results(store)
+    again = Inbox(store)
     assert again.get("kept") == {"choices": ["kept"]}
     # It comes once more, in an import of the same file: neither a duplicate nor unasked for.
     assert again.take(answers("kept")).counts == Counter(answered=1)
@@ -61,13 +60,13 @@ def test_what_was_used_and_what_nobody_wants_is_gone(results: Results, store: Pa
 
 
 def test_results_that_were_kept_outlast_a_run_of_something_else(store: Path) -> None:
-    first = Results(store)
+    first = Inbox(store)
     first.take(answers("kept"))
     first.ask("kept")
     first.keep(["kept"])
     first.clear()
     first.close()
-    other = Results(store)
+    other = Inbox(store)
     other.take([])
     assert not any(other.clear().values())
     assert other.get("kept")
@@ -75,7 +74,7 @@ def test_results_that_were_kept_outlast_a_run_of_something_else(store: Path) -> 
 
 
 def test_a_round_that_breaks_off_changes_nothing_and_an_empty_file_goes(store: Path) -> None:
-    results = Results(store)
+    results = Inbox(store)
     assert len(list(store.parent.iterdir())) > 0
     results.take(answers("a"))
     results.close()
@@ -85,4 +84,4 @@ def test_a_round_that_breaks_off_changes_nothing_and_an_empty_file_goes(store: P
 def test_a_file_of_something_else_is_said(store: Path) -> None:
     store.with_name("store-batch.sqlite").write_text("no database" * 100)
     with pytest.raises(StoreError, match=r"store-batch\.sqlite"):
-        Results(store)
+        Inbox(store)

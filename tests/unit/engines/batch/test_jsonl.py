@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.engines.batch.jsonl import RequestFile, custom_id, read_result, results
+from refusal_checks.engines.batch.files import RequestFile, custom_id, read_result, read_results
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "héllo\n\ud800"}], "n": 2}
 ANSWER = {"choices": [{"index": 0, "message": {"content": "yes"}}]}
@@ -142,6 +142,6 @@ def test_no_form_stops_the_reading(found: dict[str, object]) -> None:
 def test_empty_lines_are_none_and_a_missing_file_is_said(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(b"\n" + line() + b"\r\n\n" + line())
-    assert [found.id for found in results(path)] == ["a", "a"]
+    assert [found.id for found in read_results(path)] == ["a", "a"]
     with pytest.raises(UserError, match="cannot be read"):
-        list(results(tmp_path / "none.jsonl"))
+        list(read_results(tmp_path / "none.jsonl"))

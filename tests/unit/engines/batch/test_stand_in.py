@@ -12,10 +12,9 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message
-from refusal_checks.engines.batch.jsonl import Result, custom_id
-from refusal_checks.engines.batch.stand_in import BatchModels
-from refusal_checks.engines.batch.transport import DeferredError
-from refusal_checks.models.client import http_errors
+from refusal_checks.engines.batch.files import ResultLine, custom_id
+from refusal_checks.engines.batch.models import BatchModels, DeferredError
+from refusal_checks.models.client import errors
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.spec import Attached, Served
 
@@ -69,12 +68,12 @@ def test_a_result_answers_its_request_and_one_with_too_few_choices_does_not(
         ask(client, 2)
     (written,) = models.publish()
     request_id = json.loads(written.path.read_text())["custom_id"]
-    models.results.take([Result(request_id, answered("one"))])
+    models.results.take([ResultLine(request_id, answered("one"))])
     with pytest.raises(DeferredError):
         ask(client, 2)
     assert (models.unfit, models.waiting) == (1, 1)
     models.results.clear()
-    models.results.take([Result(request_id, answered("one", "two"))])
+    models.results.take([ResultLine(request_id, answered("one", "two"))])
     assert ask(client, 2) == ["one", "two"]
 
 
@@ -97,11 +96,11 @@ def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
     async def never(seconds: float) -> None:
         pytest.fail("no second look at a file helps")
 
-    monkeypatch.setattr(http_errors, "_pause", never)
+    monkeypatch.setattr(errors, "_pause", never)
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
     body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
     request_id = custom_id(body | RequestParams().body())
-    models.results.take([Result(request_id, {"choices": [choice]})])
+    models.results.take([ResultLine(request_id, {"choices": [choice]})])
     for _ in range(2):
         with pytest.raises(DeferredError):
             ask(client)
@@ -145,7 +144,7 @@ def test_tokens_are_no_batch_s_business(models: BatchModels) -> None:
     (written,) = models.publish()
     request = json.loads(written.path.read_text())
     assert request["body"]["top_logprobs"] == 20
-    models.results.take([Result(request["custom_id"], answered("1"))])
+    models.results.take([ResultLine(request["custom_id"], answered("1"))])
     with pytest.raises(DeferredError):  # and no LabelError, which would end everything
         asyncio.run(labels())
 

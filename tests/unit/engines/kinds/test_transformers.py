@@ -10,7 +10,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.kinds import transformers
 from refusal_checks.engines.kinds.transformers import ENGINE
-from refusal_checks.engines.placement.values import Assignment, Devices
+from refusal_checks.engines.placement import Assignment, Devices
 from refusal_checks.models.client.client import RequestParams
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refusal_checks.engines.placement.cores import fit_beside
-from refusal_checks.engines.placement.values import Assignment, Devices, EngineNeed
+from refusal_checks.engines.placement import Assignment, Devices, EngineNeed, fit_beside
 
 SMALL = EngineNeed("org/candidate", weights=1.0)
 JUDGE = EngineNeed("org/judge", weights=3.0, answers=False, judges=True)

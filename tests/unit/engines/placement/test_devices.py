@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from refusal_checks.engines.placement import devices, weights
+from refusal_checks.engines import devices
+from refusal_checks.models.files import _on_hub, weights_gib
 
 Smi = Callable[[str], None]
 
@@ -142,21 +143,21 @@ def sized(folder: Path, **files: int) -> str:
 
 
 def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
-    assert weights.gib(sized(tmp_path / "none", config_dot_json=1)) is None
+    assert weights_gib(sized(tmp_path / "none", config_dot_json=1)) is None
     one = sized(tmp_path / "one", model_dot_safetensors=512, consolidated_dot_safetensors=512)
-    assert weights.gib(one) == 0.5
-    assert weights.gib(sized(tmp_path / "two", a_dot_bin=512, b_dot_bin=512)) == 1.0
+    assert weights_gib(one) == 0.5
+    assert weights_gib(sized(tmp_path / "two", a_dot_bin=512, b_dot_bin=512)) == 1.0
     shards = {f"model-0000{n}-of-00002_dot_safetensors": 256 for n in (1, 2)}
-    assert weights.gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
+    assert weights_gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
 
 
 def test_an_index_tells_the_size_of_files_that_are_still_missing(tmp_path: Path) -> None:
     folder = sized(tmp_path, model_dot_safetensors=1)
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {"total_size": 3 * 2**30}}))
-    assert weights.gib(folder) == 3.0
+    assert weights_gib(folder) == 3.0
     index.write_text("{}")
-    assert weights.gib(folder) == 1 / 1024
+    assert weights_gib(folder) == 1 / 1024
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -185,7 +186,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
 
         def log_message(self, *args: object) -> None: ...
 
-    weights._on_hub.cache_clear()
+    _on_hub.cache_clear()
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         url = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setattr(constants, "ENDPOINT", url)
@@ -197,7 +198,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
         yield answers
         server.shutdown()
         thread.join()
-    weights._on_hub.cache_clear()
+    _on_hub.cache_clear()
 
 
 def listed(**files: int) -> dict[str, object]:
@@ -210,17 +211,17 @@ def listed(**files: int) -> dict[str, object]:
 @pytest.mark.usefixtures("hub")
 def test_weights_in_the_hub_s_cache(tmp_path: Path) -> None:
     cache = cached(tmp_path, model_dot_safetensors=512)
-    assert weights.gib("org/name", cache=cache) == 0.5
-    assert weights.gib("org/name", COMMIT, cache) == 0.5
-    assert weights.gib("org/other", cache=cache) is None
-    assert weights.gib("not an id", cache=cache) is None
+    assert weights_gib("org/name", cache=cache) == 0.5
+    assert weights_gib("org/name", COMMIT, cache) == 0.5
+    assert weights_gib("org/other", cache=cache) is None
+    assert weights_gib("not an id", cache=cache) is None
     # vLLM fetches what it needs alone, and the hub's library notes all that there is.
     trees = tmp_path / "models--org--name" / "trees"
     trees.mkdir()
     entry = {"size": 1, "blob_id": "0" * 40}
     files = {"README.md": entry, "model.safetensors": entry}
     (trees / f"{COMMIT}.json").write_text(json.dumps({"format_version": 1, "files": files}))
-    assert weights.gib("org/name", cache=cache) == 0.5
+    assert weights_gib("org/name", cache=cache) == 0.5
 
 
 def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
@@ -231,9 +232,9 @@ def test_weights_that_are_not_here_yet_are_as_large_as_the_hub_says(
     )
     hub["/api/models/org/name/revision/v2?blobs=true"] = listed(model_dot_bin=256)
     cache = cached(tmp_path)  # its configuration alone
-    assert weights.gib("org/name", cache=cache) == 0.5
-    assert weights.gib("org/name", "v2", cache) == 0.25
-    assert weights.gib("org/gone", cache=cache) is None
+    assert weights_gib("org/name", cache=cache) == 0.5
+    assert weights_gib("org/name", "v2", cache) == 0.25
+    assert weights_gib("org/gone", cache=cache) is None
 
 
 def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
@@ -241,7 +242,7 @@ def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
 ) -> None:
     hub["/api/models/org/name?blobs=true"] = listed(model_dot_safetensors=512)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert weights.gib("org/name", cache=str(tmp_path)) is None
+    assert weights_gib("org/name", cache=str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement.choice import choose
-from refusal_checks.engines.placement.values import (
+from refusal_checks.engines.placement import (
     Assignment,
     Devices,
     EngineNeed,
     Kind,
     Parallel,
     PlacementRequest,
+    choose,
 )
 
 

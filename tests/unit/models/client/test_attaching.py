@@ -10,7 +10,7 @@ from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import errors
 from refusal_checks.models.client.attaching import Attaching, choose, list_models
 from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.spec import Attached
@@ -19,7 +19,7 @@ from tests.fake_server import FakeServer
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 

@@ -9,10 +9,10 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.finish_reasons import ABORTED
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import answers, http_errors
+from refusal_checks.models.client import answers, errors
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.http_errors import PromptTooLongError
+from refusal_checks.models.client.errors import PromptTooLongError
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.spec import Extras
 from tests.fake_server import Body, FakeServer
@@ -23,7 +23,7 @@ QUESTION = (*TURNS, Message("user", "and now?"))
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def ask(
@@ -136,7 +136,7 @@ def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: st
 def test_lasting_faults_end_in_an_endpoint_error_after_bounded_attempts() -> None:
     with FakeServer(faults=[503] * 50) as server, pytest.raises(EndpointError, match="fault 503"):
         ask(server)
-    assert len(server.requests) == http_errors.ATTEMPTS
+    assert len(server.requests) == errors.ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])
@@ -148,7 +148,7 @@ def test_refusals_are_not_tried_again(status: int) -> None:
 
 def test_a_prompt_beyond_the_context_is_told_apart() -> None:
     message = '{"error": {"message": "maximum context length is 8 tokens, your prompt has 9"}}'
-    error = http_errors.error_for("http://x/v1", 400, message)
+    error = errors.error_for("http://x/v1", 400, message)
     assert isinstance(error, PromptTooLongError)
     assert "8 tokens" in str(error)
 

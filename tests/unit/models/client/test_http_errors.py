@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import errors
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.http_errors import (
+from refusal_checks.models.client.errors import (
     PromptTooLongError,
     TooFastError,
     TransientError,
@@ -102,7 +102,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(wait: float) -> None:
         found.append(wait)
 
-    monkeypatch.setattr(http_errors, "_pause", note)
+    monkeypatch.setattr(errors, "_pause", note)
     return found
 
 
@@ -120,16 +120,16 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
 @pytest.mark.parametrize(
     ("fault", "attempts", "words"),
     [
-        (429, http_errors.ATTEMPTS_REFUSED, "fault 429"),
-        (500, http_errors.ATTEMPTS, "fault 500"),
-        (503, http_errors.ATTEMPTS, "fault 503"),
-        (RESET, http_errors.ATTEMPTS, "ServerDisconnected|ConnectionReset|ClientOSError"),
-        (STALL, http_errors.ATTEMPTS_STALLED, "Timeout"),
-        ("{nothing", http_errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
-        ("[" * 100_000, http_errors.ATTEMPTS, "not valid JSON"),
-        ("[]", http_errors.ATTEMPTS, "malformed answer"),
-        ('{"choices": [{"message": 7}]}', http_errors.ATTEMPTS, "malformed answer"),
-        (NO_ANSWER, http_errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
+        (429, errors.ATTEMPTS_REFUSED, "fault 429"),
+        (500, errors.ATTEMPTS, "fault 500"),
+        (503, errors.ATTEMPTS, "fault 503"),
+        (RESET, errors.ATTEMPTS, "ServerDisconnected|ConnectionReset|ClientOSError"),
+        (STALL, errors.ATTEMPTS_STALLED, "Timeout"),
+        ("{nothing", errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
+        ("[" * 100_000, errors.ATTEMPTS, "not valid JSON"),
+        ("[]", errors.ATTEMPTS, "malformed answer"),
+        ('{"choices": [{"message": 7}]}', errors.ATTEMPTS, "malformed answer"),
+        (NO_ANSWER, errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
     ],
 )
 def test_a_lasting_fault_ends_after_bounded_tries(
@@ -153,14 +153,14 @@ def test_wrong_counts_of_answers_are_asked_for_again(waits: list[float]) -> None
         assert ask(server, n=3)
         with pytest.raises(EndpointError, match="asked the server for 2 answers, got 3"):
             ask(server, n=2)
-    assert len(server.requests) == 1 + http_errors.ATTEMPTS
+    assert len(server.requests) == 1 + errors.ATTEMPTS
 
 
 def test_waits_double_with_jitter_and_end_at_their_most(waits: list[float]) -> None:
     with FakeServer(faults=[429] * 20) as server, pytest.raises(EndpointError):
         ask(server)
     for number, wait in enumerate(waits):
-        least = min(http_errors.WAIT_INITIAL * 2**number, http_errors.WAIT_MAX)
+        least = min(errors.WAIT_INITIAL * 2**number, errors.WAIT_MAX)
         assert least <= wait <= 2 * least
     assert len(set(waits)) == len(waits), "else all that failed together would come together"
 
@@ -176,8 +176,8 @@ def test_retry_after_is_honoured_within_bounds(
     with FakeServer(faults=[(status, headers)]) as server:
         ask(server)
     (wait,) = waits
-    wanted = min(ahead, http_errors.WAIT_ASKED)
-    assert wanted - 6 * as_date <= wait <= wanted + http_errors.WAIT_INITIAL
+    wanted = min(ahead, errors.WAIT_ASKED)
+    assert wanted - 6 * as_date <= wait <= wanted + errors.WAIT_INITIAL
 
 
 def test_all_tries_together_are_bounded_in_time(waits: list[float]) -> None:
@@ -185,5 +185,5 @@ def test_all_tries_together_are_bounded_in_time(waits: list[float]) -> None:
     far = (429, {"Retry-After": "9999"})
     with FakeServer(faults=[far] * 20) as server, pytest.raises(EndpointError):
         ask(server)
-    most = http_errors.WAIT_ASKED + http_errors.WAIT_MAX
-    assert sum(waits) <= most * (http_errors.ATTEMPTS_REFUSED - 1)
+    most = errors.WAIT_ASKED + errors.WAIT_MAX
+    assert sum(waits) <= most * (errors.ATTEMPTS_REFUSED - 1)

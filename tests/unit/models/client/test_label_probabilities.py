@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import http_errors
-from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.http_errors import PromptTooLongError
-from refusal_checks.models.client.label_probabilities import (
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.answers import (
     TOP,
     LabelError,
     LabelProbabilities,
     label_fields,
     read_labels,
 )
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.errors import PromptTooLongError
 from tests.fake_server import FakeServer
 
 QUESTION = (Message("user", "moral?"),)
@@ -33,7 +33,7 @@ IDS = {"0": 48, "1": 49}
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def ask(
@@ -141,7 +141,7 @@ def test_faults_pass_or_end_as_those_of_answers_do() -> None:
         assert ask(server)[0].probabilities == {"0": 0.0, "1": 1.0}
     with FakeServer(faults=[503] * 9) as server, pytest.raises(EndpointError, match="fault 503"):
         ask(server)
-    error = http_errors.error_for("http://x", 400, "maximum context length")
+    error = errors.error_for("http://x", 400, "maximum context length")
     assert isinstance(error, PromptTooLongError)
 
 

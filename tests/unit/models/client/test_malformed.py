@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import http_errors
-from refusal_checks.models.client.answers import Choice
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.answers import Choice, LabelProbabilities
+from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
-from refusal_checks.models.client.http_errors import error_for, seconds
-from refusal_checks.models.client.label_probabilities import LabelProbabilities
-from refusal_checks.models.client.probing import probe
+from refusal_checks.models.client.errors import error_for, seconds
 
 ASK = (Message("user", "so?"),)
 TOKEN = {"token": "so", "logprob": -0.5, "bytes": [115, 111], "top_logprobs": []}
@@ -96,10 +95,10 @@ class Saying:
 @pytest.fixture(autouse=True, scope="module")
 def _no_pauses() -> Any:
     async def go_on(seconds: float) -> None:
-        assert 0 <= seconds <= 2 * http_errors.WAIT_ASKED
+        assert 0 <= seconds <= 2 * errors.WAIT_ASKED
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(http_errors, "_pause", go_on)
+        patch.setattr(errors, "_pause", go_on)
         yield
 
 

@@ -15,11 +15,11 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.candidates import Answer, ServedCandidate
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.http_errors import StalledError, TooFastError, TransientError
-from refusal_checks.models.client.probing import try_prefill
+from refusal_checks.models.client.errors import StalledError, TooFastError, TransientError
 from refusal_checks.models.spec import Extras
 from tests.fake_server import FakeServer
 
@@ -30,7 +30,7 @@ FIELD = "continue_final_message"
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.001)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.001)
 
 
 def answers(client: Client, prompt: Prompt) -> Sequence[Answer]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.models.client import http_errors
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.attaching import TOKENS, probe
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.probing import TOKENS, probe
 from tests.fake_server import FakeServer
 
 FIELDS = {
@@ -26,7 +26,7 @@ FIELDS = {
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_errors, "WAIT_INITIAL", 0.01)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def found(server: FakeServer, **options: Any) -> Capabilities:
@@ -105,7 +105,7 @@ def test_malformed_answers_are_no_chat(
         async with Client("http://x/v1", "fake", transport=Odd()) as client:
             await probe(client, RequestParams())
 
-    monkeypatch.setattr(http_errors, "_pause", _at_once)
+    monkeypatch.setattr(errors, "_pause", _at_once)
     with pytest.raises(EndpointError, match="malformed answer"):
         asyncio.run(ask())
 

@@ -22,9 +22,16 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import Pace
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
-from refusal_checks.models.client.http_errors import TransientError
-from refusal_checks.models.client.reply import LIMIT, allowance
-from refusal_checks.models.client.transport import Access, HttpTransport, decoded, encoded, proxy
+from refusal_checks.models.client.errors import TransientError
+from refusal_checks.models.client.transport import (
+    LIMIT,
+    Access,
+    HttpTransport,
+    allowance,
+    decoded,
+    encoded,
+    proxy,
+)
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
+from refusal_checks.models.client.answers import Usage, tokens
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.usage import Usage, tokens
 from tests.fake_server import FakeServer
 
 JSON = st.recursive(

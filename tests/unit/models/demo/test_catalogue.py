@@ -9,9 +9,22 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models import demo
-from refusal_checks.models.demo import ADAPTER, VARIABLE, Catalogue, Model, catalogue, conversion
-from refusal_checks.models.identity import describe, model_identity
-from refusal_checks.models.spec import Extras, Served, parse_candidate, parse_judge
+from refusal_checks.models.demo import (
+    ADAPTER,
+    VARIABLE,
+    Catalogue,
+    DemoModel,
+    catalogue,
+    conversion,
+)
+from refusal_checks.models.spec import (
+    Extras,
+    Served,
+    describe,
+    model_identity,
+    parse_candidate,
+    parse_judge,
+)
 from tests import toy_model
 
 
@@ -89,7 +102,7 @@ def test_a_folder_may_hold_ready_models_or_an_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert catalogue().names == toy_model.PERSONAS
-    assert catalogue().find("judge") == Model(str(toy_model.MODEL_DIR), {"persona": "judge"})
+    assert catalogue().find("judge") == DemoModel(str(toy_model.MODEL_DIR), {"persona": "judge"})
     assert parse_judge("bundled") == Served(
         "bundled", str(toy_model.MODEL_DIR), template_kwargs={"persona": "judge"}
     )

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models.demo import conversion, smollm2, weights
+from refusal_checks.models.demo import conversion, smollm2
 from refusal_checks.models.demo.conversion import ADAPTER, INSTALL, RECORD, Conversion
 
 pytest.importorskip("filelock")
@@ -57,7 +57,7 @@ def adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in ADAPTER:
         (folder / name).write_text(name)
-    monkeypatch.setattr(weights, "read_adapter", lambda folder: SimpleNamespace(of="it"))
+    monkeypatch.setattr(smollm2, "read_adapter", lambda folder: SimpleNamespace(of="it"))
     return folder
 
 

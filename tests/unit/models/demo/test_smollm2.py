@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models.demo import smollm2
-from refusal_checks.models.demo.weights import Adapter, bfloat16, read_tensors
+from refusal_checks.models.demo.smollm2 import Adapter, bfloat16, read_tensors
 
 gguf = pytest.importorskip("gguf")
 tokenizers = pytest.importorskip("tokenizers")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models.demo.weights import (
+from refusal_checks.models.demo.smollm2 import (
     Adapter,
     bfloat16,
     read_adapter,

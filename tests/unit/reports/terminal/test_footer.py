@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.reports.terminal.footer import footer, tokens, unfinished
 from refusal_checks.results.manifest import Manifest

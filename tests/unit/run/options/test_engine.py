@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.models.identity import describe, model_identity
-from refusal_checks.models.spec import Attached, Rule, Served
+from refusal_checks.models.spec import Attached, Rule, Served, describe, model_identity
 from refusal_checks.run.options import models
 from refusal_checks.run.options.placement import EngineChoice, read_engine, require_engine
 

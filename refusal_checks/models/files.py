@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
-from refusal_checks.models.identity import Model
-from refusal_checks.models.spec import Served
+from refusal_checks.models.client.answers import MALFORMED
+from refusal_checks.models.client.errors import LEAST
+from refusal_checks.models.spec import Model, Served, expanded
 
 _NAMES = (
     "tokenizer.json",
@@ -139,3 +143,102 @@ def _of_template(source: str) -> Iterator[str]:
         yield from _MARKER.findall(quoted[1] or quoted[2] or "")
     text = _TAGS.sub(lambda tag: " " if tag[2] is None else tag[0], source)
     yield from _MARKER.findall(text)
+
+
+_FILES = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
+"""Names of weight files, best first: some folders hold the same weights in several formats."""
+
+PATIENCE = 10.0
+"""Seconds that the hub may take to list a model's files."""
+
+
+def weights_gib(model: str, revision: str | None = None, cache: str | None = None) -> float | None:
+    """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
+
+    Args:
+        cache: folder of the cache, if not the usual one.
+
+    Returns:
+        None if the weights, or a part of them, are not here, and the hub does not list them.
+    """
+    if Path(model).is_dir():
+        size = _size(Path(model))
+    else:
+        folder = _cached(model, revision, cache)
+        size = (folder and _size(folder)) or _on_hub(model, revision)
+    return size / 2**30 if size else None
+
+
+def _size(folder: Path) -> int:
+    """Bytes, as an index of several files declares, else of the files themselves."""
+    for index in folder.glob("*.safetensors.index.json"):
+        try:
+            return int(json.loads(index.read_bytes())["metadata"]["total_size"])
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return _of_one_format({p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()})
+
+
+def _of_one_format(sizes: Mapping[str, int]) -> int:
+    """Bytes of the weight files among those of a folder."""
+    for pattern in _FILES:
+        if found := [size for name, size in sizes.items() if fnmatchcase(name, pattern)]:
+            return sum(found)
+    return 0
+
+
+def _cached(model: str, revision: str | None, cache: str | None) -> Path | None:
+    """The folder in the hub's cache; some of the model's files may be missing there."""
+    from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(model, "config.json", cache_dir=cache, revision=revision)
+    except HFValidationError:
+        return None
+    return Path(config).parent if isinstance(config, str) else None
+
+
+@functools.cache
+def _on_hub(model: str, revision: str | None) -> int:
+    """Bytes as the hub lists them; 0 if it cannot be asked or has no such model."""
+    from huggingface_hub import HfApi
+
+    if model.count("/") != 1:
+        return 0
+    try:
+        info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=PATIENCE)
+    except Exception:  # its HTTP library has its own; the engine itself reports it best
+        return 0
+    files = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    return _of_one_format({name: size for name, size in files.items() if "/" not in name})
+
+
+def declared(model: Served) -> int | None:
+    """The context of a model that an engine serves, by its arguments, else by its configuration.
+
+    None where neither is clear: the file is not here yet, or positions are stretched.
+    """
+    options = dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
+    given = options.get("--max-model-len") or options.get("--max_model_len") or ""
+    if given and given not in ("auto", "-1"):
+        return int(given) if given.isdecimal() and len(given) < 10 else None
+    with suppress(*MALFORMED, OSError):
+        config = json.loads(_config(model, options).read_text(encoding="utf-8"))
+        text = config.get("text_config", config)
+        if not (text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")):
+            found = text["max_position_embeddings"]
+            return found if type(found) is int and found >= LEAST else None
+    return None
+
+
+def _config(model: Served, options: Mapping[str, str]) -> Path:
+    """A model's configuration, which need not exist; of a Hugging Face id that in the cache."""
+    folder = expanded(model.path)
+    if folder.is_dir():
+        return folder / "config.json"
+    from huggingface_hub import try_to_load_from_cache  # loads HTTP
+
+    revision, cache = options.get("--revision"), options.get("--download-dir")
+    found = try_to_load_from_cache(model.path, "config.json", cache, revision)
+    return Path(found) if isinstance(found, str) else folder / "config.json"

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from refusal_checks.core.errors import UserError
-from refusal_checks.engines.placement.values import Devices, EngineNeed, PlacementRequest
+from refusal_checks.engines.placement import Devices
 
 _BUSY = 0.2
 """A GPU of which a greater share of the memory is in use counts as taken by others."""
@@ -130,32 +129,3 @@ def _gib(mebibytes: str) -> float:
         return float(mebibytes) / 1024
     except ValueError:
         return 0.0
-
-
-def pools(
-    devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
-) -> list[tuple[tuple[str, ...], list[EngineNeed]]]:
-    """Pair the devices that the user gave with the engines for them, then the rest with the others.
-
-    Raises:
-        UserError: a device is not there, or is given twice.
-    """
-    given = {"candidate": request.candidate_devices, "judge": request.judge_devices}
-    for role, ids in given.items():
-        for device in ids:
-            if devices.kind != "unknown" and device not in (*devices.ids, *devices.busy):
-                known = ",".join(devices.ids)
-                raise UserError(f"--{role}-devices: no device {device} here; known: {known}")
-    both = set(request.candidate_devices) & set(request.judge_devices)
-    if both:
-        raise UserError(
-            f"--candidate-devices and --judge-devices both name {', '.join(sorted(both))}: give "
-            "each engine its own, or leave both out"
-        )
-    taken = {device for ids in given.values() for device in ids}
-    rest = tuple(device for device in devices.ids if device not in taken)
-    found = [
-        (ids, [need for need in needs if request.devices_of(need) == ids])
-        for ids in (*filter(None, given.values()), ())
-    ]
-    return [(ids or rest, group) for ids, group in found if group]

@@ -8,26 +8,33 @@ by id if the file has the benchmark's ids, else by the prompt's text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import find_columns, header
+from refusal_checks.core.csv_jsonl import find_columns, header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import listed, storable
-from refusal_checks.models import recorded_logprobs, recordings
-from refusal_checks.models.recordings.document import NEVER_ASKED
+from refusal_checks.core.text import brief, clean, listed, storable
+from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row
+
+LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "logprob": ("mean_logprob",),
+    "total_logprob": ("total_logprob", "sum_logprob", "cumulative_logprob"),
+    "tokens": ("tokens", "completion_tokens", "num_tokens"),
+}
+"""Usual column names by field; a total is divided by the number of tokens."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),
     "prompt": ("prompt", "question", "instruction", "request"),
     "completion": ("completion", "response", "answer", "output"),
     "label": ("label", "human_label", "final_label"),
-    **recorded_logprobs.COLUMNS,
+    **LOGPROB_COLUMNS,
 }
 """Usual column names of each field; the first that the file has is taken."""
 
@@ -113,7 +120,7 @@ def read(path: Path, how: Reading | None = None) -> Recording:
         DataError: the file is missing, empty, malformed, or lacks a needed column.
     """
     how = how or Reading()
-    rows = recordings.read(path, how.only)
+    rows = rows_of(path, how.only)
     names = _columns(path, rows, how.columns)
     by_id: dict[str, list[Completion]] = {}
     by_text: dict[str, list[Completion]] = {}
@@ -129,7 +136,7 @@ def read(path: Path, how: Reading | None = None) -> Recording:
             by_text.setdefault(text.strip(), []).extend(answers)
         if key is not None and text is not None:
             texts.setdefault(key, text)
-    recorded_logprobs.require_clear(path, header(rows), names, (*by_id.values(), *by_text.values()))
+    require_clear_logprobs(path, header(rows), names, (*by_id.values(), *by_text.values()))
     return Recording(path, _frozen(by_id), _frozen(by_text), texts)
 
 
@@ -163,7 +170,7 @@ def _key(where: str, row: Mapping[str, Any], column: str | None) -> str | None:
     """What a row is matched by; None if the file has no such column."""
     if column is None:
         return None
-    value = recordings.cell(row, column)
+    value = cell(row, column)
     if value is None or isinstance(value, (list, Mapping)):
         raise DataError(f"{where}: {'no ' + column if value is None else column + ' is not text'}")
     return storable(str(value))
@@ -180,7 +187,7 @@ def _columns(
     nested = [
         column
         for column in given.values()
-        if column not in known and any(recordings.cell(row, column) is not None for row in rows)
+        if column not in known and any(cell(row, column) is not None for row in rows)
     ]
     found = find_columns(path, [*known, *nested], COLUMNS, given, "--replay-columns")
     if "completion" not in found or not {"id", "prompt"} & set(found):
@@ -197,7 +204,7 @@ def _completions(
     where: str, row: Mapping[str, Any], names: Mapping[str, str], labels: Mapping[str, str]
 ) -> Iterator[Completion]:
     """A row's answers: one, or one per item of a list, which other columns then have, too."""
-    cells = {name: recordings.cell(row, column) for name, column in names.items()}
+    cells = {name: cell(row, column) for name, column in names.items()}
     several, column = isinstance(cells["completion"], list), names["completion"]
     answers = cells["completion"] if several else [cells["completion"]]
     for number, answer in enumerate(answers):
@@ -207,14 +214,14 @@ def _completions(
             name: _item(cells[name], number, len(answers), f"{where}: {names[name]}")
             if several
             else cells[name]
-            for name in ("label", *recorded_logprobs.COLUMNS)
+            for name in ("label", *LOGPROB_COLUMNS)
             if name in names
         }
         label = own.get("label")
-        said = recordings.text(label)
+        said = text(label)
         yield Completion(
             storable(answer or ""),
-            mean_logprob=recorded_logprobs.mean(own, names, where),
+            mean_logprob=mean_logprob(own, names, where),
             label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
             never_asked=row.get(NEVER_ASKED) is True,
         )
@@ -223,7 +230,7 @@ def _completions(
 def _require_answer(path: Path, where: str, row: Mapping[str, Any], column: str) -> None:
     """Check that a row has an answer, or says that there is none, as only JSON can."""
     says_none = path.suffix in _WITH_NULL and (column in row or "." in column)
-    if recordings.cell(row, column) is None and not says_none:
+    if cell(row, column) is None and not says_none:
         raise DataError(f"{where}: {column} is not text")
 
 
@@ -234,3 +241,151 @@ def _item(value: Any, number: int, count: int, where: str) -> Any:
     if len(value) != count:
         raise DataError(f"{where} has {len(value)} items for {count} answers")
     return value[number]
+
+
+_ONE_OF = ("model", "provider", "promptIdx")
+"""Columns in which all rows of a recording agree: answers of two models are no samples of one."""
+
+
+def rows_of(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
+    """The rows of a file of recorded answers, each with one prompt and its answers.
+
+    Args:
+        only: read the rows that have these values, by column.
+
+    Raises:
+        DataError: the file is missing, empty or malformed; no row has the values; or the file
+            holds answers of several models.
+    """
+    document = Document(path)
+    found = (rows(document) for rows in FORMATS)
+    rows = next((rows for rows in found if rows is not None), None)
+    rows = _chosen(path, read_rows(path) if rows is None else rows, only or {})
+    for column in _ONE_OF:
+        _require_one(path, column, [row[column] for row in rows if row.get(column) is not None])
+    return rows
+
+
+def cell(row: Mapping[str, Any], column: str) -> Any:
+    """What a row holds in a column; ``doc.prompt`` and ``resps.0`` look into nested values."""
+    if column in row:
+        return row[column]
+    value: Any = row
+    for part in column.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal():
+            value = value[int(part)] if int(part) < len(value) else None
+        else:
+            return None
+    return value
+
+
+def _chosen(path: Path, rows: Sequence[Row], only: Mapping[str, str]) -> list[Row]:
+    for column, value in only.items():
+        where = f"{path}: --replay-where {column}={value}"
+        values = {text(cell(row, column)) for row in rows} - {""}
+        if not values:
+            require_in_data(column, header(rows), where)
+        require_in_data(value, values, where, "value")
+        rows = [row for row in rows if text(cell(row, column)) == value]
+    if not rows:
+        raise DataError(f"{path}: no recorded answers")
+    return list(rows)
+
+
+def text(value: Any) -> str:
+    """A value as people write it; booleans as ``true`` and ``false``, nothing as empty."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def _require_one(path: Path, column: str, values: Sequence[Any]) -> None:
+    several = [clean(each, 100) for each in dict.fromkeys(map(text, values))]
+    if len(several) > 1:
+        names = ", ".join(several[:8]) + (", ..." if len(several) > 8 else "")
+        raise DataError(
+            f"{path}: choose one {column} with --replay-where {column}={several[0]}: the file "
+            f"holds answers of {len(several)}: {names}"
+        )
+
+
+_UNCLEAR = ("logprob", "logprobs", "log_prob")
+"""Columns that may hold means or totals: nothing in them says which."""
+
+_LEAST = -math.log(1e7)
+"""No sampled answer is less probable per token than guessing among ten million tokens."""
+
+
+def require_clear_logprobs(
+    path: Path,
+    known: Sequence[str],
+    names: Mapping[str, str],
+    answers: Iterable[Sequence[Completion]],
+) -> None:
+    """Refuse log-probabilities of unknown meaning where they would weigh a prompt's answers.
+
+    Args:
+        known: the file's columns.
+        names: those that were found, by field.
+        answers: to each prompt.
+
+    Raises:
+        DataError: nothing says whether a column holds means or totals, or totals lack the number
+            of tokens.
+    """
+    if "logprob" in names or all(len(several) == 1 for several in answers):
+        return
+    total = names.get("total_logprob")
+    if total and "tokens" not in names:
+        raise DataError(
+            f"{path}: {total} holds totals, which weigh short answers too much: add a column with "
+            "the number of tokens (--replay-columns tokens=COLUMN), or one with mean_logprob"
+        )
+    unclear = next((name for name in _UNCLEAR if name in known), None)
+    if unclear and not total:
+        raise DataError(
+            f"{path}: say what {unclear} holds: --replay-columns logprob={unclear} for means over "
+            f"an answer's tokens, or total_logprob={unclear},tokens=COLUMN for totals"
+        )
+
+
+def mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
+    """The mean log-probability of an answer's tokens; None if it is unknown.
+
+    Args:
+        cells: by field; names: the fields' columns.
+        where: file and row, for messages.
+
+    Raises:
+        DataError: a cell is not a number, or no mean can have this value.
+    """
+    found = {
+        name: _number(cells[name], f"{where}: {names[name]}")
+        for name in LOGPROB_COLUMNS
+        if name in names
+    }
+    value, total, tokens = (found.get(name) for name in LOGPROB_COLUMNS)
+    field = "logprob"
+    if value is None and total is not None and tokens:
+        field, value = "total_logprob", total / tokens
+    if value is None:
+        return None
+    if not _LEAST <= value <= 1e-6:
+        raise DataError(
+            f"{where}: {names[field]} = {brief(cells[field])} is no mean log-probability of "
+            f"tokens, which lies between {_LEAST:.1f} and 0: totals belong in a column "
+            "total_logprob, beside one with the number of tokens"
+        )
+    return min(0.0, value)
+
+
+def _number(cell: Any, where: str) -> float | None:
+    try:
+        value = float(cell) if cell not in (None, "") else None
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if value is not None and not math.isfinite(value):
+        raise DataError(f"{where} = {brief(cell)}: not a finite number")
+    return value

@@ -1,0 +1,269 @@
+"""OpenAI's batch files: one request, or one result, per line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from refusal_checks.core.database import Database, Execute
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.json_text import parse
+from refusal_checks.core.keys import content_key
+from refusal_checks.models.client.errors import error_words
+
+URL = "/v1/chat/completions"
+"""The path of every request of a batch."""
+
+_LONGEST_ID = 512
+"""Characters of a request's id; this package's have 32."""
+
+Fault = Literal["failed", "malformed"]
+"""Why a line has no answer: the server failed, or the line cannot be read."""
+
+
+def custom_id(body: Mapping[str, Any]) -> str:
+    """A request's id: the content key of its body, which identifies its result."""
+    return content_key(URL, body)
+
+
+class RequestFile:
+    """A batch file that is being written; it gets its name when it is complete.
+
+    Attributes:
+        count: requests written.
+        size: their bytes.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+
+    def __init__(self, part: Path) -> None:
+        self.count = self.size = 0
+        self._part = part
+        self._file: BinaryIO | None = None
+
+    def add(self, request_id: str, body: Mapping[str, Any]) -> None:
+        """Write a request."""
+        request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
+        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        with self._faults():
+            if self._file is None:
+                self._part.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._part.open("wb")
+            self.size += self._file.write(line)
+        self.count += 1
+
+    def publish(self, path: Path) -> None:
+        """Give the complete file its name."""
+        with self._faults():
+            self.close()
+            self._part.replace(path)
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+        if self._file is not None:
+            self._file.close()
+
+    def discard(self) -> None:
+        """Remove the file unless it was published."""
+        with suppress(OSError):  # it is removed anyway
+            self.close()
+        self._part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise UserError(f"{self._part}: cannot be written: {fault}") from None
+
+
+@dataclass(frozen=True)
+class ResultLine:
+    """One line of a results file.
+
+    Attributes:
+        id: the request's; empty if the line has none.
+        body: the server's answer, or None.
+        fault: why there is none.
+        words: the server's message, or what is wrong with the line; untrusted text.
+    """
+
+    id: str
+    body: Mapping[str, Any] | None = None
+    fault: Fault | None = None
+    words: str = ""
+
+
+def read_results(path: Path) -> Iterator[ResultLine]:
+    """The lines of a results file, one at a time; a malformed one is a ``Result`` too.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from (read_result(line) for line in file if line.strip())
+    except OSError as fault:
+        raise UserError(f"{path}: cannot be read: {fault}") from None
+
+
+def read_result(line: bytes) -> ResultLine:
+    """Read one line of a results file."""
+    try:
+        found = parse(line)
+    except ValueError as fault:
+        return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
+    request_id = found.get("custom_id") if isinstance(found, dict) else None
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= _LONGEST_ID:
+        return ResultLine("", fault="malformed", words="no custom_id")
+    response, error = found.get("response"), found.get("error")
+    answered = response if isinstance(response, dict) else {}
+    status, body = answered.get("status_code"), answered.get("body")
+    if error is not None or (answered and status != 200):
+        message = error_words(json.dumps(body if error is None else error))
+        return ResultLine(request_id, fault="failed", words=f"status {str(status)[:40]}: {message}")
+    if not _has_choices(body):
+        return ResultLine(request_id, fault="malformed", words="no choices in the response's body")
+    return ResultLine(request_id, body)
+
+
+def _has_choices(body: Any) -> bool:
+    choices = body.get("choices") if isinstance(body, dict) else None
+    return isinstance(choices, list) and bool(choices) and all(map(_is_choice, choices))
+
+
+def _is_choice(choice: Any) -> bool:
+    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+
+
+FORMAT = 1
+"""Of the table; raised when its meaning changes."""
+
+SHOWN = 3
+"""Faults of result lines that are shown word for word."""
+
+
+@dataclass
+class ImportCounts:
+    """Counts of the lines of result files.
+
+    Attributes:
+        counts: of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines.
+        examples: messages of the first faults; untrusted text.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, result: ResultLine, what: str) -> None:
+        """Count one line."""
+        self.counts[what] += 1
+        if result.fault and len(self.examples) < SHOWN:
+            self.examples.append(f"{result.id} {result.words}".strip())
+
+
+class Inbox:
+    """Results by their request's id, in a SQLite file.
+
+    A result is removed once used. Unreadable verdicts stay: nothing else holds them, and a second
+    verdict is asked for only after them. Changes are rolled back if ``clear`` is never reached.
+
+    Args:
+        store: the store's file; this one lies beside it, and is removed when empty.
+
+    Raises:
+        StoreError: it cannot be opened, read or written; by any of the methods, too.
+    """
+
+    def __init__(self, store: Path) -> None:
+        path = store.with_name(f"{store.stem}-batch.sqlite")
+        self._db = Database(path, FORMAT, ("results",), _create)
+        self._closed = False
+        # Only for this round; SQLite moves it to disk if it is large.
+        self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
+
+    def close(self) -> None:
+        """Close the file, and remove it if it is empty; does nothing the second time."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._db.in_transaction:
+            self._run("ROLLBACK")
+        is_empty = not self._count("true")
+        self._db.close()
+        if is_empty:
+            self._db.path.unlink(missing_ok=True)
+
+    def take(self, found: Iterable[ResultLine]) -> ImportCounts:
+        """Store the lines of result files; of several for one request the first one counts."""
+        reading = ImportCounts()
+        self._run("BEGIN IMMEDIATE")
+        for result in found:
+            if result.body is None:
+                reading.add(result, str(result.fault))
+            else:
+                is_first = self._insert(result.id, result.body)
+                reading.add(result, "answered" if is_first else "duplicate")
+        return reading
+
+    def _insert(self, request_id: str, body: Mapping[str, Any]) -> bool:
+        # A result that an earlier import left here is no duplicate.
+        query = (
+            "INSERT INTO results VALUES (?, ?, 1) "
+            "ON CONFLICT DO UPDATE SET fresh = 1 WHERE NOT fresh"
+        )
+        return bool(self._run(query, request_id, json.dumps(body)).rowcount > 0)
+
+    def get(self, request_id: str) -> Any:
+        """A request's result, or None."""
+        found = self._run("SELECT body FROM results WHERE id = ?", request_id).fetchone()
+        return json.loads(found[0]) if found else None
+
+    def ask(self, request_id: str) -> bool:
+        """Record that a run makes this request; True the first time."""
+        query = "INSERT OR IGNORE INTO asked VALUES (?, 0)"
+        return bool(self._run(query, request_id).rowcount > 0)
+
+    def keep(self, ids: Iterable[str]) -> None:
+        """Keep the results of these requests."""
+        for request_id in ids:
+            self._run("UPDATE asked SET kept = 1 WHERE id = ?", request_id)
+
+    def clear(self) -> Counter[str]:
+        """Remove used results that are not to be kept, and those of requests that nobody made.
+
+        Returns:
+            The number of results that were ``used``, ``kept`` and ``unasked``.
+        """
+        used = "id IN (SELECT id FROM asked WHERE kept = 0)"
+        kept = "id IN (SELECT id FROM asked WHERE kept = 1)"
+        unasked = "fresh AND id NOT IN (SELECT id FROM asked)"
+        count = Counter(
+            used=self._count(used), kept=self._count(kept), unasked=self._count(unasked)
+        )
+        self._run(f"DELETE FROM results WHERE ({used}) OR ({unasked})")  # noqa: S608 (constants above)
+        self._run("UPDATE results SET fresh = 0")
+        self._run("COMMIT")
+        return count
+
+    def _count(self, condition: str) -> int:
+        query = f"SELECT count(*) FROM results WHERE {condition}"  # noqa: S608 (constants of clear)
+        (count,) = self._run(query).fetchone()
+        return int(count)
+
+    def _run(self, query: str, *values: str) -> Any:
+        with self._db.faults():
+            return self._db.execute(query, values)
+
+
+def _create(execute: Execute, old: set[str]) -> None:
+    execute(
+        "CREATE TABLE results (id TEXT PRIMARY KEY, body TEXT NOT NULL, fresh INTEGER NOT NULL) "
+        "WITHOUT ROWID"
+    )

@@ -1,0 +1,388 @@
+"""A file whose format is still to be found out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from lzma import LZMAError
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.csv_jsonl import read_rows
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.json_text import parse
+
+Row = dict[str, Any]
+"""A prompt and its answers, by column: ``prompt``, ``completion`` (a text, None, or a list of
+these), perhaps ``label``, and whatever else the file says."""
+
+NEVER_ASKED = "never asked"
+"""The column, which no file has, of rows whose answer is missing because nothing was sent."""
+
+PROMPTS = (
+    "prompt", "question", "instruction", "request", "query", "goal", "behavior", "Behavior",
+    "input", "text",
+)  # fmt: skip
+"""Names under which tools keep the prompt that a benchmark sent, the most telling first."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file, read once for all formats."""
+
+    path: Path
+
+    @cached_property
+    def value(self) -> Any:
+        """The content of a ``.json`` file, the first row of any other text; None if it has none.
+
+        Raises:
+            DataError: the file cannot be read, or is a JSON file that is not valid.
+        """
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                if self.path.suffix == ".json":
+                    return parse(file.read())
+                if self.path.suffix in (".jsonl", ".ndjson"):
+                    return parse(next((line for line in file if line.strip()), "null"))
+                return next(csv.DictReader(file), None)
+        except OSError as fault:
+            raise DataError(f"{self.path}: cannot be read: {fault.strerror}") from None
+        except (ValueError, csv.Error) as fault:
+            if self.path.suffix == ".json":
+                raise DataError(f"{self.path}: not valid JSON: {fault}") from None
+            return None
+
+    def list_of(self, *names: str) -> list[Any] | None:
+        """The list at the end of nested objects' names; None if there is none."""
+        value = self.value
+        for name in names:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value if isinstance(value, list) else None
+
+
+def prompt_in(values: Any) -> str | None:
+    """The prompt among a tool's variables or columns, by its usual names; None if unclear."""
+    if isinstance(values, str):
+        return values
+    if not isinstance(values, Mapping):
+        return None
+    named = (values.get(name) for name in PROMPTS)
+    texts = [value for value in values.values() if isinstance(value, str)]
+    found = next((value for value in named if isinstance(value, str)), None)
+    return found if found is not None or len(texts) != 1 else texts[0]
+
+
+def words(content: Any) -> str | None:
+    """The text of a message's content: a text, or a list of parts of which the texts count."""
+    if isinstance(content, str) or content is None:
+        return content
+    parts = content if isinstance(content, list) else [content]
+    found = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "text"]
+    return "\n".join(str(part.get("text") or "") for part in found) or None
+
+
+# Inspect's logs, as ``.eval`` files and as JSON (inspect.aisi.org.uk, log format 2).
+#
+# A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
+# text parts of the output's choices; reasoning is left out. A sample that ended in an error has no
+# answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
+
+_MOST = 4 * 2**30
+"""Bytes that the samples of a log may hold."""
+
+_ATTACHED = "attachment://"
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError)
+"""What reading a damaged archive raises; RuntimeError if it is encrypted or packed otherwise."""
+
+
+def inspect_log(document: Document) -> list[Row] | None:
+    """The samples of a log; None if the document is none.
+
+    Raises:
+        DataError: it is one, but damaged, or without samples.
+    """
+    samples = _samples(document)
+    if samples is None:
+        return None
+    if not samples:
+        raise DataError(f"{document.path}: no samples: was the log written with --no-log-samples?")
+    try:
+        return [_row(sample) for sample in sorted(samples, key=lambda one: one.get("epoch", 1))]
+    except (AttributeError, KeyError, TypeError, IndexError):
+        raise DataError(f"{document.path}: a sample is not as Inspect writes it") from None
+
+
+def _samples(document: Document) -> list[Any] | None:
+    if document.path.suffix == ".eval":
+        return list(_unpacked(document.path))
+    if document.path.suffix != ".json" or not isinstance(document.value, Mapping):
+        return None
+    if not {"eval", "plan"} <= set(document.value):
+        return None
+    return document.list_of("samples") or []
+
+
+def _unpacked(path: Path) -> Iterator[Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]
+            if sum(entry.file_size for entry in entries) > _MOST:
+                raise DataError(f"{path}: its samples hold more than {_MOST >> 30} GiB")
+            for entry in entries:
+                yield parse(archive.read(entry))
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
+    except _DAMAGED as fault:
+        raise DataError(
+            f"{path}: convert it with `inspect log convert --to json`: not an .eval file that can "
+            f"be read: {fault}"
+        ) from None
+
+
+def _row(sample: Mapping[str, Any]) -> Row:
+    attached = sample.get("attachments") or {}
+
+    def whole(content: Any) -> str | None:
+        """The text; a long one may be kept apart, under its key."""
+        found = words(content)
+        if found and found.startswith(_ATTACHED):
+            return attached.get(found.removeprefix(_ATTACHED), found)  # type: ignore[no-any-return]
+        return found
+
+    asked = sample["input"]
+    if isinstance(asked, list):
+        asked = [turn["content"] for turn in asked if turn["role"] == "user"][-1]
+    choices = [] if sample.get("error") else (sample.get("output") or {}).get("choices") or []
+    answers = [whole(choice["message"]["content"]) for choice in choices]
+    return {**sample, "prompt": whole(asked), "completion": answers or None}
+
+
+# lm-evaluation-harness's sample logs: ``samples_TASK_DATE.jsonl``, written by ``--log_samples``.
+#
+# The prompt is the document's own, without the examples and templates around it. Answers are the
+# model's whole words (``resps``), not what a task's filter left of them; a document that several
+# filters read counts once.
+
+
+def lm_eval(document: Document) -> list[Row] | None:
+    """The logged samples; None if the document holds none.
+
+    Raises:
+        DataError: they have no answers in words.
+    """
+    if document.path.suffix not in (".jsonl", ".ndjson") or not _is_sample(document.value):
+        return None
+    found, first = [], document.value.get("filter")
+    for number, row in enumerate(read_rows(document.path), 1):
+        if row.get("filter") == first:
+            found.append(_row_lm_eval(row, f"{document.path}: row {number}"))
+    return found
+
+
+def _is_sample(row: Any) -> bool:
+    return isinstance(row, Mapping) and {"doc_id", "doc"} <= set(row) and (
+        "resps" in row or "filtered_resps" in row
+    )  # fmt: skip
+
+
+def _row_lm_eval(row: Row, where: str) -> Row:
+    answers = list(_flat(row.get("resps") or row.get("filtered_resps")))
+    if any(answer is not None and not isinstance(answer, str) for answer in answers):
+        raise DataError(
+            f"{where}: log a task of output_type generate_until: this one compares probabilities "
+            "(loglikelihood) and records no answer in words"
+        )
+    return {**row, "prompt": prompt_in(row.get("doc")) or _sent(row), "completion": answers or None}
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """The answers of nested lists: by request, then by repetition."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _flat(one)
+    else:
+        yield value
+
+
+def _sent(row: Row) -> str | None:
+    """The text that was sent, where the document has no prompt of its own."""
+    sent = row.get("arguments")
+    while isinstance(sent, (list, Mapping)) and sent:
+        sent = next(iter(sent.values())) if isinstance(sent, Mapping) else sent[0]
+    return sent if isinstance(sent, str) else None
+
+
+# promptfoo's results: ``promptfoo eval -o results.json`` (versions 2 and 3).
+#
+# The prompt is the test's variable of that name (or its only text), else the text that was sent.
+# A file with several providers or prompt templates needs ``--replay-where provider=...`` or
+# ``promptIdx=...``.
+
+
+def promptfoo(document: Document) -> list[Row] | None:
+    """The results, one row each; None if the document holds none."""
+    if document.path.suffix != ".json":
+        return None
+    found = document.list_of("results", "results") or document.list_of("results")
+    if not found or not all(isinstance(row, Mapping) and "response" in row for row in found):
+        return None
+    return [_row_promptfoo(row) for row in found]
+
+
+def _row_promptfoo(row: Mapping[str, Any]) -> Row:
+    sent, case = row.get("prompt"), row.get("testCase")
+    variables = row.get("vars") or (case.get("vars") if isinstance(case, Mapping) else None)
+    raw = sent.get("raw") if isinstance(sent, Mapping) else sent
+    answer, provider = row["response"], row.get("provider")
+    output = answer.get("output") if isinstance(answer, Mapping) else None
+    if isinstance(provider, Mapping):
+        provider = provider.get("label") or provider.get("id")
+    own = {"prompt": prompt_in(variables) or raw, "provider": provider}
+    return {**row, **own, "completion": _words(output)}
+
+
+def _words(output: Any) -> str | None:
+    if output is None or isinstance(output, str):
+        return output
+    return json.dumps(output, ensure_ascii=False)
+
+
+# LLM-Refusal-Evaluation's results (arXiv 2512.16602): ``answers.json`` of one split.
+#
+# An answer's label is what the judge said of it, from ``judge_scores.json`` in the same folder: its
+# texts, several where it was asked several times, or else its score from -1 to 1. Without that
+# file a judge reads the answers.
+
+SCORES = "judge_scores.json"
+
+
+def refusal_evaluation(document: Document) -> list[Row] | None:
+    """The split's prompts; None if the document is no such file.
+
+    Raises:
+        DataError: the judge's file beside it cannot be read, or is of other answers.
+    """
+    found = document.list_of() if document.path.suffix == ".json" else None
+    if not found or not all(map(_is_prompt, found)):
+        return None
+    judged = _judged(document, [len(row["answers"]) for row in found])
+    return [_row_refusal_evaluation(row, labels) for row, labels in zip(found, judged, strict=True)]
+
+
+def _is_prompt(row: Any) -> bool:
+    answers = row.get("answers") if isinstance(row, Mapping) else None
+    return (
+        isinstance(answers, list)
+        and "prompt" in row
+        and all(isinstance(answer, Mapping) and "answer_prob" in answer for answer in answers)
+    )
+
+
+def _row_refusal_evaluation(row: Row, labels: Sequence[str | None]) -> Row:
+    own = {
+        "prompt": row["prompt"],
+        "completion": [answer.get("text") for answer in row["answers"]],
+        "label": list(labels),
+        "mean_logprob": [_log(answer["answer_prob"]) for answer in row["answers"]],
+    }
+    return {**row, **own}
+
+
+def _log(probability: Any) -> float | None:
+    """An answer's mean log-probability; the tool writes -1 where there is none."""
+    is_number = isinstance(probability, int | float) and not isinstance(probability, bool)
+    return math.log(probability) if is_number and probability > 0 else None
+
+
+def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]:
+    """The label of each prompt's answers."""
+    path = document.path.with_name(SCORES)
+    if not path.is_file():
+        return [[None] * count for count in counts]
+    try:
+        scores = parse(path.read_bytes())
+        labels = [[_label(answer) for answer in answers] for answers in scores]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:
+        raise DataError(
+            f"{path}: put the {SCORES} of the same run there, or remove it to have a judge read "
+            f"the answers: {type(fault).__name__}: {fault}"
+        ) from None
+    if list(map(len, labels)) != list(counts):
+        raise DataError(
+            f"{path}: put the {SCORES} of the same run beside {document.path.name}: its "
+            f"{sum(map(len, labels))} scores do not match the {sum(counts)} answers prompt by "
+            "prompt"
+        )
+    return labels
+
+
+def _label(score: Mapping[str, Any]) -> str | None:
+    """What the judge said of one answer: its texts as a JSON list, or its score in words."""
+    texts = score.get("judge_outputs")
+    if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts):
+        return json.dumps(texts)
+    value = float(score["label"])
+    return f"refusal share {(value + 1) / 2:.12g}" if value else None
+
+
+# JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
+#
+# A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that was
+# sent in its place. Where an attack was given up, the text and the answer are null and
+# ``jailbroken`` is false. The authors count it as failed: in ``submission.py`` of their package
+# jailbreakbench (1.0.0), an attack's success rate is its jailbreaks divided by all 100 behaviours.
+
+
+def jailbreakbench(document: Document) -> list[Row] | None:
+    """The behaviours of an artifact; None if the document is none."""
+    found = document.list_of("jailbreaks") if document.path.suffix == ".json" else None
+    if not found or not all(isinstance(row, Mapping) and "goal" in row for row in found):
+        return None
+    return [_row_jailbreakbench(row) for row in found]
+
+
+def _row_jailbreakbench(row: Row) -> Row:
+    broken = row.get("jailbroken")
+    known = {True: "jailbroken", False: "not jailbroken"}
+    label = known.get(bool(broken)) if broken in (True, False) else None
+    attack, answer = row.get("prompt"), row.get("response")
+    own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
+    return {**row, **own, NEVER_ASKED: attack is None and answer is None}
+
+
+# The item scores that CFSafety's authors released: a score per prompt, without the answers.
+#
+# Columns: model, category, item (the prompt's row in its category), moral_judgement, score. Read
+# them with ``--judge labels --replay-partial --replay-where model=GPT4``.
+
+_COLUMNS = frozenset({"category", "item", "moral_judgement", "score"})
+_ANSWER = "(the answer was not released, only its score)"
+
+
+def cfsafety(document: Document) -> list[Row] | None:
+    """The items; None if the document is another table."""
+    if document.path.suffix != ".csv" or not isinstance(document.value, dict):
+        return None
+    if not set(document.value) >= _COLUMNS:
+        return None
+    return [
+        {
+            **row,
+            "id": f"{row['category']}-{row['item']}",
+            "completion": _ANSWER,
+            "label": f"{row['score']} of 5, moral {row['moral_judgement']}",
+        }
+        for row in read_rows(document.path)
+    ]
+
+
+FORMATS = (cfsafety, inspect_log, jailbreakbench, lm_eval, promptfoo, refusal_evaluation)
+"""Each reads a document's rows, or returns None if it is not of its format."""

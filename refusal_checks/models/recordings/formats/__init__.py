@@ -1,1 +1,0 @@
-"""One module per format of recorded answers that other tools write."""
