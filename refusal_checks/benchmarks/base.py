@@ -7,11 +7,37 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-from refusal_checks.benchmarks.pinned_file import Resource
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.text import clean
+
+
+class Resource(Protocol):
+    """A part of a benchmark's data, in a mirror and on the network."""
+
+    @property
+    def revision(self) -> str:
+        """The commit that is used."""
+
+    @property
+    def is_pinned(self) -> bool:
+        """True if it has a known digest, so that a mirror can hold no other data in its place."""
+
+    @property
+    def is_gated(self) -> bool:
+        """True if fetching it takes a token of an account that has accepted its conditions."""
+
+    def is_in(self, mirror: Path) -> bool:
+        """True if a mirror holds it."""
+
+    def pull(self, mirror: Path) -> Path:
+        """Fetch it from the network into a mirror and return its path there.
+
+        Raises:
+            DataError: it cannot be fetched.
+        """
 
 
 @dataclass(frozen=True)

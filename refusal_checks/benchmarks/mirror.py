@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.benchmarks import Benchmark, digest, load_prompts
+from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.json_text import parse
 from refusal_checks.core.prompts import Prompt

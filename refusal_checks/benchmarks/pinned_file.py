@@ -6,38 +6,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from refusal_checks.core.errors import DataError, network_reason
 from refusal_checks.core.text import without_credentials
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
-
-
-class Resource(Protocol):
-    """A part of a benchmark's data, in a mirror and on the network."""
-
-    @property
-    def revision(self) -> str:
-        """The commit that is used."""
-
-    @property
-    def is_pinned(self) -> bool:
-        """True if it has a known digest, so that a mirror can hold no other data in its place."""
-
-    @property
-    def is_gated(self) -> bool:
-        """True if fetching it takes a token of an account that has accepted its conditions."""
-
-    def is_in(self, mirror: Path) -> bool:
-        """True if a mirror holds it."""
-
-    def pull(self, mirror: Path) -> Path:
-        """Fetch it from the network into a mirror and return its path there.
-
-        Raises:
-            DataError: it cannot be fetched.
-        """
 
 
 @dataclass(frozen=True)
