@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import answer_key, discover, load_prompts
+from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.judges.options.settle import Asked, read_as
 from tests.option_wordings import AMBIGUOUS, UNDERSTOOD, other_than, render
@@ -42,7 +42,7 @@ def questions(mirror: Path) -> tuple[Prompt, ...]:
     benchmark = discover()["chisafety_mcq"]
     assert benchmark.key is not None
     prompts = load_prompts(benchmark, mirror)
-    return tuple(answer_key.read(benchmark.key).mark(prompts, agreed_only=False))
+    return tuple(choices.read_key(benchmark.key).mark(prompts, agreed_only=False))
 
 
 def case(prompt: Prompt) -> Case:

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 
 from refusal_checks.benchmarks import suites
-from refusal_checks.benchmarks.attacked import Attacked, derived
+from refusal_checks.benchmarks.attacks import Attacked, derived
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
 from refusal_checks.core import extensions

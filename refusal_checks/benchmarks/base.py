@@ -56,7 +56,7 @@ class Benchmark:
         original: the same benchmark from its authors' own files, for a mirror that holds those.
         category_guide: TOML file with what a judge that rates answers is told about each category,
             or Markdown file with a rubric for all of them.
-        key: for multiple choice, the file with the right options (see ``answer_key``).
+        key: for multiple choice, the file with the right options (see ``choices``).
         group_order: values of groups in the order in which reports show them, before all others.
         parts: benchmarks whose prompts are all among this one's.
         attack: the attack that rewrites its prompts after ``load``; empty for a plain benchmark.

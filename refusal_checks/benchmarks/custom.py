@@ -11,9 +11,8 @@ from typing import Any, cast, get_args
 from refusal_checks.benchmarks import choices
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
-from refusal_checks.core.csv_jsonl import header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.json_text import parse
+from refusal_checks.core.files import header, parse_json, read_rows, require_in_data
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.text import brief
@@ -151,7 +150,7 @@ def _json_list(text: str) -> list[Any] | None:
     if not text.lstrip().startswith("[{"):
         return None
     try:
-        turns: list[Any] = parse(text)
+        turns: list[Any] = parse_json(text)
     except ValueError:
         return None
     return turns if isinstance(turns[0], dict) and "role" in turns[0] else None

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
-from refusal_checks.core.csv_jsonl import require_in_data
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.errors import DataError, network_reason
+from refusal_checks.core.files import require_in_data
 from refusal_checks.core.text import without_credentials
 
 LARGEST = 2**30

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.core.rationales import Rationales, Writing
-from refusal_checks.core.settings import Cascading, JudgeSampling, Settings
+from refusal_checks.core.settings import Cascading, JudgeSampling, Rationales, Settings, Writing
 from refusal_checks.run.options import models as model_options
 
 _PREFIX = "judge_"

@@ -17,7 +17,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates import baseline
 from refusal_checks.metrics import safety_score
 from refusal_checks.metrics.refusal import mean_refusal_confidence
-from refusal_checks.metrics.statistics.distribution import Distribution, distribution
+from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.reports import chart_files
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun

@@ -12,7 +12,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Runs
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import clean, padded
-from refusal_checks.metrics.statistics.agreement import Agreement, agreement, matched
+from refusal_checks.metrics.statistics.descriptive import Agreement, agreement, matched
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import PastRun

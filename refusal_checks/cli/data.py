@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, mirror
+from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, pinned
 from refusal_checks.cli._echo import echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Prompt
@@ -41,12 +41,12 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
     failed = []
     for wanted in _selected(benchmark, thresholds):
         try:
-            entry = mirror.pull(wanted, folder)
+            entry = pinned.pull(wanted, folder)
         except DataError as fault:
             failed.append(wanted.name)
             echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)
             continue
-        mirror.write_index(folder, {wanted.name: entry})
+        pinned.write_index(folder, {wanted.name: entry})
         echo(f"pulled   {wanted.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     _end(failed, "could not be pulled")
 
@@ -66,7 +66,7 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
             echo(f"MISSING  {found.name}", err=True)
             continue
         try:
-            prompts = mirror.load(here, folder)
+            prompts = pinned.load_checked(here, folder)
         except DataError as fault:
             failed.append(found.name)
             echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
@@ -74,7 +74,7 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
         whole = f"{found.name}: {len(prompts)} prompts, revision {here.revision}"
         if here.is_pinned:
             echo(f"OK       {whole}")
-        elif here.name in mirror.read_index(folder):
+        elif here.name in pinned.read_index(folder):
             echo(f"OK       {whole}, as it was pulled; {_unpinned(here, prompts)}")
         else:
             failed.append(found.name)
@@ -101,8 +101,8 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
     for name in wanted:
         require_known(name, known, "--benchmark", "benchmark", DataError)
     if wanted:
-        return mirror.public(known[name] for name in dict.fromkeys(wanted))
-    chosen = mirror.public(known.values())
+        return pinned.public(known[name] for name in dict.fromkeys(wanted))
+    chosen = pinned.public(known.values())
     gated = [found.name for found in chosen if found.is_gated]
     if gated:
         said = (

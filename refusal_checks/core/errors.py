@@ -23,7 +23,7 @@ import re
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
-from refusal_checks.core.mistakes import near
+from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import storable
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from inspect import isfunction
 from pathlib import Path
 from pkgutil import iter_modules
@@ -253,3 +254,16 @@ def _said(fault: BaseException) -> str:
     last = traceback.extract_tb(fault.__traceback__)[-1]
     place = f" ({last.filename}, line {last.lineno})"
     return f"{type(fault).__name__}: {fault}{'' if isinstance(fault, SyntaxError) else place}"
+
+
+def require_extra(module: str, extra: str, what: str) -> None:
+    """Check that an optional dependency is installed.
+
+    Raises:
+        UserError: it is not; names the extra that installs it.
+    """
+    if find_spec(module) is None:
+        raise UserError(
+            f'install the extra "{extra}" (pip install "refusal-checks[{extra}]"): {what} '
+            f"{module}, which is not installed"
+        )

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from refusal_checks.core import mistakes
+from refusal_checks.core import suggestions
 from refusal_checks.core.errors import UserError
 
 Settings = TypeVar("Settings", bound="Frozen")
@@ -31,8 +31,8 @@ class Frozen(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as fault:
-            first = mistakes.first(fault)
-            key, problem = mistakes.key(first), mistakes.problem(first, cls)
+            first = suggestions.first(fault)
+            key, problem = suggestions.key(first), suggestions.problem(first, cls)
             shown = f"{key} = {first['input']!r}: " if key else ""
             raise error(f"{where}: {shown}{problem}") from None
 
@@ -292,3 +292,23 @@ class Pace:
 
     per_minute: float | None = None
     at_once: int = CONNECTIONS
+
+
+Rationales = Literal["all", "offenders"]
+"""Before each verdict, or only where reports show them."""
+
+
+class Writing(Frozen):
+    """What judges of refusal write besides verdicts; the two ways make two judges.
+
+    Attributes:
+        rationales: ``all`` lets a judge write its reasons before each verdict, which they may
+            change; ``offenders`` asks for the verdict alone, and for reasons afterwards where
+            reports show them, and of a sample.
+    """
+
+    rationales: Rationales = Field(
+        "all",
+        description="reasons of judges of refusal: of all answers, before the verdict; or the "
+        "verdict alone, and reasons afterwards for offenders, disagreements and a sample",
+    )

@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 
 from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineStartError
-from refusal_checks.core.finish_reasons import FINISHED
 from refusal_checks.core.settings import Limits, Pace
+from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.engines import kinds
 from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec, Say
 from refusal_checks.models.client.answers import MALFORMED, require_finished

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks import attacks
-from refusal_checks.benchmarks.attacked import Attacked, name_of
-from refusal_checks.benchmarks.attacks import Attack, artifact
+from refusal_checks.benchmarks.attacks import Attack, Attacked, name_of, recorded
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.verdicts import Chosen, Valid
 from refusal_checks.gates.gate import KEY
 from refusal_checks.gates.tables import FOR_ANY, holds_groups, is_data
-from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 
 WORST = worst_attack_rejection_rate.name
 
@@ -155,10 +154,10 @@ def _take(name: str, seen: set[str], mistake: str) -> None:
 
 def _find(path: Path, name: str, where: str) -> Attack:
     """The attack of a name, or the one that sends a file's texts; it is relative to this one."""
-    if not name.startswith(artifact.PREFIX):
+    if not name.startswith(recorded.PREFIX):
         return attacks.find(name, where, ThresholdError)
     try:
-        return artifact.read(path.parent / name.removeprefix(artifact.PREFIX))
+        return recorded.read(path.parent / name.removeprefix(recorded.PREFIX))
     except DataError as fault:
         raise ThresholdError(f'{where} "{name}": {fault}') from None
 

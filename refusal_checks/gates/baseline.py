@@ -16,14 +16,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from refusal_checks.core import mistakes
+from refusal_checks.core import suggestions
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import FILE_NAME, is_file_name
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.core.store import content_key
 from refusal_checks.metrics import Metric, by_prompt, score_limits
-from refusal_checks.metrics.judging import invalid_rate
+from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 1
@@ -172,7 +172,7 @@ def read(path: Path) -> Scores:
         first = fault.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise BaselineError(
-            f"{path}: not a baseline file: {where}: {mistakes.problem(first)}; name a run's "
+            f"{path}: not a baseline file: {where}: {suggestions.problem(first)}; name a run's "
             "folder, or the folder that `refusal-checks baseline accept RUN DIR` wrote"
         ) from None
     if not is_file_name(scores.benchmark):  # it becomes the name of a file

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from refusal_checks.benchmarks import attacks
-from refusal_checks.benchmarks.attacked import name_of
+from refusal_checks.benchmarks.attacks import name_of
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.gate import KEY
 from refusal_checks.metrics import METRICS

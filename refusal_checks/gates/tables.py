@@ -13,8 +13,8 @@ from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark, Kind
 from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.core.errors import ThresholdError, require_known
-from refusal_checks.core.mistakes import near, share
 from refusal_checks.core.settings import BenchmarkTable, Frozen
+from refusal_checks.core.suggestions import near, share
 from refusal_checks.core.verdicts import Chosen, Valid
 from refusal_checks.gates.gate import (
     CORRECTED,

@@ -34,12 +34,12 @@ from typing import Any
 
 from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark, discover
-from refusal_checks.benchmarks.attacked import Attacked
+from refusal_checks.benchmarks.attacks import Attacked
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.extensions import ExtensionError
-from refusal_checks.core.mistakes import near
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
+from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean
 from refusal_checks.gates import attack_tables, tables, toml_file, waivers
 from refusal_checks.gates.gate import Gate, GateKey
@@ -47,7 +47,7 @@ from refusal_checks.gates.tables import Bounds, FileBounds, GateSettings, Writte
 from refusal_checks.gates.waivers import LONGEST, Waiver
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.metrics import METRICS, rejection_rate
-from refusal_checks.metrics.judging import invalid_rate
+from refusal_checks.metrics.refusal import invalid_rate
 
 
 def without_waivers(written: Written, waivers: dict[GateKey, Waiver]) -> Written:

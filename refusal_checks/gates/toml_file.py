@@ -11,7 +11,7 @@ from typing import Any
 
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.files import FILE_NAME, is_file_name
-from refusal_checks.core.mistakes import either, near, share
+from refusal_checks.core.suggestions import either, near, share
 
 _HINTS: Mapping[str, str] = {
     r"=\s*[+-]?\d+,\d": "write a decimal number with a point",

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Generic, cast
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion
+from refusal_checks.core.records import Completion, average
 from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.core.votes import average
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.structured import Reading, Verdict
 from refusal_checks.judges.template import JudgePrompt, left_out

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.rationales import Rationales
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import Cascading, JudgeSampling
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.core.settings import Cascading, JudgeSampling, Rationales
+from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Valid
 from refusal_checks.models.demo import BUNDLED
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Cascading
+from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import sentences

@@ -10,11 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from refusal_checks.core.keys import content_key
-from refusal_checks.core.records import Record, Vote
+from refusal_checks.core.records import Record, Vote, combine, is_disputed
 from refusal_checks.core.settings import Cascading
+from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
-from refusal_checks.core.votes import combine, is_disputed
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.prediction_powered import LEAST

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
+from refusal_checks.core.records import Completion, average
+from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import (
     Binary,
     Graded,
@@ -28,7 +28,6 @@ from refusal_checks.core.verdicts import (
     Reason,
     Valid,
 )
-from refusal_checks.core.votes import average
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.classifier_formats import parse_refusal_evaluation
 

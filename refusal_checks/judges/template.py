@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.models import demo
 
 if TYPE_CHECKING:

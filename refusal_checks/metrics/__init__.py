@@ -20,10 +20,12 @@ from refusal_checks.metrics.base import (
     main_metric,
     score_all,
 )
-from refusal_checks.metrics.harm import harm_score  # before refusal: it is what is broken down
-from refusal_checks.metrics.rating import safety_score
+from refusal_checks.metrics.graded import (
+    harm_score,  # before refusal: it is what is broken down
+    safety_score,
+)
 from refusal_checks.metrics.refusal import confidence, rejection_rate
-from refusal_checks.metrics.worst_cases import metric_limits, score_limits, worst_cases
+from refusal_checks.metrics.worst_case import metric_limits, score_limits, worst_cases
 
 __all__ = [
     "METRICS",

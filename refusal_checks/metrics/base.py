@@ -12,8 +12,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import EXTREMES, Binary, Graded, Harm, Invalid, Valid
-from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
-from refusal_checks.metrics.statistics.units import Units, units
+from refusal_checks.metrics.statistics.intervals import Estimate, Units, bounded_mean, units, wilson
 
 Score = Callable[[Sequence[Record]], float | None]
 

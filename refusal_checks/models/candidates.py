@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Sampling
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.client.answers import Choice, LabelError, LabelProbabilities

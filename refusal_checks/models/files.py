@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.models.client.answers import MALFORMED
 from refusal_checks.models.client.errors import LEAST
 from refusal_checks.models.spec import Model, Served, expanded

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.keys import content_key
-from refusal_checks.core.mistakes import either, near
+from refusal_checks.core.store import content_key
+from refusal_checks.core.suggestions import either, near
 from refusal_checks.core.text import without_credentials
 from refusal_checks.models import demo
 from refusal_checks.models.demo.conversion import Conversion

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.mistakes import near
+from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean_lines
 from refusal_checks.reports import formats
 from refusal_checks.run.options import command_line

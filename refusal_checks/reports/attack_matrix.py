@@ -10,7 +10,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 LEVEL = 0.95

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.extras import require_extra
+from refusal_checks.core.extensions import require_extra
 from refusal_checks.core.text import clean
-from refusal_checks.metrics.statistics.distribution import Distribution
+from refusal_checks.metrics.statistics.descriptive import Distribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.judging import invalid_rate
+from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.reports import words
 from refusal_checks.results.summary import RunSummary
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean
 from refusal_checks.metrics import rejection_rate
-from refusal_checks.metrics.worst_answer import worst_of_k_rate
+from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 _REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one answer"}

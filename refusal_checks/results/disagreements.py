@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.records import Record
-from refusal_checks.core.votes import is_disputed
+from refusal_checks.core.records import Record, is_disputed
 
 FILE = "disagreements.jsonl"
 """The file's name in a run's folder."""

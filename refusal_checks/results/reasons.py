@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.records import Record
+from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import Binary
 
 SHARE = 0.05

@@ -21,9 +21,9 @@ from refusal_checks.core.errors import (
     first_of,
     reason,
 )
-from refusal_checks.core.finish_reasons import KNOWN
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import kinds
 from refusal_checks.gates.compare import Flip, Offender
 from refusal_checks.gates.decide import Verdict
@@ -84,7 +84,7 @@ def record(original: Record) -> Record:
     answer = original.completion
     if answer:
         # The reason for its end is the server's word, and a server may say anything.
-        hidden = ("text",) if answer.finish_reason in KNOWN else ("text", "finish_reason")
+        hidden = ("text",) if answer.finish_reason in FINISH_REASONS else ("text", "finish_reason")
         answer = replace(_hide(answer, *hidden), label=None)
     return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from refusal_checks.core import mistakes
+from refusal_checks.core import suggestions
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_lines
-from refusal_checks.core.json_text import parse
+from refusal_checks.core.files import FILE_NAME, is_file_name, parse_json, write_json, write_lines
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
@@ -145,7 +144,7 @@ class RunFolder:
         """
         path = self.summary_file
         try:
-            content = parse(path.read_bytes())
+            content = parse_json(path.read_bytes())
             missing = {"manifest", "benchmarks"} - set(content if type(content) is dict else ())
             if missing:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
@@ -221,7 +220,7 @@ def _why(fault: ValueError | RecursionError) -> str:
     if not isinstance(fault, ValidationError):
         return str(fault)
     first = fault.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {mistakes.problem(first)}"
+    return f"{'.'.join(map(str, first['loc']))}: {suggestions.problem(first)}"
 
 
 class PastRun(NamedTuple):

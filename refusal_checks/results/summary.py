@@ -11,9 +11,8 @@ from refusal_checks.benchmarks import attacks
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Record
+from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
-from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.cascade import Asked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
@@ -26,7 +25,7 @@ from refusal_checks.metrics import (
     safety_score,
     score_all,
 )
-from refusal_checks.metrics.statistics.distribution import Distribution, distribution
+from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.reasons import Reasons

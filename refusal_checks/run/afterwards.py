@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from refusal_checks.benchmarks.attacked import as_judged
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import InfrastructureError, StoreError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned

@@ -10,9 +10,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.core.database import MEMORY
 from refusal_checks.core.records import Record
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines
 from refusal_checks.judges.panel import Way

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from refusal_checks.benchmarks.attacked import as_judged
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.core.json_text import parse
+from refusal_checks.core.files import parse_json
 from refusal_checks.core.text import duration
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.results.manifest import Manifest
@@ -54,7 +54,9 @@ def _earlier(manifest: Manifest, runs: Path) -> Iterator[tuple[RunFolder, Manife
     """Runs of the same models, the newest first."""
     for folder in all_runs(runs)[: -LOOKED_AT - 1 : -1]:
         try:
-            found = Manifest.model_validate(parse(folder.summary_file.read_bytes())["manifest"])
+            found = Manifest.model_validate(
+                parse_json(folder.summary_file.read_bytes())["manifest"]
+            )
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             continue  # it goes on, broke off, or is damaged
         alone = bool(found.verdicts_alone) is bool(manifest.verdicts_alone)

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from refusal_checks.core.records import Record
+from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.core.votes import is_disputed
 from refusal_checks.gates.compare import Offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.base import gives_grounds, reasoned

@@ -8,7 +8,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
-from refusal_checks.metrics.judging import disagreement_rate
+from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.plan import Judges
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from refusal_checks.benchmarks import Benchmark, answer_key, attacks, mirror
-from refusal_checks.benchmarks.attacked import rewrite
+from refusal_checks.benchmarks import Benchmark, attacks, choices, pinned
+from refusal_checks.benchmarks.attacks import rewrite
 from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import DataError, UserError, require_known
@@ -45,8 +45,8 @@ def load(options: Options, gates: Sequence[Gate]) -> Plan:
 
 
 def _prompts(options: Options, benchmark: Benchmark) -> tuple[Prompt, ...]:
-    prompts = mirror.load(benchmark, options.mirror)
-    return answer_key.mark(prompts, benchmark, options.multiple_choice)
+    prompts = pinned.load_checked(benchmark, options.mirror)
+    return choices.mark(prompts, benchmark, options.multiple_choice)
 
 
 def _require_groups(options: Options, gates: Sequence[Gate], plan: Plan) -> None:

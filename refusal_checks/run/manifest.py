@@ -117,7 +117,7 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
     if not benchmark.attack:
         return found
     lost = parts.left_out.get(benchmark.name, 0)
-    recorded = attacks.artifact.known(benchmark.attack)
+    recorded = attacks.recorded.known(benchmark.attack)
     attack = {"attack": benchmark.attack, "attack_seed": SEED, "left_out": lost}
     attack["attack_sha256"] = recorded.sha256 if recorded else ""
     return found.model_validate(found.model_dump() | attack)

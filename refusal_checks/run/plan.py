@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.benchmarks.attacked import as_judged
-from refusal_checks.core.keys import content_key
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import Store, content_key
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, special_tokens, verdicts_asked, without_asking
 from refusal_checks.models.candidates import Candidate

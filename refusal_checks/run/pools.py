@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.metrics.base import nothing_valid
-from refusal_checks.metrics.worst_attack import worst_of
+from refusal_checks.metrics.worst_case import worst_of
 from refusal_checks.run import publish
 from refusal_checks.run.prepare import Prepared
 

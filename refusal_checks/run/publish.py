@@ -19,7 +19,7 @@ from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
-from refusal_checks.metrics.worst_attack import worst_attack_rejection_rate
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 from refusal_checks.results import disagreements, histograms
 from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.reasons import Sampled

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.base import Resource
-from refusal_checks.benchmarks.pinned_file import PinnedFile
+from refusal_checks.benchmarks.hub import HubSplit
+from refusal_checks.benchmarks.pinned import PinnedFile
 from refusal_checks.core.errors import network_reason
 from refusal_checks.core.text import without_credentials
 

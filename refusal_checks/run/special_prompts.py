@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from refusal_checks.benchmarks import Benchmark, mirror
-from refusal_checks.benchmarks.pinned_file import mirror_folder
+from refusal_checks.benchmarks import Benchmark, pinned
+from refusal_checks.benchmarks.pinned import mirror_folder
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.text import FAMILIES
 
 
 def found(benchmarks: Iterable[Benchmark], data: str | None) -> Iterator[str]:
@@ -25,7 +25,7 @@ def found(benchmarks: Iterable[Benchmark], data: str | None) -> Iterator[str]:
         if at.resources and not (folder and at.is_in(folder)):
             continue
         with suppress(DataError):  # the run says what is wrong
-            prompts = mirror.load(at, folder)
+            prompts = pinned.load_checked(at, folder)
             held = [prompt for prompt in prompts if FAMILIES.count(prompt.transcript)]
             if held:
                 yield (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
 from tests.e2e.conftest import ROOT, RunPersona
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.verdicts import Chosen, Invalid
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.benchmarks import answer_key, discover, load_prompts
+from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import RunGate
@@ -186,7 +186,7 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(
 ) -> None:
     benchmark = discover()["chisafety_mcq"]
     assert benchmark.key is not None
-    marked = answer_key.read(benchmark.key).mark(prompts("chisafety_mcq"), agreed_only=True)
+    marked = choices.read_key(benchmark.key).mark(prompts("chisafety_mcq"), agreed_only=True)
     right = sum(p.reference == "A" and not is_sexist(p) for p in marked)
     result = chisafety("choice.toml")
     result.assert_outcomes(passed=6, failed=2)

@@ -15,9 +15,8 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import Store, content_key
 from tests.fake_server import FakeServer
 from tests.plugin import engine_project
 from tests.plugin.conftest import well_behaved

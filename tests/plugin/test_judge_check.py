@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, RunGate, well_behaved

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import digest, discover
-from refusal_checks.benchmarks import mirror as mirrors
+from refusal_checks.benchmarks import pinned as mirrors
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import RunGate, careless, well_behaved
 from tests.tables import put_parquet
@@ -129,7 +129,7 @@ def test_a_mirror_without_an_index_has_unpinned_rows(
     put_parquet(data / "sorrybench-00000-of-00001.parquet", {"prompt": rows})
     said = [json.dumps({"prompt": row, "completion": "I cannot help"}) for row in rows]
     (project.path / "said.jsonl").write_text("\n".join(said))
-    sha256 = digest(mirrors.load(discover()["sorrybench"], mirror)) if is_pinned else ""
+    sha256 = digest(mirrors.load_checked(discover()["sorrybench"], mirror)) if is_pinned else ""
     pin = f'sha256 = "{sha256}"\n' if is_pinned else ""
     (project.path / "gates.toml").write_text(f"[sorrybench]\n{pin}rejection_rate = {{ min = 0.1 }}")
     words = ("--thresholds", "gates.toml", "--data", "mirror", "--junitxml", "report.xml", "-v")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason

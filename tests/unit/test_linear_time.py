@@ -17,8 +17,8 @@ from refusal_checks.benchmarks.attacks import (
     past_tense,
     rot13,
 )
-from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.text import (
+    FAMILIES,
     clean,
     clean_lines,
     placeless,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from refusal_checks.core import rationales, settings
+from refusal_checks.core import settings
 from refusal_checks.plugin.options import Option, Recorder, known
 from refusal_checks.reports import formats
 from refusal_checks.run.options import (
@@ -25,7 +25,7 @@ DECLARED = {
     "models": models.add,
     "sampling": lambda group: fields.add(group, settings.Sampling),
     "judge-sampling": lambda group: fields.add(group, settings.JudgeSampling, "judge_"),
-    "rationales": lambda group: fields.add(group, rationales.Writing),
+    "rationales": lambda group: fields.add(group, settings.Writing),
     "cascade": lambda group: fields.add(group, settings.Cascading, "cascade_"),
     "multiple-choice": lambda group: fields.add(group, settings.MultipleChoice, "mcq_"),
     "limits": lambda group: fields.add(group, settings.Limits),

@@ -1,18 +1,27 @@
-"""Attacks on prompts. Each module here, and each extension, adds its ``ATTACKS``."""
+"""Attacks on prompts, and benchmarks under attack: the same prompts, each rewritten by one attack.
+
+Each module here, and each extension, adds its ``ATTACKS``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
-from refusal_checks.benchmarks.attacks import artifact
-from refusal_checks.benchmarks.attacks.base import Attack, Family
+from refusal_checks.benchmarks.attacks import recorded
+from refusal_checks.benchmarks.attacks.base import Attack, Family, Given
+from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import UserError, require_known
+from refusal_checks.core.errors import DataError, UserError, require_known
 from refusal_checks.core.extensions import Extension, ExtensionError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import storable
 
-__all__ = ["ALL", "Attack", "Family", "discover", "find", "is_known", "names"]
+__all__ = ["Attack", "Family"]
 
 ALL = "attacks"
 """Stands for all attacks on a benchmark together, so no attack has this name."""
@@ -72,7 +81,7 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
         UserError: there is none; names the nearest, or what the parameter must be.
     """
     known = discover()
-    found = known.get(name) or artifact.known(name)
+    found = known.get(name) or recorded.known(name)
     if isinstance(found, Attack):
         return found
     family = found or _family(name, known.values())
@@ -103,3 +112,137 @@ def _family(name: str, known: Iterable[Attack | Family]) -> Family | None:
         one for one in known if isinstance(one, Family) and name.startswith((f"{one.name}_",))
     ]
     return max(fitting, key=lambda one: len(one.name), default=None)
+
+
+Attacked = Mapping[str, Sequence[str]]
+"""Names of the attacks on each benchmark."""
+
+
+def name_of(benchmark: str, attack: str) -> str:
+    """The name of a benchmark under an attack, ``jailbreakbench+prefill``."""
+    return f"{benchmark}+{attack}"
+
+
+def under(benchmark: Benchmark, attack: str) -> Benchmark:
+    """A benchmark under an attack; its data is the plain benchmark's.
+
+    Raises:
+        UserError: there is no such attack.
+    """
+    name = name_of(benchmark.name, attack)
+    found = find(attack, name)
+    return replace(
+        benchmark,
+        name=name,
+        description=f"{benchmark.description}; {found.description}",
+        attack=found.name,
+        plain=benchmark.name,
+        original=benchmark.original and under(benchmark.original, attack),
+        parts=(),
+    )
+
+
+def together(benchmark: Benchmark, names: Sequence[str]) -> Benchmark:
+    """The benchmark that stands for all attacks on another.
+
+    Each prompt counts under its most effective one (``metrics.worst_case``).
+    """
+    return replace(
+        benchmark,
+        name=name_of(benchmark.name, ALL),
+        description=f"{benchmark.description}; each by its worst attack of {', '.join(names)}",
+        attack=ALL,
+        plain=benchmark.name,
+        under=tuple(name_of(benchmark.name, attack) for attack in names),
+        original=None,
+        parts=(),
+    )
+
+
+def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benchmark]:
+    """The benchmarks under attack, and for each one that stands for all attacks on it.
+
+    Args:
+        known: the plain benchmarks by name.
+    """
+    for name, names in attacked.items():
+        for attack in names:
+            yield under(known[name], attack)
+        yield together(known[name], names)
+
+
+class Rewritten(NamedTuple):
+    """The prompts of a benchmark after an attack, and those that it cannot rewrite."""
+
+    prompts: tuple[Prompt, ...]
+    left_out: tuple[Prompt, ...] = ()
+
+
+def rewrite(attack: Attack, prompts: Iterable[Prompt], given: Given = Given()) -> Rewritten:  # noqa: B008 (it is frozen)
+    """Rewrite prompts by an attack.
+
+    Raises:
+        DataError: the attack's code fails, or gives no messages.
+    """
+    done: list[Prompt] = []
+    left_out: list[Prompt] = []
+    for prompt in prompts:
+        messages = _messages(attack, prompt, given)
+        if messages is None or messages == prompt.messages:
+            left_out.append(prompt)
+        else:
+            done.append(
+                replace(prompt, messages=messages, attack=attack.name, plain=prompt.messages)
+            )
+    return Rewritten(tuple(done), tuple(left_out))
+
+
+def _messages(attack: Attack, prompt: Prompt, given: Given) -> tuple[Message, ...] | None:
+    try:
+        found = attack.rewrite(prompt, given)
+        messages = None if found is None else tuple(found)
+    except UserError:
+        raise
+    except Exception as fault:
+        raise DataError(
+            f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
+            f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
+        ) from fault
+    if messages is not None and not _are_sound(messages):
+        raise DataError(
+            f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
+            f"for prompt {prompt.id} it gives no messages, or some without text"
+        )
+    return messages
+
+
+def _are_sound(messages: Sequence[object]) -> bool:
+    """True for messages with text, of which the last says something."""
+    texts = [one.content if isinstance(one, Message) else None for one in messages]
+    return bool(texts and all(isinstance(text, str) for text in texts) and str(texts[-1]).strip())
+
+
+def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
+    """What a judge is shown: the plain request, and the answer without the attack's encoding.
+
+    Raises:
+        DataError: the code of the attack fails.
+    """
+    if not prompt.attack:
+        return prompt, completion
+    return prompt.original, replace(completion, text=_decoded(prompt.attack, completion.text))
+
+
+def _decoded(attack: str, text: str) -> str:
+    try:
+        plain: object = find(attack, "").decode(text)
+        if not isinstance(plain, str):
+            raise TypeError(f"decode gave no text but {type(plain).__name__}")
+        return storable(plain) if plain.strip() else text
+    except (UserError, ValueError):  # of an extension that is not loaded; what no code decodes
+        return text
+    except Exception as fault:
+        raise DataError(
+            f"attack {attack}: repair the extension that brings it: it failed to decode an "
+            f"answer: {type(fault).__name__}: {fault}"
+        ) from fault

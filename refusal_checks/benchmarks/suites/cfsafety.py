@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.extras import require_extra
+from refusal_checks.core.extensions import require_extra
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "e48c632ff8911e21a46fbd4ec4b370f12ae47541"

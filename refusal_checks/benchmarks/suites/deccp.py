@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "fdf6610251d3714e088c942de795e93bdc8d76c2"

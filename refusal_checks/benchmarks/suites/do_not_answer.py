@@ -12,7 +12,7 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import read_parquet
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "74e74f2e4507ef256fe536f78a776f4a1ff67955"

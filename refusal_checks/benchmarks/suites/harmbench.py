@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
-from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
+from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "eaee0d37ae91778f8f845ebfbf92ff5dd94ab8d8"

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
-from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
+from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "e36d8b80e81837c8a8f264bbb2a49f1b32c7e272"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
-from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
 ANSWERS = Path(__file__).parent / "data" / "rating_gradient.csv"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
-from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
+from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "f7cad6c17e624e21d8df2278e918ae1dddb4cb56"

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.pinned_file import PinnedFile, fetch
-from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.benchmarks.pinned import PinnedFile, fetch
+from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "475f10bf0a3d6a9dfb174b6de1a38afbfdff98a5"

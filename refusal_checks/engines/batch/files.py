@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from refusal_checks.core.database import Database, Execute
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.json_text import parse
-from refusal_checks.core.keys import content_key
+from refusal_checks.core.files import parse_json
+from refusal_checks.core.store import Database, Execute, content_key
 from refusal_checks.models.client.errors import error_words
 
 URL = "/v1/chat/completions"
@@ -116,7 +115,7 @@ def read_results(path: Path) -> Iterator[ResultLine]:
 def read_result(line: bytes) -> ResultLine:
     """Read one line of a results file."""
     try:
-        found = parse(line)
+        found = parse_json(line)
     except ValueError as fault:
         return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
     request_id = found.get("custom_id") if isinstance(found, dict) else None

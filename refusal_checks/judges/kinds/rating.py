@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.core.store import content_key
+from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import JudgeSetup, require_labels

@@ -19,10 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from refusal_checks.core import mistakes
+from refusal_checks.core import suggestions
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.rationales import Rationales
-from refusal_checks.core.settings import Frozen
+from refusal_checks.core.settings import Frozen, Rationales
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors
 
 
@@ -148,11 +147,11 @@ def read(path: Path) -> Calibration:
     except OSError as fault:
         raise CalibrationError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
-        first = mistakes.first(fault)
-        key = mistakes.key(first) or "file"
+        first = suggestions.first(fault)
+        key = suggestions.key(first) or "file"
         raise CalibrationError(
-            f"{path}: not a calibration file: {key}: {mistakes.problem(first, Calibration)}; write "
-            "one with refusal-checks calibrate --out"
+            f"{path}: not a calibration file: {key}: {suggestions.problem(first, Calibration)}; "
+            "write one with refusal-checks calibrate --out"
         ) from None
 
 

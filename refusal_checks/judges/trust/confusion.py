@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.metrics.statistics.agreement import agreement
+from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"

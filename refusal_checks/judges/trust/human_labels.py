@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.benchmarks.attacked import as_judged
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record

@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.benchmarks.attacked import as_judged
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from refusal_checks.core.csv_jsonl import header, read_rows, require_in_data
 from refusal_checks.core.errors import CalibrationError, DataError, require_known
+from refusal_checks.core.files import header, read_rows, require_in_data
 from refusal_checks.core.text import brief
 from refusal_checks.core.verdicts import Label
 from refusal_checks.judges.trust import spreadsheet

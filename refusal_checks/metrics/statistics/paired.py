@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
-from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.metrics.statistics.units import Units
+from refusal_checks.metrics.statistics.intervals import Estimate, Units
 
 _AT_END = 1e-9
 """Share of the range within which a difference counts as none, or as the whole range."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.finish_reasons import ABORTED
 from refusal_checks.core.records import State
 from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client.errors import LEAST, PromptTooLongError, TransientError
 
 _STOPPED = ("eos_token", "stop_sequence")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.json_text import parse
+from refusal_checks.core.files import parse_json
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable, without_credentials
@@ -167,7 +167,7 @@ async def _models(url: str, api_key: str, option: str) -> dict[str, int | None]:
         if reply.status in (401, 403):
             said = f"HTTP {reply.status}: {error_words(text)}"
             raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
-        return {_name(model["id"]): listed_context(model) for model in parse(text)["data"]}
+        return {_name(model["id"]): listed_context(model) for model in parse_json(text)["data"]}
     except EndpointError as fault:
         raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
     except aiohttp.ClientSSLError as fault:

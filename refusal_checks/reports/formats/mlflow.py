@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.extras import require_extra
+from refusal_checks.core.extensions import require_extra
 from refusal_checks.core.text import clean
 from refusal_checks.reports import tracked
 from refusal_checks.results.run_folder import RunFolder

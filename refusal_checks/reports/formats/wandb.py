@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.extras import require_extra
+from refusal_checks.core.extensions import require_extra
 from refusal_checks.core.text import clean
 from refusal_checks.reports import tracked
 from refusal_checks.results.run_folder import RunFolder

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
-from refusal_checks.benchmarks.mirror import public
-from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE, mirror_folder
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder, public
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store

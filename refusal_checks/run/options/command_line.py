@@ -10,17 +10,18 @@ import pytest
 
 from refusal_checks import benchmarks
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.benchmarks.pinned_file import mirror_folder
+from refusal_checks.benchmarks.pinned import mirror_folder
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import BaselineError, DataError, UserError
-from refusal_checks.core.rationales import Rationales, Writing
 from refusal_checks.core.settings import (
     BenchmarkTable,
     Cascading,
     JudgeSampling,
     Limits,
     MultipleChoice,
+    Rationales,
     Sampling,
+    Writing,
 )
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.json_text import parse
+from refusal_checks.core.files import parse_json
 from refusal_checks.core.settings import Cascading, Frozen, JudgeSampling
 from refusal_checks.models import spec
 from refusal_checks.models.demo import BUNDLED
@@ -296,7 +296,7 @@ def _extras(role: str, args: str, template_kwargs: str, reasoning_end: str) -> s
         raise ModelError(f"--{role}-args: {fault}") from None
     option = f"--{role}-template-kwargs {template_kwargs}"
     try:
-        kwargs = parse(template_kwargs)
+        kwargs = parse_json(template_kwargs)
     except ValueError as fault:
         raise ModelError(f"{option}: not valid JSON: {fault}") from None
     if not isinstance(kwargs, dict):

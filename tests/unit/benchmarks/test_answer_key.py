@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.benchmarks import answer_key, discover, load_prompts
+from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
@@ -28,12 +28,12 @@ QUESTIONS = [question(name) for name in ("1", "2", "3")]
 
 
 def marked(path: Path, agreed_only: bool = True) -> list[str | None]:
-    return [prompt.reference for prompt in answer_key.read(path).mark(QUESTIONS, agreed_only)]
+    return [prompt.reference for prompt in choices.read_key(path).mark(QUESTIONS, agreed_only)]
 
 
 def test_the_packages_key_has_an_answer_to_every_question() -> None:
     assert MCQ.key is not None
-    entries = answer_key.read(MCQ.key).entries
+    entries = choices.read_key(MCQ.key).entries
     assert list(entries) == [str(number) for number in range(1, 1568)]
     assert Counter(entry.agreed for entry in entries.values()) == {True: 1545, False: 22}
     assert {entry.answer for entry in entries.values()} == set("ABCD")
@@ -50,22 +50,20 @@ def test_the_key_says_how_its_two_passes_came_to_it() -> None:
 @pytest.mark.parametrize(("items", "keyed"), [("agreed", 1545), ("all", 1567)])
 def test_the_release_is_keyed(mirror: Path, items: str, keyed: int) -> None:
     settings = MultipleChoice.read({"items": items}, "test")
-    prompts = answer_key.mark(load_prompts(MCQ, mirror), MCQ, settings)
+    prompts = choices.mark(load_prompts(MCQ, mirror), MCQ, settings)
     assert len(prompts) == 1567
     assert sum(prompt.reference is not None for prompt in prompts) == keyed
 
 
 def test_a_users_key_replaces_the_packages(write: Write) -> None:
     path = write("key.csv", "answer,id\na,1\nB,2\n")
-    prompts = answer_key.mark(QUESTIONS, MCQ, MultipleChoice(key=path))
+    prompts = choices.mark(QUESTIONS, MCQ, MultipleChoice(key=path))
     assert [prompt.reference for prompt in prompts] == ["A", "B", None]
 
 
 def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
     other: Benchmark = discover()["smoke_safe"]
-    assert answer_key.mark(QUESTIONS, other, MultipleChoice(key=Path("/no/such"))) == tuple(
-        QUESTIONS
-    )
+    assert choices.mark(QUESTIONS, other, MultipleChoice(key=Path("/no/such"))) == tuple(QUESTIONS)
 
 
 def test_disputed_answers_count_on_request_alone(write: Write) -> None:
@@ -102,4 +100,4 @@ def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
 
 def test_a_key_that_is_missing_is_named() -> None:
     with pytest.raises(DataError, match=r"/no/such/key\.csv: cannot be read"):
-        answer_key.read(Path("/no/such/key.csv"))
+        choices.read_key(Path("/no/such/key.csv"))

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from refusal_checks.benchmarks import attacks, discover, load_prompts
-from refusal_checks.benchmarks.attacked import rewrite
-from refusal_checks.benchmarks.attacks import artifact
-from refusal_checks.core import json_text
+from refusal_checks.benchmarks.attacks import recorded, rewrite
+from refusal_checks.core import files
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import attack_tables
@@ -51,16 +50,16 @@ def test_a_published_artifact_fits_its_benchmark(mirror: Path) -> None:
     plain = discover()["jailbreakbench"].original
     assert plain is not None
     prompts = load_prompts(plain, mirror)
-    found = rewrite(artifact.read(folder / "GCG_transfer_gpt-4-0125-preview.json"), prompts)
+    found = rewrite(recorded.read(folder / "GCG_transfer_gpt-4-0125-preview.json"), prompts)
     assert (len(found.prompts), len(found.left_out)) == (100, 0)
-    found = rewrite(artifact.read(folder / "PAIR_black_box_llama-2-7b-chat-hf.json"), prompts)
+    found = rewrite(recorded.read(folder / "PAIR_black_box_llama-2-7b-chat-hf.json"), prompts)
     assert (len(found.prompts), len(found.left_out)) == (4, 96)
 
 
 def test_a_table_of_one_s_own(tmp_path: Path) -> None:
     path = tmp_path / "own_texts.csv"
     path.write_text("prompt,attack\nq,please q\nr,\n", encoding="utf-8")
-    found = rewrite(artifact.read(path), [Prompt.single("1", "q")])
+    found = rewrite(recorded.read(path), [Prompt.single("1", "q")])
     assert found.prompts[0].request == "please q"
 
 
@@ -83,12 +82,12 @@ def test_a_table_of_one_s_own(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_none(tmp_path: Path, content: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        artifact.read(saved(tmp_path / "none.json", content))
+        recorded.read(saved(tmp_path / "none.json", content))
 
 
 def test_a_blank_cell_is_no_attack(tmp_path: Path) -> None:
     path = saved(tmp_path / "blanks.json", [{"prompt": "q", "attack": " "}, *TABLE])
-    found = rewrite(artifact.read(path), [Prompt.single("1", "q"), Prompt.single("2", "r")])
+    found = rewrite(recorded.read(path), [Prompt.single("1", "q"), Prompt.single("2", "r")])
     assert [prompt.id for prompt in found.left_out] == ["1"]
     assert found.prompts[0].request == "please r"
 
@@ -98,7 +97,7 @@ def test_names_without_a_latin_letter_are_told_apart(tmp_path: Path) -> None:
     first.write_text("prompt,attack\nq,please q\n", encoding="utf-8")
     second.write_text("prompt,attack\nq,please do q\n", encoding="utf-8")
     for path in (first, second, first):
-        attack = artifact.read(path)
+        attack = recorded.read(path)
         assert attack.name == f"artifact_{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
         assert attacks.is_known(attack.name)
 
@@ -118,9 +117,9 @@ def test_a_file_is_read_and_parsed_once(
         return do
 
     monkeypatch.setattr(Path, "read_bytes", counted("read", Path.read_bytes))
-    monkeypatch.setattr("refusal_checks.core.csv_jsonl.parse", counted("parsed", json_text.parse))
-    monkeypatch.setattr(artifact, "_known", {})
-    artifact.read(path)
+    monkeypatch.setattr("refusal_checks.core.files.parse_json", counted("parsed", files.parse_json))
+    monkeypatch.setattr(recorded, "_known", {})
+    recorded.read(path)
     assert done == ["read", "parsed"]
 
 

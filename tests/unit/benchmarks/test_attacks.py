@@ -17,21 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import attacks, digest
-from refusal_checks.benchmarks.attacked import as_judged, rewrite
 from refusal_checks.benchmarks.attacks import (
+    as_judged,
     base64,
     character_spacing,
     leetspeak,
     many_shot,
     past_tense,
     payload_splitting,
+    rewrite,
     rot13,
 )
 from refusal_checks.benchmarks.attacks.base import Attack, Given, Rewrite, worded
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.store import content_key
 
 NAMES = [name for name in attacks.names() if not name.startswith("language_")]
 ENCODINGS = (base64, rot13, leetspeak, character_spacing)
@@ -155,7 +156,7 @@ def test_shots_differ_and_come_before_the_request() -> None:
 
 def test_an_attack_is_the_same_in_every_process() -> None:
     code = (
-        "from refusal_checks.benchmarks.attacked import rewrite\n"
+        "from refusal_checks.benchmarks.attacks import rewrite\n"
         "from refusal_checks.benchmarks import attacks, digest\n"
         "from refusal_checks.core.prompts import Prompt\n"
         f"found = rewrite(attacks.find('many_shot_8', ''), [Prompt.single('p1', {REQUEST!r})])\n"

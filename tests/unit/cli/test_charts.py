@@ -18,7 +18,7 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Rated
 from refusal_checks.gates.baseline import PromptScores, Scores, dump
-from refusal_checks.metrics.statistics.distribution import distribution
+from refusal_checks.metrics.statistics.descriptive import distribution
 from refusal_checks.reports import chart_files
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import PastRun

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refusal_checks.benchmarks import digest, discover
-from refusal_checks.benchmarks import mirror as mirrors
+from refusal_checks.benchmarks import pinned as mirrors
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
 
@@ -42,7 +42,7 @@ def test_a_pulled_mirror_is_right(pulled: Path) -> None:
     entry = mirrors.read_index(pulled)["xstest_safe"]
     assert entry.prompts == 250
     assert entry.revision == discover()["xstest_safe"].revision
-    assert len(mirrors.load(discover()["xstest_safe"], pulled)) == 250
+    assert len(mirrors.load_checked(discover()["xstest_safe"], pulled)) == 250
 
 
 def test_what_is_missing_is_named(pulled: Path) -> None:
@@ -65,7 +65,7 @@ def test_rows_that_nothing_proves_are_not_right(forged: Path, write: Write) -> N
     with pytest.raises(DataError, match="unproven: sorrybench"):
         data(*wanted)
     sorrybench = discover()["sorrybench"]
-    prompts = mirrors.load(sorrybench, forged)
+    prompts = mirrors.load_checked(sorrybench, forged)
     entry = mirrors.MirrorEntry(sorrybench.revision, digest(prompts), 3)
     mirrors.write_index(forged, {"sorrybench": entry})
     assert "as it was pulled; unpinned rows: no digest" in data(*wanted)
@@ -97,7 +97,7 @@ def test_a_mirror_of_another_revision_or_content_is_refused(
     index = pulled / mirrors.INDEX
     index.write_text(index.read_text().replace(old, new))
     with pytest.raises(DataError, match=reason):
-        mirrors.load(discover()["xstest_safe"], pulled)
+        mirrors.load_checked(discover()["xstest_safe"], pulled)
 
 
 def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from refusal_checks.benchmarks.pinned_file import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.cli import application
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.extras import require_extra
-from refusal_checks.metrics.statistics import distribution
+from refusal_checks.core.extensions import require_extra
+from refusal_checks.metrics.statistics import descriptive
 from refusal_checks.reports.chart_files import statistics
 
 
@@ -21,8 +21,8 @@ def test_a_missing_dependency_is_named_with_its_extra() -> None:
 
 
 def test_without_diptest_a_distribution_has_no_dip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distribution, "find_spec", {"json": sys}.get)
-    found = distribution.distribution([0, 1, 2, 2, 5], 0, 5)
+    monkeypatch.setattr(descriptive, "find_spec", {"json": sys}.get)
+    found = descriptive.distribution([0, 1, 2, 2, 5], 0, 5)
     assert found.bimodality is not None
     assert found.dip is None
     assert found.p_value is None

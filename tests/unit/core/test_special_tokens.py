@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.special_tokens import FAMILIES, SEPARATOR, SpecialTokens
+from refusal_checks.core.text import FAMILIES, SEPARATOR, SpecialTokens
 
 FAMILY = {
     "ChatML": ["<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|endoftext|>"],

@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError
-from refusal_checks.core.keys import content_key
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store
+from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Label
 
 Write = Callable[[str, str], Path]
@@ -151,7 +150,7 @@ def test_a_key_is_short_hexadecimal_even_for_text_that_cannot_be_encoded() -> No
 def test_another_process_makes_the_same_keys(hash_seed: str) -> None:
     parts = ["model", {"b": 0.7, "a": None, "c": ["文", 1]}, [["user", "hello"]]]
     script = (
-        "import json, sys; from refusal_checks.core.keys import content_key;"
+        "import json, sys; from refusal_checks.core.store import content_key;"
         "print(content_key(*json.loads(sys.argv[1])))"
     )
     made = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.records import Vote
+from refusal_checks.core.records import RATIONALE, Vote, average, combine, is_disputed
 from refusal_checks.core.verdicts import (
     Binary,
     Graded,
@@ -19,7 +19,6 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.core.votes import RATIONALE, average, combine, is_disputed
 
 UNREAD = Invalid(Reason.UNPARSABLE_VERDICT, "babble")
 BROKEN = Invalid(Reason.JUDGE_ERROR, "HTTP 500")

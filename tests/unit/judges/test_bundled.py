@@ -13,7 +13,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
-from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import bundled
 from refusal_checks.judges.base import JudgeSetup, explained, gives_grounds

@@ -8,7 +8,7 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.engines.batch.files import Inbox
 from refusal_checks.judges.base import without_asking

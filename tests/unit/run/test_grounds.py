@@ -14,11 +14,10 @@ import pytest
 
 from refusal_checks.core.errors import EngineDiedError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.records import Completion, Record, Vote, combine
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.core.votes import combine
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.manifest import Effort, Manifest

@@ -13,7 +13,7 @@ import pytest
 
 from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.hub import HubSplit
-from refusal_checks.benchmarks.pinned_file import PinnedFile
+from refusal_checks.benchmarks.pinned import PinnedFile
 from refusal_checks.run import reach
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks import discover, load_prompts, taxonomy
+from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.suites import chisafety
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
@@ -17,7 +17,7 @@ from refusal_checks.core.verdicts import Chosen, Graded
 from refusal_checks.judges import kind_of
 
 NAMES = ("chisafety_mcq", "chisafety_qa", "chisafety_dialogue", "chisafety")
-TAXONOMY = taxonomy.load(chisafety.TAXONOMY)
+TAXONOMY = chisafety.load_taxonomy(chisafety.TAXONOMY)
 
 
 def prompts(name: str, mirror: Path) -> tuple[Prompt, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from datasets.exceptions import DatasetNotFoundError
 
-from refusal_checks.benchmarks import discover, load_prompts, mirror
+from refusal_checks.benchmarks import discover, load_prompts, pinned
 from refusal_checks.benchmarks.suites import polyguard, wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
@@ -136,6 +136,6 @@ def test_the_index_of_a_mirror_holds_their_revisions(
     put_parquet(tmp_path / polyguard.TEST.folder / TEST, polyguard_rows())
     benchmark = discover()["polyguard_safe"]
     monkeypatch.setattr(type(polyguard.TEST), "pull", lambda split, folder: folder)
-    mirror.write_index(tmp_path, {benchmark.name: mirror.pull(benchmark, tmp_path)})
-    assert mirror.read_index(tmp_path)["polyguard_safe"].revision == polyguard.TEST.revision
-    assert len(mirror.load(benchmark, tmp_path)) == 17
+    pinned.write_index(tmp_path, {benchmark.name: pinned.pull(benchmark, tmp_path)})
+    assert pinned.read_index(tmp_path)["polyguard_safe"].revision == polyguard.TEST.revision
+    assert len(pinned.load_checked(benchmark, tmp_path)) == 17

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from datasets.exceptions import DatasetNotFoundError
 
-from refusal_checks.benchmarks import discover, load_prompts, mirror
+from refusal_checks.benchmarks import discover, load_prompts, pinned
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.suites.llm_refusal_evaluation import REPOSITORY, REVISION
 from refusal_checks.core.errors import DataError
@@ -65,7 +65,7 @@ SPLITS = (
 def test_each_split_loads_from_a_mirror_under_its_own_name(tmp_path: Path, name: str) -> None:
     write_split(tmp_path, name, ROWS, ["first", "second"])
     found = discover()[name].at(tmp_path)
-    assert [prompt.request for prompt in mirror.load(found, tmp_path)] == ROWS["prompt"]
+    assert [prompt.request for prompt in pinned.load_checked(found, tmp_path)] == ROWS["prompt"]
     assert found.revision == "97ddaed9efda7993ccbb9dc504a104c86b6e233f"
 
 

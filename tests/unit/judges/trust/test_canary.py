@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from refusal_checks.cli import application
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.rules import KeywordJudge

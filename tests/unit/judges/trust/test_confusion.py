@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.csv_jsonl import read_csv
+from refusal_checks.core.files import read_csv
 from refusal_checks.judges.trust.confusion import (
     CLASSES,
     COMPLIANCE,

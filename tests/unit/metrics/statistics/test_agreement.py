@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refusal_checks.metrics.statistics.agreement import Agreement, agreement, falling, matched
+from refusal_checks.metrics.statistics.descriptive import Agreement, agreement, falling, matched
 
 
 def test_equal_and_reversed_orders_are_the_ends_of_the_scale() -> None:

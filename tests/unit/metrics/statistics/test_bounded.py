@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
-from refusal_checks.metrics.statistics.intervals import bounded_mean, wilson
-from refusal_checks.metrics.statistics.units import units
+from refusal_checks.metrics.statistics.intervals import bounded_mean, units, wilson
 
 ROUNDING = 1e-7
 

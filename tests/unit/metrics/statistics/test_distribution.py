@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refusal_checks.metrics.statistics.distribution import BIMODAL, distribution
+from refusal_checks.metrics.statistics.descriptive import BIMODAL, distribution
 
 
 def test_the_histogram_covers_the_whole_range_and_its_ends() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
+from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
     difference,
     flips,
@@ -17,7 +18,6 @@ from refusal_checks.metrics.statistics.paired import (
     share_bounds,
     tango,
 )
-from refusal_checks.metrics.statistics.units import units
 
 Z95 = 1.6448536269514722
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.finish_reasons import ABORTED
 from refusal_checks.core.prompts import Message
+from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client import answers, errors
 from refusal_checks.models.client.answers import Choice
 from refusal_checks.models.client.client import Client, RequestParams

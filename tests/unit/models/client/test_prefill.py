@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks.attacked import rewrite
-from refusal_checks.benchmarks.attacks import find
+from refusal_checks.benchmarks.attacks import find, rewrite
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Sampling

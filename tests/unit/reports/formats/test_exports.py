@@ -115,7 +115,7 @@ def test_a_library_that_is_missing_is_named_with_its_remedy(
 ) -> None:
     name = module.__name__.rpartition(".")[2]
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr("refusal_checks.core.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("refusal_checks.core.extensions.find_spec", lambda _: None)
     for call in (module.check, lambda: module.write([run], Path("x"))):
         with pytest.raises(UserError, match=rf'pip install "refusal-checks\[{name}\]"'):
             call()

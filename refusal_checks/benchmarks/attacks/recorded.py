@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks.attacks.base import Attack, worded
-from refusal_checks.core.csv_jsonl import objects, parsed, read_bytes, rows_of
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import objects, parsed, read_bytes, rows_of
 from refusal_checks.core.text import storable
 
 PREFIX = "artifact:"
