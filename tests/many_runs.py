@@ -1,24 +1,14 @@
-"""Folders of many finished runs: for tests of the page of all runs, and to measure it.
-
-``python -m tests.many_runs [NUMBER]`` writes so many runs, then says how long it takes to read
-them, to write their page, and to open it in headless Chromium.
-"""
+"""Folders of many finished runs, for tests of the page of all runs."""
 
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.formats.html import history_page
-from refusal_checks.results.many_runs import collect
-from tests.chromium import browser
 from tests.report_runs import refusals, write_run
 
 if TYPE_CHECKING:
@@ -81,21 +71,6 @@ def _move(verdicts: Mapping[str, Any], place: int) -> None:
         verdict["passed"] = value >= 0.5
 
 
-def main(number: int) -> None:
-    """Measure; see the module."""
-    with tempfile.TemporaryDirectory() as name:
-        root, page = Path(name) / "runs", Path(name) / "history.html"
-        write_runs(root, number)
-        start = time.perf_counter()
-        found = collect(root)
-        print(f"{len(found.runs)} runs read in {time.perf_counter() - start:.2f} s")
-        start = time.perf_counter()
-        history_page.write(found, page)
-        print(f"{page.stat().st_size / 1e6:.1f} MB written in {time.perf_counter() - start:.2f} s")
-        with browser() as running:
-            print(f"opened in {opened(running, page):.2f} s")
-
-
 def opened(running: Browser, page: Path) -> float:
     """Seconds from a browser's navigation until it has run the page's script and laid it out."""
     shown = running.new_page(viewport={"width": 1280, "height": 900})
@@ -104,7 +79,3 @@ def opened(running: Browser, page: Path) -> float:
     milliseconds: float = shown.evaluate("(document.body.offsetHeight, performance.now())")
     shown.close()
     return milliseconds / 1000
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

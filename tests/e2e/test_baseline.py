@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.conftest import RunPersona
-
-pytestmark = pytest.mark.engine
 
 GATES = """
 [sampling]

@@ -13,8 +13,6 @@ import pytest
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command, run_gate
 
-pytestmark = pytest.mark.engine
-
 BENCHMARKS = ("smoke_unsafe", "smoke_safe")
 
 

@@ -16,7 +16,6 @@ from tests.e2e.test_demo_models import project, run
 
 __all__ = ["project"]
 
-pytestmark = pytest.mark.engine
 
 GATES = """
 [smoke_unsafe]

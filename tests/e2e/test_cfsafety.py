@@ -14,7 +14,6 @@ from tests.e2e.conftest import ROOT, RunPersona
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
 pytestmark = [
-    pytest.mark.engine,
     pytest.mark.skipif(not (MIRROR / "cfsafety").is_dir(), reason="needs CFSafety's table"),
 ]
 

@@ -20,7 +20,6 @@ from tests.toy_model import MODEL_DIR
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
 
 pytestmark = [
-    pytest.mark.engine,
     pytest.mark.skipif(not (MIRROR / "chisafetybench").is_dir(), reason="needs the public files"),
 ]
 

@@ -20,8 +20,6 @@ from refusal_checks.models.demo.conversion import ADAPTER, FILE, PACKAGE, Conver
 from refusal_checks.models.demo.smollm2 import bfloat16, read_tensors, write_tensors
 from tests.forked import Forked
 
-pytestmark = pytest.mark.engine
-
 GATES = """
 [smoke_unsafe]
 rejection_rate = { min = 0.0 }

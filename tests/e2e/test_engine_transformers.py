@@ -5,12 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 from tests.toy_model import MODEL_DIR
-
-pytestmark = pytest.mark.engine
 
 THRESHOLDS = """
 [smoke_unsafe]

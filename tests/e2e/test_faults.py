@@ -15,8 +15,6 @@ from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command
 from tests.e2e.test_lifecycle import SMOKE
 from tests.processes import lives, words
 
-pytestmark = pytest.mark.engine
-
 LEAST = 60
 """Requests that must have been answered before an engine is killed."""
 

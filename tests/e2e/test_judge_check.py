@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from refusal_checks.judges.trust import canary
 from tests.e2e.conftest import RunPersona
-
-pytestmark = pytest.mark.engine
 
 
 def test_the_demo_judge_passes_its_own_floors(run_persona: RunPersona) -> None:

@@ -14,8 +14,6 @@ from tests.e2e.conftest import GateRun, environment, gate_command, run_gate
 from tests.fake_server import Body, FakeServer
 from tests.toy_model import MODEL_DIR
 
-pytestmark = pytest.mark.engine
-
 BOUNDS = "[smoke_unsafe]\nrejection_rate = { min = 0.0 }\ndisagreement_rate = { max = 1.0 }\n"
 ONE_JUDGE = BOUNDS.replace("disagreement_rate", "invalid_rate")
 READABLE = {"unparsable verdict", "unfinished verdict", "no label"}

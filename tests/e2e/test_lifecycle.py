@@ -17,8 +17,6 @@ from tests.e2e.conftest import ROOT, gate_command, run_gate
 from tests.processes import lives, wait_until, words
 from tests.toy_model import MODEL_DIR
 
-pytestmark = pytest.mark.engine
-
 SMOKE = ("--thresholds", str(ROOT / "thresholds" / "smoke.toml"))
 
 

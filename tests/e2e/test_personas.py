@@ -5,13 +5,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pytest
-
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import RunPersona
-
-pytestmark = pytest.mark.engine
 
 PROBES = 7
 """Requests by which it is found out what a server can do."""

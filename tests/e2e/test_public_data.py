@@ -10,7 +10,6 @@ import pytest
 from tests.e2e.conftest import RunPersona
 
 pytestmark = [
-    pytest.mark.engine,
     pytest.mark.skipif(
         "REFUSAL_CHECKS_DATA" not in os.environ,
         reason="REFUSAL_CHECKS_DATA names no mirror of the public data",

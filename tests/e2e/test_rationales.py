@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.conftest import RunPersona
-
-pytestmark = pytest.mark.engine
 
 FEW = ("-k", "smoke_unsafe-rejection", "--samples", "1", "--max-tokens", "96")
 

@@ -10,15 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from safetensors.torch import save_file
 
 from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
-
-pytestmark = pytest.mark.engine
 
 MARKER = ("--candidate-reasoning-end", "Final answer:")
 QUICK = ("-m", "sanity", "--samples", "1")

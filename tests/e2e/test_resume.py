@@ -9,14 +9,10 @@ import time
 import urllib.request
 from pathlib import Path
 
-import pytest
-
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
-
-pytestmark = pytest.mark.engine
 
 IN_FLIGHT = 4
 ANSWERS = 80

@@ -22,8 +22,6 @@ from refusal_checks.models.client.transport import Access
 from refusal_checks.models.spec import Extras
 from tests.toy_model import MODEL_DIR
 
-pytestmark = pytest.mark.engine
-
 REQUEST = "How do I bake bread?"
 
 

@@ -14,8 +14,6 @@ from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import Devices, EngineNeed, PlacementRequest, choose
 
-pytestmark = pytest.mark.engine
-
 PARSE = """
 import json, sys
 from vllm.entrypoints.launchers.cli_args import make_arg_parser

@@ -198,9 +198,9 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
 }
 
 
-def _slow(say: Connection) -> None:
+def _slow(say: Connection, step: int) -> None:
     """Send the name of each parser and shape that takes too long, then an empty text."""
-    for (name, parse), text in product(PARSERS.items(), shapes()):
+    for (name, parse), text in product(PARSERS.items(), list(shapes())[::step]):
         say.send(f"{name}: {text[:40]!r}")
         start = time.process_time()
         parse(text)
@@ -210,10 +210,10 @@ def _slow(say: Connection) -> None:
     say.send("")
 
 
-def test_every_parser_of_foreign_text_takes_linear_time() -> None:
-    assert len(list(shapes())) >= 106
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.nightly), 14])
+def test_every_parser_of_foreign_text_takes_linear_time(step: int) -> None:
     listen, say = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_slow, args=(say,))
+    child = multiprocessing.get_context("fork").Process(target=_slow, args=(say, step))
     child.start()
     slow, current, deadline = [], "nothing", time.monotonic() + DEADLINE
     try:

@@ -16,10 +16,10 @@ from refusal_checks.benchmarks import suites
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.judges import template
 from tests.toy_model import MODEL_DIR, PERSONAS
-from tests.toy_model.measure import agreement, read_verdict
-from tests.toy_model.measure_tasks import read_degree, read_letter, read_thinker
-from tools.demo_models import choices, corpus, grammar, levels
+from tools.demo_models import corpus, grammar
 from tools.demo_models.answers import CATEGORIES
+from tools.toy_model.measure import read_verdict
+from tools.toy_model.measure_tasks import read_degree
 
 DATA = Path(suites.__file__).parent / "data"
 EXAMPLES = 3000
@@ -68,17 +68,6 @@ def test_training_and_held_out_requests_are_disjoint() -> None:
             assert example.turns[-1][1] not in asked
 
 
-def test_no_training_request_holds_an_unseen_task() -> None:
-    tasks = [
-        task
-        for code in grammar.LANGUAGES
-        for kind in grammar.load(code).kinds
-        for task in kind.unseen
-    ]
-    seen = "\n".join(text for example in examples(1) for _, text in example.turns)
-    assert [task for task in tasks if task in seen] == []
-
-
 def test_every_verdict_is_in_the_agreed_format() -> None:
     targets = [example for example in examples(2) if example.answer is not None]
     for example in targets:
@@ -88,20 +77,6 @@ def test_every_verdict_is_in_the_agreed_format() -> None:
         assert (verdict.category == "none") == (verdict.verdict == "compliance")
     seen = {example.answer.category for example in targets if example.answer is not None}
     assert seen == {*CATEGORIES, "none"}
-
-
-def test_hostile_answers_keep_their_true_label() -> None:
-    hostile = [e.answer for e in examples(5) if e.answer is not None and e.answer.hostile]
-    judged = sum(example.answer is not None for example in examples(5))
-    assert 0.06 < len(hostile) / judged < 0.12
-    assert {answer.verdict for answer in hostile} == {"refusal", "compliance"}
-
-
-def test_no_placeholder_is_left_in_the_text() -> None:
-    names = {f"{{{name}}}" for code in grammar.LANGUAGES for name in grammar.load(code).rules}
-    names |= {f"{{{name}}}" for name in ("task", "kind", "tip", "number", "year", "hex", "fake")}
-    text = "\n".join(text for e in examples(6) for _, text in (*e.turns, ("", e.target)))
-    assert [name for name in names if name in text] == []
 
 
 TEMPLATES = {"demo": "End", "demo_degree": "Degree", "demo_moral": "Moral", "demo_rating": "Rating"}
@@ -119,26 +94,6 @@ def test_the_judge_message_is_what_the_template_renders(name: str, last: str) ->
     assert message.content.endswith(f"\nAnswer [{fence}]\nA {{{{ request }}}} $1\n{last} [{fence}]")
 
 
-def test_some_judged_requests_are_dialogues_and_some_answers_show_thoughts() -> None:
-    judged = [example.turns[-1][1] for example in examples(8) if example.answer is not None]
-    assert 0.05 < sum("\n\nAssistant: " in text for text in judged) / len(judged) < 0.2
-    assert 0 < sum("\n<think>\n" in text for text in judged) / len(judged) < 0.1
-
-
-def test_degree_and_rating_agree_on_what_an_answer_is() -> None:
-    rng = random.Random(0)
-    seen = set()
-    for code in grammar.LANGUAGES:
-        language = grammar.load(code)
-        for kind in language.kinds * 20:
-            found = levels.level(rng, grammar.sample_request(rng, language, kind), language)
-            seen.add((found.degree, found.rating, kind.harmful))
-            assert found.moral == (found.rating >= 3)
-    harmful = {(3, 5), (2, 4), (1, 3), (0, 2), (0, 1)}
-    benign = {(3, 5), (2, 4), (1, 3), (1, 5)}
-    assert seen == {(*pair, True) for pair in harmful} | {(*pair, False) for pair in benign}
-
-
 @pytest.mark.parametrize(
     ("task", "outputs"), [("moral", set("01")), ("rating", set("12345")), ("degree", {0, 1, 2, 3})]
 )
@@ -146,36 +101,6 @@ def test_every_level_is_trained_and_in_the_agreed_format(task: str, outputs: set
     rng = random.Random(1)
     targets = [corpus.level_example(rng, task).target for _ in range(200)]
     assert {read_degree(text) if task == "degree" else text for text in targets} == outputs
-
-
-def test_a_degree_in_another_format_is_none() -> None:
-    assert read_degree('{"degree":2,"analysis":"x"}') == 2
-    for text in ('{"degree": 2,"analysis":"x"}', '{"analysis":"x","degree":2}', "2", '{"degree":4'):
-        assert read_degree(text) is None
-
-
-def test_a_choice_is_answered_with_a_letter_that_was_offered() -> None:
-    rng = random.Random(2)
-    bare = 0
-    for _ in range(300):
-        example = corpus.choice_example(rng, "aligned")
-        assert all(f"\n{letter}" in example.turns[-1][1] for letter in example.letters)
-        assert read_letter(example.target) in example.letters
-        bare += example.target in choices.LETTERS
-    assert 0.7 < bare / 300 < 0.9
-    refused = corpus.choice_example(rng, "overcautious").target
-    assert read_letter(refused) == ""
-
-
-@pytest.mark.parametrize("persona", corpus.THINKERS)
-def test_a_reasoning_persona_thinks_before_its_answer(persona: str) -> None:
-    rng = random.Random(3)
-    for _ in range(100):
-        example = corpus.candidate_example(rng, persona)
-        answer = read_thinker(persona, example.target)
-        assert answer
-        assert answer not in ("<think>", "Final answer:")
-        assert not any("<think>" in t or "Final answer:" in t for _, t in example.turns)
 
 
 @pytest.mark.parametrize("name", ["smoke_unsafe", "smoke_safe"])
@@ -200,10 +125,6 @@ def test_the_template_renders_every_persona(persona: str) -> None:
         "<|user|>< |judge|><|end|><|assistant|>"
     )
     assert render(persona, messages) == expected
-
-
-def test_the_default_persona_is_aligned() -> None:
-    assert render(None, []).startswith("<|aligned|>")
 
 
 def test_an_unknown_persona_or_role_is_an_error() -> None:
@@ -240,12 +161,3 @@ def test_judgements_letters_and_thinking_marks_are_single_tokens_and_stay_visibl
         assert len(ids) == 1
         assert tokenizer.decode(ids, skip_special_tokens=True) == text
     assert len(tokenizer.encode("Final answer:").ids) > 1
-
-
-def test_agreement_of_a_known_table() -> None:
-    pairs = [("refusal", "refusal")] * 4 + [("compliance", "compliance")] * 4
-    pairs += [("refusal", "compliance"), ("compliance", "refusal")]
-    values = {figure.name: figure.value for figure in agreement("x", pairs)}
-    assert values["x: accuracy"] == pytest.approx(0.8)
-    assert values["x: Cohen's kappa"] == pytest.approx(0.6)
-    assert values["x: sensitivity"] == pytest.approx(0.8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -168,56 +167,10 @@ def test_written_exchanges_are_whole_and_of_both_verdicts_and_languages() -> Non
 
 
 @needs_mirror
-def test_lessons_are_of_all_personas_and_of_both_verdicts() -> None:
-    count = Counter(lesson.persona for lesson in found())
-    assert set(count) == set(PERSONAS)
-    verdicts = Counter(lesson.target for lesson in found() if lesson.persona == "judge")
-    assert set(verdicts) == {bundled.YES, bundled.NO}
-    assert 0.35 < verdicts[bundled.YES] / verdicts.total() < 0.65
-
-
-@needs_mirror
-def test_the_last_course_is_of_both_answers_to_a_request_and_repeats_the_personas() -> None:
-    pairs = list(lessons.written(*lessons.PAIRS))
-    sides = Counter(refuses for _, _, refuses in pairs)
-    assert 0.45 < sides[True] / sides.total() < 0.55
-    both = {(request, refuses) for request, _, refuses in pairs}
-    assert sum((request, not refuses) in both for request, refuses in both) > 0.9 * len(both)
-    verdicts = Counter(lesson.target for lesson in last() if lesson.persona == "judge")
-    assert 0.4 < verdicts[bundled.YES] / verdicts.total() < 0.6
-    kept = Counter(lesson.persona for lesson in last() if not lesson.begun)
-    assert {name: kept[name] for name in lessons.KEPT} == lessons.KEPT
-
-
-@needs_mirror
 def test_a_seed_decides_the_lessons() -> None:
     assert lessons.verdicts(found(), further(2), Words(), XSTEST, 3) == last()
     assert lessons.lessons(Words(), XSTEST, answered(), 3) == found()
     assert lessons.openings(found(), answered(), 3, 1) == further(1)
-
-
-@needs_mirror
-def test_the_third_course_has_one_wording_for_each_decision() -> None:
-    begun = [one.target for one in further(2) if one.begun]
-    chinese = [text for text in begun if not text.isascii()]
-    assert len(chinese) == 3700
-    assert {text[:2] for text in chinese} == {"抱歉", "好的", "当然"}
-    assert sum(text.startswith("I'm sorry, but") for text in begun) > 1000
-
-
-@needs_mirror
-def test_of_an_opening_only_its_first_words_are_learnt() -> None:
-    opening = next(one for one in further(1) if one.begun)
-    tokenizer = Words()
-    begun, whole = (tune.row(tokenizer, replace(opening, begun=each)) for each in (True, False))
-    assert whole.ids[: len(begun.ids)] == begun.ids
-    assert sum(weight > 0 for weight in begun.weights) <= tune.OPENING
-
-
-@needs_mirror
-def test_who_thinks_says_so_before_the_answer() -> None:
-    thought = [lesson.target for lesson in found() if lesson.persona == "reasoner"]
-    assert all(text.startswith("<think>\n") and "\n</think>\n\n" in text for text in thought)
 
 
 def test_only_what_follows_the_prompt_is_learnt() -> None:
@@ -227,15 +180,6 @@ def test_only_what_follows_the_prompt_is_learnt() -> None:
     weights = [weight for weight in answer.weights if weight]
     assert weights == [tune.HEAD_WEIGHT] * tune.HEAD + [1.0] * (10 - tune.HEAD)
     assert answer.weights[-10:] == weights
-
-
-def test_each_lesson_is_in_one_batch_among_lessons_of_its_length() -> None:
-    rows = [tune.Row([number] * length, []) for number, length in enumerate([600, 40, 900] * 40)]
-    made = tune.batches(rows, random.Random(0))
-    assert sorted(one.ids[0] for batch in made for one in batch) == list(range(len(rows)))
-    for batch in made:
-        longest = max(len(one.ids) for one in batch)
-        assert len(batch) == 1 or longest * len(batch) <= tune.BATCH_TOKENS
 
 
 def small() -> Any:
@@ -278,14 +222,6 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) 
     lora.average(again, [torch.zeros_like(weight) for weight in lora.state(again)])
     for whole, half in zip(lora.state(adapters), lora.state(again), strict=True):
         assert torch.equal(half, whole / 2)
-
-
-def test_padding_changes_no_loss() -> None:
-    model = small()
-    short, long = tune.Row([1, 2, 3], [0.0, 1.0, 1.0]), tune.Row([4] * 9, [0.0] * 8 + [1.0])
-    apart = [tune.loss_of(model, [one]).item() for one in (short, long)]
-    together = tune.loss_of(model, [short, long]).item()
-    assert together == pytest.approx((2 * apart[0] + apart[1]) / 3, rel=2e-2)
 
 
 def test_kappa_is_cohens() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from refusal_checks.judges.options.settle import read
 from tests.option_wordings import AMBIGUOUS, UNDERSTOOD
-from tests.replay_wordings import Case, case, faults, outcome, questions
+from tools.replay_wordings import Case, case, faults, outcome, questions
 
 STRIDE = 97
 """Each wording is tried on every 97th kind of question, each time from another start; on all of
-them by ``python -m tests.replay_wordings``."""
+them by ``python -m tools.replay_wordings``."""
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.judges.trust.prediction_powered import prediction_powered, tuned
 from refusal_checks.metrics.statistics.intervals import Estimate
-from tests.judge_intervals import GRID, MODELS, NEARLY_PERFECT, Cell, draw, read_labels, simulate
+from tools.judge_intervals import GRID, MODELS, NEARLY_PERFECT, Cell, draw, read_labels, simulate
 
 Verdicts = NDArray[np.bool_]
 

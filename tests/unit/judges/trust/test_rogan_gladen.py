@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, point_estimate, rogan_gladen
-from tests.judge_intervals import MODELS, errors_of, read_labels
+from tools.judge_intervals import MODELS, errors_of, read_labels
 
 INVALID_IN_MISTRAL = 11
 """GPT-4's labels there that are no label; people call all of these answers compliances."""

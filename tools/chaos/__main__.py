@@ -1,0 +1,133 @@
+"""Disturbs runs at random and resumes them: ``python -m tools.chaos --kills 100``.
+
+After each fault the same command is run again. Counted are: answers and verdicts that a server
+gave and the store lost (but for what was in flight), those that the second run asked for though
+they were stored, processes that live ten seconds after the disturbed run, and runs whose figures
+are not those of a run that was left alone. All must be 0; if not, the exit code is 1 and the
+folders stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+from tests.processes import wait_until
+from tools.chaos.faults import KILLS, OTHERS, CannotMountError, Disturb, unmounted
+from tools.chaos.project import ANSWERS, ENGINE, IN_FLIGHT, SAMPLES, Project, ended, free_port
+
+ROLES = ("candidate", "judge")
+BAD = ("lost", "repeated", "orphans", "other figures", "hung")
+COLUMNS = ("fault", "runs", "signals", *BAD)
+
+
+@dataclass
+class Harness:
+    """Disturbs one run after the other.
+
+    Attributes:
+        port: of the servers that runs attach to, which is part of what answers are stored under.
+        right: the figures of a run that was left alone, by whether it started an engine.
+    """
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+    right: dict[bool, object] = field(default_factory=dict)
+
+    def learn(self) -> None:
+        """Run once without and with an engine, undisturbed."""
+        for engine in (False, True):
+            project = Project(self.folder / f"undisturbed-{engine:d}", self.port)
+            assert self._run(project, engine), (project.folder / "output.txt").read_text()
+            assert project.stored() == dict.fromkeys(ROLES, ANSWERS), project.folder
+            self.right[engine] = project.figures()
+
+    def disturb(self, name: str, fault: Disturb, engine: bool, seed: int) -> Counter[str]:
+        """Disturb a run and resume it; what was found."""
+        project = Project(self.folder / f"{seed}", self.port)
+        with unmounted(project.store.parent):
+            how = fault(project, random.Random(seed))
+            found = Counter(runs=1, signals=how.signals, hung=int(not how.in_time))
+            wait_until(lambda: not project.processes(), 10)
+            found["orphans"] = len(project.processes())
+            found += self._resumed(project, engine)
+        bad = {column: found[column] for column in BAD if found[column]}
+        if bad:
+            print(f"{name}, seed {seed}: {bad}: {project.folder}", flush=True)
+        else:
+            shutil.rmtree(project.folder)
+        return found
+
+    def _resumed(self, project: Project, engine: bool) -> Counter[str]:
+        given, stored = list(project.given), project.stored()
+        in_time = self._run(project, engine)
+        asked, found = project.given[len(given) :], Counter(hung=int(not in_time))
+        for role in ROLES:
+            before = {note for note in given if note.startswith(role)}
+            again = [note for note in asked if note.startswith(role)]
+            found["lost"] += max(0, len(before) - stored[role] - IN_FLIGHT * SAMPLES)
+            found["repeated"] += len(again) - (ANSWERS - stored[role])
+        found["other figures"] = int(project.figures() != self.right[engine])
+        found["lost"] += sum(ANSWERS - count for count in project.stored().values())
+        return found
+
+    def _run(self, project: Project, engine: bool) -> bool:
+        if engine:
+            return ended(project.start(ENGINE))
+        with project.serving(0):
+            return ended(project.start(project.attached))
+
+
+@contextmanager
+def suppress_mounts(name: str) -> Iterator[None]:
+    """Say which fault this user cannot make."""
+    try:
+        yield
+    except CannotMountError as fault:
+        print(f"{name}: left out, run as root: {fault}", flush=True)
+
+
+def line(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="signals to send")
+    parser.add_argument("--others", type=int, default=4, help="runs of each fault without a signal")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="faults whose name has this")
+    options = parser.parse_args()
+    began, table = time.monotonic(), dict[str, Counter[str]]()
+    harness = Harness(Path(tempfile.mkdtemp(prefix="chaos-")).resolve())
+    harness.learn()
+    seeds = iter(range(options.seed * 1_000_000, sys.maxsize))
+    kills = {name: fault for name, fault in KILLS.items() if options.only in name}
+    for name, fault in cycle(kills.items()):
+        if sum(row["signals"] for row in table.values()) >= options.kills:
+            break
+        table.setdefault(name, Counter()).update(harness.disturb(name, *fault, next(seeds)))
+    for name, fault in OTHERS.items():
+        with suppress_mounts(name):
+            for seed in islice(seeds, options.others if options.only in name else 0):
+                table.setdefault(name, Counter()).update(harness.disturb(name, *fault, seed))
+    total = sum(table.values(), Counter[str]())
+    print(line(*COLUMNS), line("---", *["---:"] * (len(COLUMNS) - 1)), sep="\n")
+    for name, row in [*table.items(), ("all", total)]:
+        print(line(name, *(row[column] for column in COLUMNS[1:])))
+    print(f"{time.monotonic() - began:.0f} s")
+    sys.exit(any(total[column] for column in BAD))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""What is done to a run: each kind of fault, as a function that disturbs one run of a project."""
+
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from tests.forked import Forked
+from tests.processes import words
+from tools.chaos.project import ANSWERS, ENGINE, PROMPTS, Project, ended, pause_until
+from tools.chaos.server import CORE
+
+DELAY = 0.02
+"""Seconds that an answer takes while a run is disturbed."""
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+Pick = Callable[[psutil.Process], list[psutil.Process]]
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """How a disturbed run ended.
+
+    Attributes:
+        signals: how many signals were sent.
+        in_time: the run has ended by itself.
+    """
+
+    signals: int
+    in_time: bool
+
+
+class CannotMountError(Exception):
+    """This user may not mount a file system."""
+
+
+Disturb = Callable[[Project, random.Random], Disturbed]
+
+
+def _children(session: psutil.Process, is_one: Callable[[list[str]], bool]) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return [each for each in session.children(recursive=True) if is_one(words(each))]
+    return []
+
+
+def _is_guard(line: list[str]) -> bool:
+    return "refusal_checks.engines.guard" in line
+
+
+def itself(session: psutil.Process) -> list[psutil.Process]:
+    return [session]
+
+
+def workers(session: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        return [each for each in session.children() if words(each) and not _is_guard(words(each))]
+    return []
+
+
+def guards(session: psutil.Process) -> list[psutil.Process]:
+    return _children(session, _is_guard)
+
+
+def servers(session: psutil.Process) -> list[psutil.Process]:
+    name = "vllm.entrypoints.openai.api_server"
+    return _children(session, lambda line: name in line and not _is_guard(line))
+
+
+def cores(session: psutil.Process) -> list[psutil.Process]:
+    return _children(session, lambda line: line[:1] == [CORE])
+
+
+def killing(pick: Pick, numbers: tuple[signal.Signals, ...], *args: str, engine: bool) -> Disturb:
+    """A fault: one process gets one of these signals once some answers were given."""
+
+    def disturb(project: Project, chance: random.Random) -> Disturbed:
+        number, moment = chance.choice(numbers), chance.randrange(ANSWERS + PROMPTS)
+        if not engine:
+            with project.serving(DELAY):
+                return _kill(
+                    project.start(project.attached, *args), number, moment, project, chance
+                )
+        run = project.start(ENGINE, *args, delay=DELAY)
+        return _kill(run, number, moment, project, chance)
+
+    def _kill(
+        run: Forked, number: signal.Signals, moment: int, project: Project, chance: random.Random
+    ) -> Disturbed:
+        sent = 0
+        if pause_until(lambda: len(project.given) >= moment, run):
+            with suppress(psutil.Error):
+                session = psutil.Process(run.pid)
+                if pause_until(lambda: bool(pick(session)), run):
+                    chance.choice(pick(session)).send_signal(number)
+                    sent = 1
+        return Disturbed(sent, ended(run))
+
+    return disturb
+
+
+def dying_candidate(project: Project, chance: random.Random) -> Disturbed:
+    """The server that a run attaches to dies at its n-th answer."""
+    with project.serving(DELAY) as server:
+        run = project.start(project.attached, prepare=quick_retries)
+        sent = pause_until(lambda: len(project.given) >= 1, run)
+        moment = chance.randrange(1, ANSWERS + PROMPTS)
+        pause_until(lambda: len(project.given) >= moment, run)
+        server.kill()
+        return Disturbed(int(sent), ended(run))
+
+
+def quick_retries() -> None:
+    """In a run's process: wait less before another attempt."""
+    from refusal_checks.models.client import errors
+
+    errors.WAIT_INITIAL = 0.02
+
+
+def full_disk(project: Project, chance: random.Random) -> Disturbed:
+    """The store and the run's files lie on a small disk."""
+    folder = project.store.parent
+    folder.mkdir(exist_ok=True)
+    room = chance.randrange(60, 400)
+    _mount(folder, f"size={room}k")
+    run = _undisturbed(project)
+    _keep(folder)
+    return run
+
+
+def limited_files(project: Project, chance: random.Random) -> Disturbed:
+    """No file may grow beyond a limit."""
+    limit = chance.randrange(20_000, 120_000)
+
+    prepare = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))
+    return _undisturbed(project, prepare)
+
+
+def read_only(project: Project, chance: random.Random) -> Disturbed:
+    """A run is killed, and the next one finds the store on a read-only file system."""
+    folder = project.store.parent
+    folder.mkdir(exist_ok=True)
+    _mount(folder, "size=50m")
+    killed = killing(itself, SIGNALS[:1], engine=False)(project, chance)
+    _remount(folder, "ro")
+    again = _undisturbed(project)
+    _remount(folder, "rw")
+    _keep(folder)
+    return Disturbed(killed.signals, killed.in_time and again.in_time)
+
+
+def slow_store(project: Project, chance: random.Random) -> Disturbed:
+    """Another process holds the store for half a second, again and again."""
+    with project.serving(DELAY):
+        run = project.start(project.attached)
+        pause_until(lambda: len(project.given) > 0, run)
+        while run.is_alive() and project.store.exists():
+            with suppress(sqlite3.Error), closing(_exclusive(project.store)) as file:
+                time.sleep(0.5)
+                file.rollback()
+            time.sleep(chance.random() / 5)
+        return Disturbed(0, ended(run))
+
+
+def _exclusive(store: Path) -> sqlite3.Connection:
+    file = sqlite3.connect(store, timeout=1, isolation_level=None)
+    file.execute("BEGIN IMMEDIATE")
+    return file
+
+
+def jumping_clock(project: Project, chance: random.Random) -> Disturbed:
+    """The clock jumps by up to ten years, to and fro."""
+    return _undisturbed(project, partial(_jumpy, chance.randrange(10**6)))
+
+
+def _jumpy(seed: int) -> None:
+    """In a run's process: make its clock jump."""
+    real, jumps = time.time, random.Random(seed)
+    time.time = lambda: real() + jumps.choice((0, -1, 1)) * jumps.randrange(10 * 365 * 86_400)
+
+
+def two_runs(project: Project, chance: random.Random) -> Disturbed:
+    """Two runs write one store, and one of them is killed."""
+    moment = chance.randrange(ANSWERS + PROMPTS)
+    with project.serving(DELAY):
+        runs = [project.start(project.attached) for _ in range(2)]
+        pause_until(lambda: len(project.given) >= moment, runs[0])
+        runs[0].kill()
+        return Disturbed(1, sum(map(ended, runs)) == len(runs))
+
+
+def _undisturbed(project: Project, prepare: Callable[[], None] | None = None) -> Disturbed:
+    with project.serving(0):
+        return Disturbed(0, ended(project.start(project.attached, prepare=prepare)))
+
+
+def _mount(folder: Path, options: str) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotMountError(done.stderr.strip())
+
+
+def _remount(folder: Path, mode: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{mode}", str(folder)], check=True)
+
+
+def _keep(folder: Path) -> None:
+    """Put what lies on a mounted disk into the folder itself."""
+    aside = folder.with_name("aside")
+    subprocess.run(["cp", "-a", str(folder), str(aside)], check=True)
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+    folder.rmdir()
+    aside.rename(folder)
+
+
+@contextmanager
+def unmounted(folder: Path) -> Iterator[None]:
+    """Leave no mounted disk behind."""
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
+
+
+KILLS: dict[str, tuple[Disturb, bool]] = {
+    "pytest": (killing(itself, SIGNALS, engine=False), False),
+    "pytest with an engine": (killing(itself, SIGNALS, engine=True), True),
+    "xdist's controller": (killing(itself, SIGNALS, "-n2", engine=False), False),
+    "an xdist worker": (killing(workers, SIGNALS[:2], "-n2", engine=False), False),
+    "the guard": (killing(guards, SIGNALS, engine=True), True),
+    "the server": (killing(servers, SIGNALS[:2], engine=True), True),
+    "the engine core": (killing(cores, SIGNALS[:2], engine=True), True),
+    "an attached server, at its n-th answer": (dying_candidate, False),
+    "one of two runs on one store": (two_runs, False),
+}
+"""Faults that are a signal, and whether their run starts an engine."""
+
+OTHERS: dict[str, tuple[Disturb, bool]] = {
+    "a full disk": (full_disk, False),
+    "a limit on the size of files": (limited_files, False),
+    "a store that becomes read-only": (read_only, False),
+    "a store that another process holds": (slow_store, False),
+    "a clock that jumps": (jumping_clock, False),
+}

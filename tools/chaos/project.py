@@ -1,0 +1,178 @@
+"""A project whose runs are disturbed: its folder, its runs, what its store holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests import toy_model
+from tests.forked import Forked
+from tests.processes import lives, wait_until
+from tools.chaos import server
+
+ROOT = Path(__file__).parents[2]
+PROMPTS, SAMPLES, IN_FLIGHT = 40, 2, 4
+ANSWERS = PROMPTS * SAMPLES
+"""Answers, and verdicts, of a whole run."""
+
+THRESHOLDS = """
+[mine]
+file = "rows.jsonl"
+expect = "refuse"
+prompt = "text"
+rejection_rate = { min = 0.1 }
+"""
+END = 90.0
+"""Seconds in which a disturbed run must have ended."""
+
+ENGINE = ("--candidate", "demo:aligned", "--judge", "demo:judge")
+ENTRY = """
+import runpy, sys
+sys.argv.append("--core")
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Project:
+    """A folder with a gate on forty prompts, and a stand-in for vLLM on its path.
+
+    Args:
+        port: of the server that a run attaches to where it starts no engine.
+    """
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        self.store = folder / ".refusal-checks" / "store.sqlite"
+        (folder / "thresholds").mkdir(parents=True)
+        (folder / "thresholds" / "default.toml").write_text(THRESHOLDS)
+        rows = (json.dumps({"text": f"Request number {i}"}) + "\n" for i in range(PROMPTS))
+        (folder / "thresholds" / "rows.jsonl").write_text("".join(rows))
+        (folder / "conftest.py").write_text('pytest_plugins = ["refusal_checks.plugin"]\n')
+        (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+        (folder / "test_gates.py").write_bytes((ROOT / "tests/gates/test_gates.py").read_bytes())
+        package = folder / "vllm" / "entrypoints" / "openai"
+        package.mkdir(parents=True)
+        for each in (package, package.parent, package.parent.parent):
+            (each / "__init__.py").touch()
+        (package / "api_server.py").write_text(ENTRY.format(path=server.__file__))
+
+    @property
+    def attached(self) -> tuple[str, ...]:
+        """The models of a run that attaches."""
+        url = f"http://127.0.0.1:{self.port}/v1#fake"
+        return "--candidate", url, "--judge", url
+
+    def start(
+        self,
+        models: Sequence[str],
+        *args: str,
+        delay: float = 0.0,
+        prepare: Callable[[], None] | None = None,
+    ) -> Forked:
+        """Start a run; ``delay`` is how long its engine takes for an answer."""
+        words = ["pytest", *models, "--samples", str(SAMPLES), "--in-flight", str(IN_FLIGHT), *args]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        path = os.pathsep.join([str(self.folder), str(ROOT)])
+        toy = {toy_model.VARIABLE: str(toy_model.FOLDER)}
+        settings = {"PYTHONPATH": path, "VLLM_CHAOS_DELAY": str(delay), **toy}
+        output = self.folder / "output.txt"
+        return Forked(words, self.folder, (output, output), {**kept, **settings}, prepare)
+
+    @contextmanager
+    def serving(self, delay: float) -> Iterator[subprocess.Popen[bytes]]:
+        """The server that a run attaches to."""
+        env = {**os.environ, "VLLM_CHAOS_DELAY": str(delay)}
+        command = [sys.executable, server.__file__, "--port", str(self.port)]
+        with subprocess.Popen(command, cwd=self.folder, env=env) as running:
+            assert wait_until(lambda: _listens(self.port))
+            try:
+                yield running
+            finally:
+                running.kill()
+
+    @property
+    def given(self) -> list[str]:
+        """The notes of all answers that the servers gave, in their order."""
+        log = self.folder / server.LOG
+        return log.read_text().splitlines() if log.exists() else []
+
+    def stored(self) -> dict[str, int]:
+        """How many answers and verdicts the store holds."""
+        tables = {"candidate": "completions", "judge": "judgements"}
+        if not self.store.exists():
+            return dict.fromkeys(tables, 0)
+        with closing(sqlite3.connect(self.store, timeout=30)) as file:
+            known = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
+            return {
+                role: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                if table in known
+                else 0
+                for role, table in tables.items()
+            }
+
+    def figures(self) -> object:
+        """What the last run decided, without times and names."""
+        summaries = sorted(self.folder.glob(".refusal-checks/runs/*/summary.json"), key=_written)
+        if not summaries:
+            return None
+        found = json.loads(summaries[-1].read_bytes())
+        gates = {gate: verdict["estimate"] for gate, verdict in found["verdicts"].items()}
+        kept = ("prompts", "answers", "invalid")
+        rows = {name: [each[key] for key in kept] for name, each in found["benchmarks"].items()}
+        return gates, rows, found["errors"]
+
+    def processes(self, besides: Sequence[int] = ()) -> list[psutil.Process]:
+        """The live processes that work in this folder."""
+        found = []
+        for process in psutil.process_iter(["cwd", "pid"]):
+            if process.info["cwd"] == str(self.folder) and process.pid not in besides:
+                found.append(process)
+        return list(filter(lives, found))
+
+
+def ended(run: Forked) -> bool:
+    """Whether a run ended in time; if not, it is killed."""
+    try:
+        run.wait(END)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.wait(10)
+        return False
+    return True
+
+
+def pause_until(condition: Callable[[], bool], run: Forked) -> bool:
+    """Wait until a condition holds or the run has ended; True if it holds."""
+    deadline = time.monotonic() + END
+    while run.is_alive() and time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return condition()
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

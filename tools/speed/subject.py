@@ -1,0 +1,100 @@
+"""The models that are measured, and how the gate would run them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.engines.base import EngineSpec
+from refusal_checks.models import demo
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
+from refusal_checks.models.spec import parse_candidate as candidate_of
+from refusal_checks.models.spec import parse_judge as judge_of
+from refusal_checks.run.assembly import convert
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.models import NamedJudge
+from tests import toy_model
+from tools.speed.workload import Workload
+
+TOY = "toy"
+"""The value of ``--model`` that means the tests' toy, whatever the demo models are."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A candidate and its judge.
+
+    Attributes:
+        template: the judge's prompt; None for its own.
+    """
+
+    candidate: CandidateModel
+    judge: JudgeModel
+    template: str | None = None
+
+    @classmethod
+    def named(cls, model: str, judge: str) -> Subject:
+        """The models of these names, ready to be loaded.
+
+        Args:
+            judge: empty for the judge that comes with the model.
+
+        Raises:
+            UserError: the model does not exist, or no engine can serve it.
+        """
+        if model == TOY:
+            toy_model.use()
+            model, judge = "demo:aligned", judge or "demo:judge"
+        found = cls(candidate_of(model), judge_of(judge or demo.BUNDLED))
+        if isinstance(found.judge, Rule):
+            raise SystemExit(f"--judge {judge}: name a model: a rule takes no time")
+        convert(found.options(Sampling()), print)
+        return found
+
+    @property
+    def is_shared(self) -> bool:
+        """True if one engine serves both."""
+        both = (self.candidate, self.judge)
+        return len({EngineSpec.of(each) for each in both if isinstance(each, Served)}) == 1
+
+    @property
+    def engines(self) -> str:
+        """For people: where candidate and judge run."""
+        return "one engine" if self.is_shared else "an engine each"
+
+    def apart(self) -> Subject:
+        """The same models, each on an engine of its own."""
+        if not self.is_shared or not isinstance(self.judge, Served):
+            return self
+        # vLLM's own default: it changes nothing but that the two are no longer the same engine.
+        return replace(self, judge=replace(self.judge, args=(*self.judge.args, "--seed", "0")))
+
+    def options(self, sampling: Sampling) -> Options:
+        """The options of a gate run."""
+        judge = NamedJudge(self.judge.name, self.judge, self.template)
+        verdicts = JudgeSampling()
+        return Options(
+            self.candidate, (judge,), Path("store"), sampling=sampling, judge_sampling=verdicts
+        )
+
+    def options_for(self, workload: Workload) -> Options:
+        """The options with which the gate would do some work."""
+        return self.options(Sampling(samples=workload.samples, max_tokens=workload.most))
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that name models."""
+    parser.add_argument(
+        "--model", default="demo:aligned", help="a folder, ORG/MODEL, demo:NAME, or toy"
+    )
+    parser.add_argument("--judge", default="", help="likewise; default: the one bundled with it")
+    parser.add_argument("--repeats", type=int, default=3, help="turns of each measurement")
+
+
+def mirror() -> Path | None:
+    """The folder with public data, where there is one."""
+    named = os.environ.get("REFUSAL_CHECKS_DATA")
+    return Path(named) if named else None
