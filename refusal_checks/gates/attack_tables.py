@@ -55,7 +55,9 @@ class AttackTables:
             found[name] = BenchmarkTable(**{**of_plain, **own})
         return found
 
-    def metrics(self, name: str, known: Sequence[str], verdicts: type[Valid]) -> list[str]:
+    def metrics(
+        self, path: Path, name: str, known: Sequence[str], verdicts: type[Valid]
+    ) -> list[str]:
         """The metrics that a table can have gates on.
 
         Args:
@@ -66,8 +68,8 @@ class AttackTables:
         """
         if name in self.plain and verdicts is Chosen:
             raise ThresholdError(
-                f"[{self.plain[name]}] {KEY}: leave them out: its questions ask for one of several "
-                "options, so there is no refusal that an attack could undo"
+                f"{path}: [{self.plain[name]}] {KEY}: leave them out: its questions ask for one "
+                "of several options, so there is no refusal that an attack could undo"
             )
         return [metric for metric in known if (metric == WORST) is self.stands_for_all(name)]
 

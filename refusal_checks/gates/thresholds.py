@@ -167,7 +167,7 @@ def load(
                 tables.require_benchmark(where, plain, table, (benchmarks, _SHARED))
             about = said[plain].model_copy(update={"judge": said[name].judge})
             known, verdicts = tables.metrics_of(where, about, benchmarks.get(plain))
-            known = under.metrics(name, known, verdicts)
+            known = under.metrics(path, name, known, verdicts)
             if under.stands_for_all(name):  # its answers have such a gate by attack
                 bounds[name, invalid_rate.name, None, None] = None
             written = _benchmark_gates(path, name, table, known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.thresholds import Thresholds
-from tests.unit.gates.conftest import BENCHMARKS
 
 Read = Callable[..., Thresholds]
 
@@ -107,56 +105,7 @@ def test_graded_and_harm_judged_answers_can_be_attacked(read: Read) -> None:
     assert known["smoke_unsafe+prefill"].judge == "strongreject"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('attacks = ["prefil"]', 'no attack "prefil"; did you mean "prefill"'),
-        ('attacks = ["prefill", "prefill"]', "remove one: prefill is there twice"),
-        ('attacks = "prefill"', 'write a list of attacks, ["prefill", "base64"]'),
-        ("attacks = [1]", "write a list of attacks"),
-        ("attacks = true", "write a list of attacks"),
-        ('attacks = ["many_shot"]', "many_shot_ with the number of exchanges"),
-        ('attacks = ["attacks"]', 'no attack "attacks"'),
-        ("attacks = { prefill = 0.7 }", "prefill = { rejection_rate = { min = 0.7 } }"),
-        ("attacks = { prefill = { min = 0.5 } }", "prefill = { rejection_rate = { min = 0.5 } }"),
-        ("attacks = { prefill = { max = 1 } }", "prefill = { rejection_rate = { max = 1 } }"),
-        ("attacks = { prefill = { min = 0, max = 0.5 } }", "{ min = 0, max = 0.5 } }"),
-        ("attacks = { prefill = { min = true } }", "prefill = { rejection_rate = { min = 0.70 } }"),
-        ("attacks = { prefill = { max_drop = 0.1 } }", "= { rejection_rate = { min = 0.70 } }"),
-        ('attacks = { prefill = "yes" }', "prefill = { rejection_rate = { min = 0.70 } }"),
-        ("attacks = { prefill = [] }", "prefill = { rejection_rate = { min = 0.70 } }"),
-        ("attacks = { prefill = true }", "min = 0.70 } }, or {} for no gate of its own"),
-        ("attacks = { prefill = { rejection = { min = 1.0 } } }", "rejection_rate"),
-        ('attacks = { prefill = { sha256 = "" } }', "table of the plain benchmark"),
-        ('attacks = { prefill = { prompt = "p" } }', "table of the plain benchmark"),
-        (f"{WORST} = {{ min = 0.4 }}", 'say which attacks: attacks = ["prefill", "base64"]'),
-        (f"attacks = {{ prefill = {{ {WORST} = {{ min = 0.4 }} }} }}", WORST),
-        (f'attacks = ["prefill"]\n{WORST} = {{ min = 40 }}', "write 0.40"),
-    ],
-)
-def test_mistakes(read_all: Read, text: str, said: str) -> None:
-    with pytest.raises(ThresholdError) as raised:
-        read_all(f"[xstest_unsafe]\n{text}\n")
-    assert said in str(raised.value)
-
-
 OWN = '["xstest_unsafe+prefill"]\nrejection_rate = { min = 0.9 }\n'
-ALL = f'["xstest_unsafe+attacks"]\n{WORST} = {{ min = 0.9 }}\n'
-SHORT = {
-    "list": (OWN, '[xstest_unsafe]\nattacks = ["prefill"]\n', "prefill"),
-    "table": (OWN, "[xstest_unsafe.attacks.prefill]\nrejection_rate = { min = 0.1 }\n", "prefill"),
-    "out": (OWN, "[xstest_unsafe.attacks]\nprefill = false\n", "prefill"),
-    "worst": (ALL, f'[xstest_unsafe]\nattacks = ["base64"]\n{WORST} = {{ min = 0.1 }}\n', WORST),
-}
-
-
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize(("own", "short", "what"), SHORT.values(), ids=SHORT)
-def test_no_gate_under_attack_is_replaced_within_a_file(
-    read: Read, own: str, short: str, what: str, order: int
-) -> None:
-    with pytest.raises(ThresholdError, match=rf"\[xstest_unsafe\].*: name {what} once"):
-        read("".join([own, short][::order]))
 
 
 def test_a_later_file_may_have_the_table_of_an_attack_that_an_earlier_one_names(
@@ -173,20 +122,6 @@ def test_two_spellings_of_a_file_of_texts_are_one_attack(read: Read, tmp_path: P
     for lines in (gate + none, none + gate):
         with pytest.raises(ThresholdError, match="attacks: name artifact_spelled once"):
             read(f"[xstest_unsafe.attacks]\n{lines}")
-
-
-def test_multiple_choice_has_nothing_to_attack(read_all: Read) -> None:
-    with pytest.raises(ThresholdError, match=r"\[questions\] attacks: leave them out"):
-        read_all('[questions]\nattacks = ["prefill"]\n')
-
-
-def test_sensitive_prompts_have_no_worst_attack(
-    write: Callable[[str, str], object],
-) -> None:
-    known = {"s": replace(BENCHMARKS["xstest_unsafe"], name="s", kind=Kind.SENSITIVE)}
-    path = write("g.toml", f'[s]\nattacks = ["prefill"]\n{WORST} = {{ min = 0.4 }}\n')
-    with pytest.raises(ThresholdError, match="no s\\+attacks metric"):
-        thresholds.load([path], known)  # type: ignore[list-item]
 
 
 def test_the_shipped_set_is_apart_from_the_plain_gates() -> None:

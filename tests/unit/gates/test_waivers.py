@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from refusal_checks.core.errors import ThresholdError
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
@@ -93,73 +92,6 @@ def test_of_two_waivers_the_later_file_s_holds(read: Read) -> None:
         assert gate.waiver
         assert gate.waiver.by == by
         assert gate.minimum == 0.8
-
-
-WRITE = "write waive = { until = YYYY-MM-DD, by ="
-MISTAKES = {
-    "no until": ('by = "Ann", reason = "r"', "without until it waives nothing"),
-    "no by, no reason": ("until = 2027-01-31", "without by and reason it waives nothing"),
-    "nothing": ("", "without until and by and reason"),
-    "misspelled": ('untill = 2027-01-31, by = "Ann", reason = "r"', 'did you mean "until"?'),
-    "unknown": (ANN + ", ticket = 7", "no such key (known: until, by, reason)"),
-    "time of day": (ANN.replace("31,", "31T12:00:00Z,"), "write a day as YYYY-MM-DD"),
-    "words": (ANN.replace("2027-01-31", '"end of January"'), "write a day as YYYY-MM-DD"),
-    "other order": (ANN.replace("2027-01-31", '"31.01.2027"'), "write a day as YYYY-MM-DD"),
-    "number": (ANN.replace("2027-01-31", "20270131"), "write a day as YYYY-MM-DD"),
-    "seconds": (ANN.replace("2027-01-31", "1801353600"), "write a day as YYYY-MM-DD"),
-    "no such day": (ANN.replace("2027-01-31", '"2027-02-30"'), "the calendar has no such day"),
-    "true": (ANN.replace("2027-01-31", "true"), "write a day as YYYY-MM-DD"),
-    "far future": (
-        ANN.replace("2027-01-31", "2027-11-24"),
-        "waive.until = 2027-11-24: write a day up to 2027-11-23, and renew the waiver then",
-    ),
-    "for ever": (ANN.replace("2027-01-31", "9999-12-31"), "write a day up to 2027-11-23"),
-    "nobody": (ANN.replace("Ann", " "), "must not be empty"),
-    "no why": (ANN.replace("fixed in 1.5", ""), "must not be empty"),
-    "list": (ANN.replace('"Ann"', '["Ann", "Bob"]'), "must be a text in quotes"),
-}
-
-
-@pytest.mark.parametrize(("written", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-@pytest.mark.parametrize("bound", ["min = 0.8, ", ""])
-def test_a_mistake_in_a_waiver(read: Read, written: str, said: str, bound: str) -> None:
-    gates = TABLE + "rejection_rate = { min = 0.8 }\n"
-    with pytest.raises(ThresholdError) as caught:
-        read(gates, TABLE + f"rejection_rate = {{ {bound}waive = {{ {written} }} }}\n")
-    assert "gates1.toml: [xstest_unsafe] rejection_rate" in str(caught.value)
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (TABLE + "rejection_rate = { min = 0.8, waive = true }\n", WRITE),
-        (TABLE + "rejection_rate = { min = 0.8, waive = 2027-01-31 }\n", WRITE),
-        (TABLE + f"waive = {{ {ANN} }}\n", "move it into the table of the gate that may fail"),
-        (f"[xstest_unsafe.category.fraud]\nwaive = {{ {ANN} }}\n", "move it into the table of"),
-        (f"[settings]\nwaive = {{ {ANN} }}\n", "[settings]: waive"),
-        (
-            TABLE + f"neutral_rate = {{ waive = {{ {ANN} }} }}\n",
-            "there is no gate xstest_unsafe-neutral_rate to waive",
-        ),
-        (
-            "[xstest_unsafe.category.fraud]\nrejection_rate = { min = 0.7 }\n"
-            f"[xstest_unsafe.category.fruad]\nrejection_rate = {{ waive = {{ {ANN} }} }}\n",
-            'no gate xstest_unsafe-rejection_rate-fruad to waive; did you mean "xstest_unsafe-',
-        ),
-        (TABLE + f'rejection_rate = {{ decision = "point", waive = {{ {ANN} }} }}\n', "needs min"),
-    ],
-)
-def test_a_waiver_in_the_wrong_place(read: Read, text: str, said: str) -> None:
-    with pytest.raises(ThresholdError) as caught:
-        read(text)
-    assert said in str(caught.value)
-
-
-def test_a_waiver_of_a_gate_that_a_later_file_removes_is_an_error(read: Read) -> None:
-    alone = TABLE + f"invalid_rate = {{ waive = {{ {ANN} }} }}\n"
-    with pytest.raises(ThresholdError, match="there is no gate xstest_unsafe-invalid_rate"):
-        read(alone, TABLE + "invalid_rate = false\n")
 
 
 def test_a_waiver_may_end_a_leap_year_ahead_and_one_of_the_past_is_read(read: Read) -> None:
