@@ -13,7 +13,7 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import words
 from refusal_checks.results import run_folder, runs_folder
-from refusal_checks.run.options.redact import VARIABLE
+from refusal_checks.run.options.command_line import REDACT
 
 Value = TypeVar("Value")
 
@@ -45,7 +45,7 @@ Page = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")
 ]
 Redact = Annotated[
-    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${VARIABLE}=1).")
+    bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${REDACT}=1).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

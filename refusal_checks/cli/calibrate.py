@@ -24,10 +24,10 @@ from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import runs_folder
-from refusal_checks.run.calibrate import measure
 from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.trust import measure
 
 COLUMN = "labels:"
 """Prefix of a judge whose verdicts are a column of the label files."""

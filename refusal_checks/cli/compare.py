@@ -25,7 +25,7 @@ from refusal_checks.reports.comparing import Cell, SideBySide, side_by_side
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import PastRun, RunFolder
-from refusal_checks.run.options.redact import is_wanted
+from refusal_checks.run.options.command_line import is_redacted
 
 _IDS = 5
 """Most prompts that a line of the terminal names."""
@@ -50,7 +50,7 @@ def compare(
     if html:
         require_target(html, root, "compare", [*runs, "--html", html])
     folders = [run_folder.find(run, root) for run in runs]
-    found = side_by_side(_read(folders, is_wanted(redact)))
+    found = side_by_side(_read(folders, is_redacted(redact)))
     if html:
         from refusal_checks.reports.formats.html import compare_page  # templates
 

@@ -25,7 +25,7 @@ from refusal_checks.results import run_folder
 from refusal_checks.results.many_runs import ManyRuns, collect
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.options.redact import is_wanted
+from refusal_checks.run.options.command_line import is_redacted
 
 Folder = Annotated[
     Path | None,
@@ -62,7 +62,7 @@ def history(
         raise UserError("--reports: give --html FILE, too; the reports are written beside it")
     if html:
         require_target(html, root, "history", [*([folder] if folder else []), "--html", html])
-    kind = RedactedFolder if is_wanted(redact) else RunFolder
+    kind = RedactedFolder if is_redacted(redact) else RunFolder
     has_none = folder is None and not root.exists()  # yet
     found = ManyRuns() if has_none else collect(folder or root, kind)
     if html:

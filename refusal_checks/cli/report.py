@@ -16,7 +16,7 @@ from refusal_checks.reports.formats import Format
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.options.redact import is_wanted
+from refusal_checks.run.options.command_line import is_redacted
 
 
 def add(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def _writer(found: Format) -> Callable[..., None]:
 
     def write(file: Path, runs: Runs, root: Root = run_folder.ROOT, redact: Redact = False) -> None:
         require_target(file, root, f"report {command}", [*runs, file])
-        folder = RedactedFolder if is_wanted(redact) else RunFolder
+        folder = RedactedFolder if is_redacted(redact) else RunFolder
         try:
             found.write([folder.of(run_folder.locate(run, root)) for run in runs], file)
         except OSError as fault:

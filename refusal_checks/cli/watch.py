@@ -12,7 +12,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import EACH_RUN, Redact, Root
 from refusal_checks.core.errors import UserError
 from refusal_checks.results import run_folder
-from refusal_checks.run.options.redact import is_wanted
+from refusal_checks.run.options.command_line import is_redacted
 
 
 def add(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def watch(
     from refusal_checks.reports.watch.view import View, statuses
 
     folders = [folder for name in run or [run_folder.LAST] for folder in _folders(name, runs)]
-    view = View(folders, is_wanted(redact))
+    view = View(folders, is_redacted(redact))
     try:
         server = Server(view, port)
     except OSError as fault:

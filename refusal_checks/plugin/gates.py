@@ -35,8 +35,8 @@ from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end, fitting, footer
 from refusal_checks.reports.terminal.live import Live
 from refusal_checks.results.shipping import shipping
-from refusal_checks.run.options import batch as batch_options
-from refusal_checks.run.options import redact
+from refusal_checks.run.options import command_line
+from refusal_checks.run.options import recorded as batch_options
 from refusal_checks.run.options.call import Call
 from refusal_checks.run.session import GateSession
 
@@ -54,7 +54,7 @@ class Gates:
         options.fill(config)
         self._config = config
         self._call = Call(config)
-        if redact.is_wanted(self._call.getoption("redact")):
+        if command_line.is_redacted(self._call.getoption("redact")):
             config.pluginmanager.register(Discreet(config), "refusal_checks.discreet")
         config.pluginmanager.register(waived.Waived(config), "refusal_checks.waived")
         self._session = GateSession(config, self._call, xdist_names.of(config).run)
@@ -131,7 +131,7 @@ class Gates:
             raise self._fault
         items[:] = [item for item in items if _params(item).get(_FIGURE, "") is not None]
         for item in items:
-            if batch_options.is_given(self._call) and {_GATE, _FIGURE} & _params(item).keys():
+            if batch_options.is_batch(self._call) and {_GATE, _FIGURE} & _params(item).keys():
                 item.add_marker(pytest.mark.skip("a batch decides no gate"))
 
     @pytest.hookimpl(tryfirst=True)

@@ -1,23 +1,29 @@
-"""Build the parts of a run from its options: prompts, candidate, judges and servers."""
+"""The parts of a run, built from its options: prompts, candidate, judges and servers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from refusal_checks.core.errors import DataError, ModelError
+from refusal_checks.benchmarks import Benchmark, attacks, choices, pinned
+from refusal_checks.benchmarks.attacks import rewrite
+from refusal_checks.benchmarks.attacks.base import Given
+from refusal_checks.benchmarks.subset import stratified
+from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
 from refusal_checks.engines.base import Servers
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges import panel
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges import cascade, panel
+from refusal_checks.judges.base import JudgeSetup, reasoned
 from refusal_checks.judges.panel import Way
+from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models import demo
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.attaching import try_prefill
@@ -25,10 +31,127 @@ from refusal_checks.models.client.client import Client
 from refusal_checks.models.files import special_tokens
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Attached, Replay, Rule, Served, model_identity
-from refusal_checks.run import judge_needs, loading
+from refusal_checks.run.evaluate import Judges, Plan
 from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import NamedJudge
-from refusal_checks.run.plan import Judges, Plan
+
+Note = Callable[[str], None]
+"""Takes one line that the user must know about how the verdicts came about."""
+
+
+def evaluated(gates: Iterable[Gate], benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:
+    """The benchmarks to evaluate: for one that stands for all attacks, those under each."""
+    names = (benchmarks[gate.benchmark].under or (gate.benchmark,) for gate in gates)
+    return tuple(dict.fromkeys(name for several in names for name in several))
+
+
+def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
+    """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
+    return [prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]]
+
+
+def load(options: Options, gates: Sequence[Gate]) -> Plan:
+    """The prompts of each benchmark that is evaluated; of one under attack, the plain ones.
+
+    Raises:
+        UserError: data is not there, or lacks the group of a gate.
+    """
+    names = evaluated(gates, options.benchmarks)
+    plain = {name: options.benchmarks[name].plain or name for name in names}
+    loaded = {name: _prompts(options, options.benchmarks[name]) for name in set(plain.values())}
+    plan = {name: loaded[plain[name]] for name in names}
+    _require_groups(options, gates, plan)
+    return plan
+
+
+def _prompts(options: Options, benchmark: Benchmark) -> tuple[Prompt, ...]:
+    prompts = pinned.load_checked(benchmark, options.mirror)
+    return choices.mark(prompts, benchmark, options.multiple_choice)
+
+
+def _require_groups(options: Options, gates: Sequence[Gate], plan: Plan) -> None:
+    for gate in gates:
+        if gate.group_kind is None:
+            continue
+        prompts = prompts_of(options.benchmarks[gate.benchmark], plan)
+        where = f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]"
+        kinds = {kind for prompt in prompts for kind in prompt.groups}
+        require_known(gate.group_kind, kinds, where, "kind of group")
+        groups = {prompt.groups.get(gate.group_kind, "") for prompt in prompts} - {""}
+        require_known(str(gate.group), groups, where, gate.group_kind)
+
+
+def limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
+    """At most as many prompts of each benchmark as its limit.
+
+    Raises:
+        UserError: none is left of the group of a gate.
+    """
+    limits = {name: options.benchmarks[name].limit for name in whole}
+    plan = {name: stratified(prompts, limits[name]) for name, prompts in whole.items()}
+    for gate in gates:
+        about = options.benchmarks[gate.benchmark]
+        if not any(map(gate.looks_at, prompts_of(about, plan))):
+            raise UserError(
+                f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]: raise the "
+                f"limit of {about.limit} prompts, which leaves none of this group, or deselect "
+                "the gate"
+            )
+    return plan
+
+
+def rewritten(
+    options: Options, gates: Sequence[Gate], plan: Plan, whole: Plan, note: Note
+) -> tuple[Plan, Mapping[str, int]]:
+    """The prompts as attacks rewrite them, and how many each could not, by benchmark.
+
+    Args:
+        whole: all prompts of each benchmark.
+        note: is told of prompts that are left out.
+
+    Raises:
+        UserError: an attack fits no prompt, or none of a gate's group.
+    """
+    done: dict[str, Sequence[Prompt]] = {}
+    left_out: dict[str, int] = {}
+    unfit: dict[str, str] = {}
+    for name, prompts in plan.items():
+        attack = options.benchmarks[name].attack
+        done[name] = prompts
+        if attack:
+            found = attacks.find(attack, name)
+            unfit[name] = found.unfit
+            done[name], lost = rewrite(found, prompts, Given(whole[name]))
+            left_out |= {name: len(lost)} if lost else {}
+            if lost:
+                note(
+                    f"{name}: {len(lost)} of {len(prompts)} prompts are left out, because the "
+                    f"attack cannot rewrite them ({found.unfit or 'it returns them unchanged'}); "
+                    f"the first is {clean(lost[0].id, 60)}"
+                )
+    for gate in gates:
+        if not any(map(gate.looks_at, prompts_of(options.benchmarks[gate.benchmark], done))):
+            why = unfit.get(gate.benchmark, "")
+            raise DataError(
+                f"{gate.source}: deselect {gate.id}, or take the attack out: it can rewrite none "
+                f"of the prompts{why and f' ({why})'}"
+            )
+    return done, left_out
+
+
+def require_plain(options: Options, gates: Iterable[Gate]) -> None:
+    """Raise UserError if a gate is under attack: recorded answers were given to plain prompts."""
+    found = next((gate for gate in gates if options.benchmarks[gate.benchmark].attack), None)
+    if found:
+        raise UserError(
+            f'{options.candidate.name}: deselect {found.id} and others under attack (-m "not '
+            'attack"), or name a model: recorded answers were given to plain prompts'
+        )
+
+
+def continues_answers(plan: Plan) -> bool:
+    """True if an attack has the candidate go on with an answer that has begun."""
+    return any(prompt.is_continued for prompts in plan.values() for prompt in prompts)
 
 
 def pool_settings(options: Options) -> PoolSettings:
@@ -92,21 +215,20 @@ def assemble(
     """
     recording = _recording(options)
     if recording:
-        loading.require_plain(options, gates)
-    whole = loading.load(options, gates)
+        require_plain(options, gates)
+    whole = load(options, gates)
     if recording and options.replay.partial:
         whole = _recorded(recording, gates, whole, note)
-    limited = loading.limited(options, gates, whole)
-    plan, left_out = loading.rewritten(options, gates, limited, whole, note)
+    plan, left_out = rewritten(options, gates, limited(options, gates, whole), whole, note)
     candidate = (
         _replayed(options, recording, plan, say)
         if recording
         else _served(options, engines, plan, note)
     )
     judges = _judges(options, gates, plan, engines, note)
-    judge_needs.require_several(gates, judges)
-    judge_needs.require_whole(options, judges)
-    judge_needs.note_whole(options, judges, note)
+    require_several(gates, judges)
+    require_whole(options, judges)
+    note_whole(options, judges, note)
     repeats = tuple(
         _judges(_reseeded(options, number), gates, plan, engines, note)
         for number in range(1, options.trust.repeats)
@@ -166,7 +288,7 @@ def _served(
     assert not isinstance(model, Replay), "recorded answers are read, not served"
     client = engines.connect(model, "--candidate", options.number)
     _note_unlisted(client, f"candidate {model.name}", note)
-    continues = loading.continues_answers(plan)
+    continues = continues_answers(plan)
     if continues and engines.are_live and isinstance(model, Attached):
         try_prefill(client)
     identity = model_identity(model, client.model)
@@ -268,3 +390,57 @@ def _judge_setup(
         cascade=options.cascade,
         rationales=options.rationales,
     )
+
+
+def require_several(gates: Sequence[Gate], judges: Judges) -> None:
+    """Refuse gates that compare several judges where there is one.
+
+    Raises:
+        UserError: names the gate and the remedy.
+    """
+    for gate in gates:
+        panel = judges[gate.benchmark]
+        if gate.metric == disagreement_rate.name and len(panel) == 1:
+            raise UserError(
+                f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
+                "it compares several judges"
+            )
+        if gate.metric == disagreement_rate.name and cascade.of(panel):
+            raise UserError(
+                f"{gate.source}: [{gate.benchmark}] {gate.metric}: name a third --judge, so that "
+                "each reads every answer: beside bundled a second one reads only some"
+            )
+
+
+def require_whole(options: Options, judges: Judges) -> None:
+    """Refuse to stop early where a second judge's sample corrects the rates.
+
+    Raises:
+        UserError: both are asked for.
+    """
+    if options.stop_early and any(map(cascade.of, judges.values())):
+        raise UserError(
+            "--judge bundled with a second judge: leave out --stop-early, because the second "
+            "judge's sample is one of whole benchmarks"
+        )
+
+
+def note_whole(options: Options, judges: Judges, note: Callable[[str], None]) -> None:
+    """Tell which judges ``--rationales offenders`` changes nothing for.
+
+    Such judges write no reasons, or give them as part of the verdict. It is a note, not an error: a
+    repository may set the option once, whatever judge it uses.
+    """
+    if options.rationales == "all":
+        return
+    whole: dict[str, list[str]] = {}
+    for benchmark, asked in judges.items():
+        for judge in asked:
+            if not reasoned(judge):
+                whole.setdefault(judge.name, []).append(benchmark)
+    for name, benchmarks in whole.items():
+        where = "" if len(benchmarks) == len(judges) else f" in {', '.join(benchmarks)}"
+        note(
+            f"judge {name}: --rationales offenders changes nothing{where}: only judges of refusals "
+            "that write their reasons can leave them out"
+        )

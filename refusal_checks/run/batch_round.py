@@ -20,11 +20,9 @@ from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.run.assembly import Parts, assemble, convert
-from refusal_checks.run.concurrency import prompts_at_once
-from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.options.batch import BatchFiles
+from refusal_checks.run.evaluate import Evaluation, Judges, Plan, Task, prompts_at_once
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.plan import Judges, Plan, Task
+from refusal_checks.run.options.recorded import BatchFiles
 
 SLICE = 2000
 """Prompts that are evaluated together, which bounds the answers in memory."""

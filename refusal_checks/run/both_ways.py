@@ -15,8 +15,8 @@ from refusal_checks.judges.trust.both_ways import BothWays, Difference, Way
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
-from refusal_checks.run.calibrate import RecordedJudging, Round
 from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.trust import RecordedJudging, Round
 
 CANARY = "canary"
 """Where the exchanges of the canary are from."""

@@ -17,10 +17,10 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.base import gives_grounds, reasoned
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.reasons import Sampled, sample
-from refusal_checks.run import publish
-from refusal_checks.run.afterwards import Afterwards, place
-from refusal_checks.run.concurrency import prompts_at_once
+from refusal_checks.run import decide
+from refusal_checks.run.evaluate import prompts_at_once
 from refusal_checks.run.prepare import Prepared
+from refusal_checks.run.rationales import Afterwards, place
 
 MOST = 20
 """Most answers of a benchmark that are asked about, where each costs several requests."""
@@ -92,7 +92,7 @@ def _shown(run: Prepared, benchmark: str, records: Sequence[Record]) -> Iterator
         for record in reversed(records)
         if record.completion and not isinstance(record.judgement, Invalid)
     }
-    verdicts = publish.preview(run, benchmark, records).values()
+    verdicts = decide.preview(run, benchmark, records).values()
     for offender in (each for verdict in verdicts for each in _offenders(verdict)):
         if record := answers.get((offender.id, offender.answer)):
             yield record

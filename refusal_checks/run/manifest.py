@@ -32,10 +32,9 @@ from refusal_checks.results.manifest import (
     ModelFacts,
     Models,
 )
-from refusal_checks.run.assembly import Parts
-from refusal_checks.run.loading import prompts_of
+from refusal_checks.run.assembly import Parts, prompts_of
+from refusal_checks.run.evaluate import Judges, Pending, Plan
 from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.plan import Judges, Pending, Plan
 
 _PACKAGES = ("numpy", "pytest", "pytest-xdist")
 

@@ -14,13 +14,11 @@ from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.reasons import Sampled
-from refusal_checks.run import grounds, publish
-from refusal_checks.run.concurrency import prompts_at_once
-from refusal_checks.run.evaluate import Evaluation, Finished
-from refusal_checks.run.plan import Judges, Plan, Task
-from refusal_checks.run.pools import Pools
+from refusal_checks.run import decide, grounds
+from refusal_checks.run.aio import together
+from refusal_checks.run.decide import Pools
+from refusal_checks.run.evaluate import Evaluation, Finished, Judges, Plan, Task, prompts_at_once
 from refusal_checks.run.prepare import Prepared
-from refusal_checks.run.together import together
 
 
 class _DistrustError(Exception):
@@ -86,7 +84,7 @@ class Phases:
         """Publish that nothing is decided by judges of refusal."""
         names = [name for name in self._plan if self._needs_trust(name)]
         for name in names:
-            publish.undecided(self._run, name, why)
+            decide.undecided(self._run, name, why)
             self._decided.add(name)
             self._pools.undecided(name, why)
         self._progress.leave_out(names)
@@ -131,7 +129,7 @@ class Phases:
         check = await run.canary.run()
         self._progress.phase = ""
         self._engines.require_running()
-        publish.judge_check(run, check)
+        decide.judge_check(run, check)
         return "" if check.is_trusted or run.options.trust.allow_untrusted else check.distrust
 
     async def _evaluate(
@@ -189,6 +187,6 @@ class Phases:
         self, benchmark: str, records: Sequence[Record], sampled: Sampled | None = None
     ) -> None:
         repeats = [seen[benchmark] for seen in self._repeats]
-        publish.benchmark(self._run, benchmark, records, repeats, sampled)
+        decide.benchmark(self._run, benchmark, records, repeats, sampled)
         self._decided.add(benchmark)
         self._pools.add(benchmark, records, repeats)

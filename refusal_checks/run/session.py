@@ -1,6 +1,6 @@
 """Which process owns the engines: the controller of an xdist run, or the only process without it.
 
-Only this file knows xdist. The owner evaluates and publishes; every process reads the board.
+The owner evaluates and publishes; every process reads the board.
 
 =============  =======================================  ==========================
 process        engines and evaluation                   verdicts
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cached_property
@@ -32,12 +32,10 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.results.board import Board, JudgeOutcome
-from refusal_checks.run import selection
 from refusal_checks.run.interrupts import Watch
-from refusal_checks.run.options import batch as batch_options
 from refusal_checks.run.options import command_line, models
+from refusal_checks.run.options import recorded as batch_options
 from refusal_checks.run.options.call import Call
-from refusal_checks.run.stopped import stopped
 
 if TYPE_CHECKING:
     from refusal_checks.engines.base import Say
@@ -45,8 +43,61 @@ if TYPE_CHECKING:
     from refusal_checks.engines.pool import Shared
     from refusal_checks.results.progress import Progress
     from refusal_checks.run.options.command_line import Options
-    from refusal_checks.run.run import Run
-    from refusal_checks.run.series import Series
+    from refusal_checks.run.run import Run, Series
+
+
+_WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
+"""A word of an expression of ``-k``, as pytest reads it."""
+
+_OPERATORS = {"or", "and", "not"}
+
+
+def clear(
+    config: pytest.Config, gates: Iterable[Gate], candidates: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The candidates' names, one empty name for none; see ``require_clear``."""
+    require_clear(config.getoption("keyword", ""), [gate.id for gate in gates], candidates)
+    return candidates or ("",)
+
+
+def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[str]) -> None:
+    """Refuse a word that names some gates and is also part of a candidate's name.
+
+    It would select all gates of that candidate, and its evaluation of every benchmark.
+
+    Args:
+        gates: ids of the gates.
+        candidates: the candidates' names in the ids of tests, where there are several.
+
+    Raises:
+        pytest.UsageError: with what to write instead.
+    """
+    if len(candidates) < 2:
+        return
+    words = dict.fromkeys(_WORD.findall(expression.lower()))
+    for word in (word for word in words if word not in _OPERATORS):
+        named = sum(word in gate.lower() for gate in gates)
+        twin = next((name for name in candidates if word in name.lower()), None)
+        if 0 < named < len(gates) and twin is not None:
+            raise pytest.UsageError(
+                f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
+                f"candidates other names with --candidate-name: it is part of the candidate's name "
+                f"{twin}, too, and would select all of its gates"
+            )
+
+
+EXIT_ENGINE = 16
+"""Exit code of a session that ended because an engine did not start."""
+
+# Named like a built-in exception: pytest would put the name of any other module before the message.
+_Stopped = type("Stopped", (pytest.exit.Exception,), {"__module__": "builtins"})
+
+
+def stopped(message: str) -> BaseException:
+    """The exception that ends a session with ``EXIT_ENGINE``."""
+    fault: BaseException = _Stopped(message, EXIT_ENGINE)
+    return fault
+
 
 IMPATIENT = 2.0
 """Seconds that an evaluation may take to end after an interrupt."""
@@ -118,7 +169,7 @@ class GateSession:
             pytest.UsageError: names and candidates do not go together, or -k mixes up the two.
         """
         with _usage_errors():
-            return selection.clear(self._config, self.thresholds.gates, models.titles(self._call))
+            return clear(self._config, self.thresholds.gates, models.titles(self._call))
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
@@ -201,7 +252,7 @@ class GateSession:
             self._watch = Watch()
         with _usage_errors():
             options = command_line.read(self._call, self.thresholds)
-            batch = batch_options.read(self._call)
+            batch = batch_options.read_batch(self._call)
             if batch:
                 from refusal_checks.run.batch_round import Round
 
@@ -223,8 +274,7 @@ class GateSession:
         # HTTP and templates, which collection need not import
         from refusal_checks.engines.batch.models import BatchModels
         from refusal_checks.run.prepare import prepare
-        from refusal_checks.run.run import Run
-        from refusal_checks.run.series import Series
+        from refusal_checks.run.run import Run, Series
 
         self._call.keep_private()
         stored_only = batch_options.stored_only(self._call)

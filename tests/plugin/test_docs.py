@@ -21,7 +21,7 @@ from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
 from refusal_checks.plugin.options import known
 from refusal_checks.run.options.call import INI
-from refusal_checks.run.stopped import EXIT_ENGINE
+from refusal_checks.run.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import Command, Page, carry_out, check, commands, pages, subcommands

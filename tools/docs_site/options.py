@@ -8,33 +8,24 @@ from typing import Any
 from refusal_checks.core import settings
 from refusal_checks.plugin.options import Option, Recorder, known
 from refusal_checks.reports import formats
-from refusal_checks.run.options import (
-    batch,
-    fields,
-    judge,
-    models,
-    placement,
-    redact,
-    replay,
-    watch,
-)
+from refusal_checks.run.options import call, command_line, judge, models, recorded
 from refusal_checks.run.options.call import INI, PREFIX
 from tools.docs_site.markdown import code, sentence, table
 
 DECLARED = {
     "models": models.add,
-    "sampling": lambda group: fields.add(group, settings.Sampling),
-    "judge-sampling": lambda group: fields.add(group, settings.JudgeSampling, "judge_"),
-    "rationales": lambda group: fields.add(group, settings.Writing),
-    "cascade": lambda group: fields.add(group, settings.Cascading, "cascade_"),
-    "multiple-choice": lambda group: fields.add(group, settings.MultipleChoice, "mcq_"),
-    "limits": lambda group: fields.add(group, settings.Limits),
-    "replay": replay.add,
+    "sampling": lambda group: call.declare(group, settings.Sampling),
+    "judge-sampling": lambda group: call.declare(group, settings.JudgeSampling, "judge_"),
+    "rationales": lambda group: call.declare(group, settings.Writing),
+    "cascade": lambda group: call.declare(group, settings.Cascading, "cascade_"),
+    "multiple-choice": lambda group: call.declare(group, settings.MultipleChoice, "mcq_"),
+    "limits": lambda group: call.declare(group, settings.Limits),
+    "replay": recorded.add_replay,
     "trust": judge.add,
-    "batch": batch.add,
-    "placement": placement.add,
-    "texts": redact.add,
-    "watch": watch.add,
+    "batch": recorded.add_batch,
+    "placement": models.add_engines,
+    "texts": command_line.add_redact,
+    "watch": command_line.add_watch,
     "reports": formats.add,
 }
 """What declares the options of each section; the section ``run`` holds all others."""

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from refusal_checks.run.concurrency import LEAST
+from refusal_checks.run.evaluate import LEAST
 
 BATCH = 512
 """Prompts, or verdicts, between two barriers."""

@@ -1,13 +1,23 @@
-"""One call of pytest as this package's options see it."""
+"""One call of pytest as this package's options see it.
+
+Options that are fields of settings take name, type, default and help from the field alone.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import pytest
+
+if TYPE_CHECKING:  # the plugin loads this file in every session of pytest
+    from pydantic.fields import FieldInfo
+
+    from refusal_checks.core.settings import Settings
 
 PREFIX = "refusal_checks_"
 """Begins the names of configuration keys, and those under which pytest keeps option values."""
@@ -92,3 +102,46 @@ def _ignore(folder: Path) -> None:
     """Tell git to ignore a folder, unless it is told something already."""
     with (folder / ".gitignore").open("x") as file:
         file.write("*\n")
+
+
+_METAVARS = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
+
+
+def declare(group: pytest.OptionGroup, settings: type[Settings], prefix: str = "") -> None:
+    """Declare one option per field of the settings.
+
+    Args:
+        prefix: begins the options' names, for example ``judge_`` for ``--judge-seed``.
+    """
+    for name, field in settings.model_fields.items():
+        group.addoption(f"--{prefix}{name}".replace("_", "-"), **_declared(field))
+
+
+def read_settings(
+    config: Call, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
+) -> Settings:
+    """The settings: an option that was given wins over ``values``, which win over the default.
+
+    Raises:
+        UserError: a value is out of range.
+    """
+    options = {name: config.getoption(prefix + name) for name in settings.model_fields}
+    given = {name: value for name, value in options.items() if value is not None}
+    option = f" (--{prefix}...)".replace("_", "-") if prefix else ""
+    return settings.read({**values, **given}, f"command line{option}")
+
+
+def _declared(field: FieldInfo) -> dict[str, Any]:
+    """The field as arguments of ``addoption``."""
+    kind: Any = field.annotation
+    if isinstance(kind, UnionType):  # "int | None"
+        kind = get_args(kind)[0]
+    text = field.description
+    if field.default not in (None, "", ()):
+        default = f"{field.default:g}" if isinstance(field.default, float) else field.default
+        text = f"{text} (default: {default})"
+    if get_origin(kind) is Literal:
+        return {"choices": get_args(kind), "help": text}
+    if get_origin(kind) is tuple:
+        return {"action": "append", "metavar": "TEXT", "help": f"{text} (repeatable)"}
+    return {"type": kind, "metavar": _METAVARS[kind], "help": text}

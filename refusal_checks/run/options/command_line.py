@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,15 +31,42 @@ from refusal_checks.gates.thresholds import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.recordings.replay import Reading
 from refusal_checks.results import run_folder, runs_folder
-from refusal_checks.run.options import batch as batch_options
-from refusal_checks.run.options import fields, redact, watch
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
-from refusal_checks.run.options import placement as placement_options
-from refusal_checks.run.options import replay as replay_options
-from refusal_checks.run.options.call import Call
+from refusal_checks.run.options import recorded
+from refusal_checks.run.options.call import Call, declare, read_settings
 from refusal_checks.run.options.judge import Trust
 from refusal_checks.run.options.models import NamedJudge
+
+REDACT = "REFUSAL_CHECKS_REDACT"
+"""Environment variable that redacts as ``--redact`` does."""
+
+
+def add_redact(group: pytest.OptionGroup) -> None:
+    """Declare the option."""
+    group.addoption(
+        "--redact",
+        action="store_true",
+        help=f"show ids, hashes and lengths instead of prompts, answers and rationales; the texts "
+        f"stay in the store (${REDACT}=1)",
+    )
+
+
+def is_redacted(option: bool) -> bool:
+    """True if the option or the variable asks to show no texts."""
+    value = os.environ.get(REDACT, "").strip().lower()
+    return option or value not in ("", "0", "false", "no")
+
+
+def add_watch(group: pytest.OptionGroup) -> None:
+    """Declare the option."""
+    group.addoption(
+        "--watch",
+        action="store_true",
+        help="serve a page on 127.0.0.1 with progress, answers, verdicts and figures as they come; "
+        "its address is printed (`refusal-checks watch` does so from another terminal)",
+    )
+
 
 COMMANDS = """\
     refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml
@@ -112,15 +140,15 @@ def add(group: pytest.OptionGroup) -> None:
         f"{', '.join(toml_file.names())}; default: the repository's thresholds/default.toml, else "
         "the shipped one",
     )
-    fields.add(group, Sampling)
+    declare(group, Sampling)
     add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
     add("--limit", metavar="N", type=int, help="most prompts per benchmark, a stratified sample")
-    fields.add(group, JudgeSampling, "judge_")
-    fields.add(group, Writing)
-    fields.add(group, Cascading, "cascade_")
-    fields.add(group, MultipleChoice, "mcq_")
-    fields.add(group, Limits)
-    replay_options.add(group)
+    declare(group, JudgeSampling, "judge_")
+    declare(group, Writing)
+    declare(group, Cascading, "cascade_")
+    declare(group, MultipleChoice, "mcq_")
+    declare(group, Limits)
+    recorded.add_replay(group)
     add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
     add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
     add("--fresh", action="store_true", help="ignore stored answers and verdicts")
@@ -138,10 +166,10 @@ def add(group: pytest.OptionGroup) -> None:
     )
     add("--stop-early", action="store_true", help="end a benchmark once its gates are decided")
     judge_options.add(group)
-    batch_options.add(group)
-    placement_options.add(group)
-    redact.add(group)
-    watch.add(group)
+    recorded.add_batch(group)
+    model_options.add_engines(group)
+    add_redact(group)
+    add_watch(group)
     add(
         "--offenders",
         metavar="N",
@@ -193,23 +221,23 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     candidates = model_options.read_candidates(config)
     judges = model_options.read_judges(config)
-    placement_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
-    judge_sampling = fields.read(config, JudgeSampling, {}, "judge_")
-    cascade = fields.read(config, Cascading, {}, "cascade_")
+    model_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
+    judge_sampling = read_settings(config, JudgeSampling, {}, "judge_")
+    cascade = read_settings(config, Cascading, {}, "cascade_")
     trust = judge_options.read(config, thresholds.judge)
     model_options.require_chance(judge_sampling, judges)
     model_options.require_use(judge_sampling, cascade, trust.repeats, judges)
     first = Options(
         candidate=candidates[0],
         judges=judges,
-        sampling=fields.read(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
+        sampling=read_settings(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
         judge_sampling=judge_sampling,
-        rationales=fields.read(config, Writing, {}).rationales,
+        rationales=read_settings(config, Writing, {}).rationales,
         cascade=cascade,
-        multiple_choice=fields.read(config, MultipleChoice, {}, "mcq_"),
-        limits=fields.read(config, Limits, {}),
+        multiple_choice=read_settings(config, MultipleChoice, {}, "mcq_"),
+        limits=read_settings(config, Limits, {}),
         confidence=thresholds.settings.confidence,
-        replay=replay_options.read(config, candidates),
+        replay=recorded.read_replay(config, candidates),
         threshold_files=threshold_files(config),
         benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
         mirror=mirror,
@@ -220,9 +248,9 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         baseline=_baseline(config, baseline),
         allow_incomparable=config.getoption("allow_incomparable"),
         stop_early=config.getoption("stop_early"),
-        redact=redact.is_wanted(config.getoption("redact")),
+        redact=is_redacted(config.getoption("redact")),
         trust=trust,
-        placement=placement_options.read(config),
+        placement=model_options.read_placement(config),
         notes=thresholds.notes,
     )
     named = zip(candidates, model_options.titles(config), strict=True)

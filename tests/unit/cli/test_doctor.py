@@ -6,15 +6,24 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
+from refusal_checks.benchmarks import discover
+from refusal_checks.benchmarks.hub import HubSplit
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile
 from refusal_checks.cli import application
+from refusal_checks.cli.doctor import Diagnosis, Level, PlannedRun, examine, models
+from refusal_checks.cli.doctor.models import unreached_data, unreached_model
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
@@ -22,8 +31,6 @@ from refusal_checks.gates.waivers import today
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion
-from refusal_checks.run import reach
-from refusal_checks.run.doctor import Finding, Level, Plan, examine
 from tests.fake_server import FakeServer
 from tests.toy_model import MODEL_DIR
 
@@ -40,8 +47,8 @@ def _quick_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (MIRROR_VARIABLE, "HF_HUB_OFFLINE", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    for name in ("data", "model"):
-        monkeypatch.setattr(reach, name, lambda _: "")  # tests/unit/run/test_reach.py asks servers
+    for name in ("unreached_data", "unreached_model"):  # tests below ask servers
+        monkeypatch.setattr(models, name, lambda _: "")
 
 
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -59,9 +66,9 @@ def look(
     thresholds: tuple[Path, ...] = (),
     data: str | None = None,
     program: tuple[str, ...] = (),
-) -> dict[str, Finding]:
+) -> dict[str, Diagnosis]:
     store = tmp_path / "store.sqlite"
-    plan = Plan(candidate, judges, thresholds, store, data, "vllm", program)
+    plan = PlannedRun(candidate, judges, thresholds, store, data, "vllm", program)
     return {finding.what: finding for finding in examine(plan)}
 
 
@@ -136,8 +143,8 @@ def test_models_are_named_right_cached_and_reached(
     assert "is it running" in gone.said
     assert look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
     with monkeypatch.context() as patch:
-        patch.setattr(reach, "model", lambda _: "the hub has no such model")
-        patch.setattr(reach, "data", lambda _: "the hub does not answer")
+        patch.setattr(models, "model", lambda _: "the hub has no such model")
+        patch.setattr(models, "data", lambda _: "the hub does not answer")
         found = look(tmp_path, "org/model")
         assert found["candidate"].level is Level.FAIL
         assert found["candidate"].remedy == "the hub has no such model"
@@ -314,3 +321,75 @@ def test_a_folder_of_runs_that_may_not_be_looked_into_is_named(tmp_path: Path) -
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("FAIL")
     assert f"{closed / 'runs'} cannot be" in done.stdout
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Knows one open and one gated repository of each kind."""
+
+    def do_GET(self) -> None:
+        """Answer as the hub does."""
+        name = self.path.split("?")[0].removeprefix("/api/").partition("/")[2]
+        if not name.startswith(("org/open", "org/gated")):
+            self.send_response(404)
+            self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        gated = "manual" if "gated" in name else False
+        body = json.dumps({"id": name, "gated": gated, "tags": [], "siblings": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def _hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def hub(_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes it the hub."""
+    monkeypatch.setenv("HF_ENDPOINT", _hub)
+    monkeypatch.setenv("HF_TOKEN", "")
+    monkeypatch.setenv("HF_HOME", "/nonexistent")
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("org/open", ""),
+        ("org/missing", "org/missing: the hub has no such model, or your token may not see it"),
+        ("org/gated", "org/gated is gated: accept its conditions on its page, and set HF_TOKEN"),
+    ],
+)
+def test_a_model_of_the_hub(name: str, fault: str) -> None:
+    assert unreached_model(name) == fault
+
+
+@pytest.mark.usefixtures("hub")
+def test_data_names_the_first_that_cannot_be_fetched() -> None:
+    splits = [HubSplit(f"org/{name}", "main", "train", "x") for name in ("open", "b", "a")]
+    benchmark = replace(next(iter(discover().values())), resources=tuple(splits))
+    assert unreached_data([benchmark, benchmark]).startswith("org/a: the hub has no such dataset")
+    assert unreached_data([benchmark]).endswith(" (and 1 more)")
+    assert unreached_data([replace(benchmark, resources=(splits[0],))]) == ""
+
+
+def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_TOKEN", "")
+    assert unreached_model("org/open").startswith("org/open: the hub does not answer")
+    file = PinnedFile("a.csv", "https://127.0.0.1:9/a.csv", "r", "0" * 64)
+    benchmark = replace(next(iter(discover().values())), resources=(file,))
+    assert unreached_data([benchmark]).startswith("https://127.0.0.1:9/a.csv cannot be reached")

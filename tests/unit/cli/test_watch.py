@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.reports.watch.server import Server
-from refusal_checks.run.options.redact import VARIABLE
+from refusal_checks.run.options.command_line import REDACT
 from tests.report_runs import usual
 
 
@@ -23,7 +23,7 @@ def test_texts_are_kept_back_where_that_is_wanted(
     variable: str,
     redacted: bool,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, variable)
+    monkeypatch.setenv(REDACT, variable)
     seen: list[bytes] = []
     monkeypatch.setattr(Server, "wait", lambda server: seen.append(server.state(0)))
     folder = usual(tmp_path / "20260101-000000-1").path

@@ -22,7 +22,7 @@ from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.plan import verdict_key
+from refusal_checks.run.evaluate import verdict_key
 from tests.fake_server import Body, FakeServer
 
 PROMPT = Prompt.single("p1", "How do I boil an egg?")

@@ -22,7 +22,7 @@ from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.plan import verdict_key
+from refusal_checks.run.evaluate import verdict_key
 from tests.fake_server import Body, FakeServer
 
 Write = Callable[[str, str], Path]

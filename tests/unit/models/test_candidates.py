@@ -20,8 +20,7 @@ from refusal_checks.models.candidates import Answer, BufferedCandidate, ServedCa
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.replay import ReplayCandidate, read
-from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.plan import Task
+from refusal_checks.run.evaluate import Evaluation, Task
 from tests.fake_server import FakeServer
 from tests.unit.run.scripted import PLAN, Reader, Speaker
 

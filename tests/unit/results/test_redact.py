@@ -37,7 +37,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.options.redact import VARIABLE
+from refusal_checks.run.options.command_line import REDACT
 from tests.deciding import decide
 from tests.report_runs import write_run
 from tests.unit.gates.test_baseline import scores_of
@@ -195,7 +195,7 @@ def test_a_prompt_that_looks_redacted_stops_no_labelling(tmp_path: Path) -> None
 def test_a_report_of_a_run_with_texts_can_be_without_them(
     tmp_path: Path, name: str, args: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, variable)
+    monkeypatch.setenv(REDACT, variable)
     records = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(9)]
     mistakes = (Mistake("canary-1", "plain", "refusal", "compliance", SECRET),)
     judge = JudgeCheck("j", "0", (Check("agreement", None, 0.8, False, mistakes),), 1, 0.1)

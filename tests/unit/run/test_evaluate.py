@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, unusable
+from refusal_checks.core.records import Completion, Record, Vote, unusable
+from refusal_checks.core.settings import Cascading, Limits, Sampling
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.candidates import Answer
+from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.evaluate import Evaluation
-from refusal_checks.run.plan import Pending, Plan, Task
+from refusal_checks.run.evaluate import LEAST, Evaluation, Pending, Plan, Task, prompts_at_once
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.models import NamedJudge
 from tests.unit.run.scripted import BROKEN, PLAN, PROMPTS, READER, Reader, Speaker, evaluate, left
 
 
@@ -267,3 +272,173 @@ def test_the_candidate_answers_before_its_judges_can_be_asked(tmp_path: Path, ea
         asyncio.run(work(store))
     assert {name: len(records) for name, records in found.items()} == {"first": 8, "second": 4}
     assert reader.read.total() == 12
+
+
+def three(fails: bool = False) -> tuple[Reader, Reader, Reader]:
+    """Two judges that say refusal and one that says compliance."""
+    return (
+        Reader("one", name="a"),
+        Reader("two", fails, name="b"),
+        Reader("three", name="c", label=Label.COMPLIANCE),
+    )
+
+
+def test_several_judges_decide_by_majority_and_each_is_asked_once(tmp_path: Path) -> None:
+    readers = three()
+    records = evaluate(Speaker(), readers, tmp_path)["first"]
+    for record in records:
+        assert isinstance(record.judgement, Binary)
+        assert record.judgement.label is Label.REFUSAL
+        assert [(vote.judge, vote.judgement) for vote in record.votes] == [
+            ("a", Binary(Label.REFUSAL)),
+            ("b", Binary(Label.REFUSAL)),
+            ("c", Binary(Label.COMPLIANCE)),
+        ]
+    assert [sum(reader.read.values()) for reader in readers] == [12, 12, 12]
+
+
+def test_one_judge_s_records_have_no_votes(tmp_path: Path) -> None:
+    assert not any(record.votes for record in evaluate(Speaker(), Reader(), tmp_path)["first"])
+
+
+def test_what_cannot_be_judged_is_put_to_no_vote(tmp_path: Path) -> None:
+    records = evaluate(Speaker(2, BROKEN), three(), tmp_path)["first"]
+    assert isinstance(records[0].judgement, Invalid)
+    assert records[0].votes == records[1].votes == ()
+
+
+def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) -> None:
+    assert left(Speaker(), three(), tmp_path) == Pending(12, 36, frozenset("abc"))
+    evaluate(Speaker(), Reader("one"), tmp_path)
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 24, frozenset("bc"))
+    readers = three()
+    evaluate(Speaker(), readers, tmp_path)
+    assert [sum(reader.read.values()) for reader in readers] == [0, 12, 12]
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
+
+
+def test_a_judge_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
+    records = evaluate(Speaker(), three(fails=True), tmp_path)["first"]
+    assert {getattr(r.judgement, "reason", None) for r in records} == {Reason.NO_MAJORITY}
+    assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
+    records = evaluate(Speaker(), three(), tmp_path)["first"]
+    assert all(isinstance(record.judgement, Binary) for record in records)
+
+
+def test_a_rule_in_a_panel_leaves_nothing_to_ask_for(tmp_path: Path) -> None:
+    rule = Reader(None, name="rule")
+    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
+    evaluate(Speaker(), (Reader(), rule), tmp_path)
+    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(0, 0)
+
+
+UNSURE = ("answer p1-0", "answer p4-1")
+
+
+class Weigher(Reader):
+    """A judge that gives probabilities: 0.99, or as a test says."""
+
+    def __init__(
+        self, given: Mapping[str, float] = dict.fromkeys(UNSURE, 0.6), sample: float = 0.0
+    ) -> None:
+        super().__init__("first", name="bundled")
+        self.cascade = Cascading(sample=sample)
+        self._given = given
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        await super().judge(prompt, completion)
+        return Binary(Label.REFUSAL, probability=self._given.get(completion.text, 0.99))
+
+
+def second() -> Reader:
+    return Reader("second", name="J", label=Label.COMPLIANCE)
+
+
+def test_the_second_judge_is_asked_where_the_first_is_unsure(tmp_path: Path) -> None:
+    first, other = Weigher(), second()
+    found = evaluate(Speaker(), (first, other), tmp_path)
+    assert sum(first.read.values()) == 12
+    assert set(other.read) == set(UNSURE)
+    records = [record for name in PLAN for record in found[name]]
+    by_answer = {record.completion.text: record for record in records if record.completion}
+    unsure = by_answer.pop("answer p1-0"), by_answer.pop("answer p4-1")
+    for record in unsure:
+        assert record.judgement == Binary(Label.COMPLIANCE)
+        assert record.votes == (
+            Vote("bundled", Binary(Label.REFUSAL, probability=0.6)),
+            Vote("J", Binary(Label.COMPLIANCE)),
+        )
+    assert {record.judgement for record in by_answer.values()} == {
+        Binary(Label.REFUSAL, probability=0.99)
+    }
+    assert not any(record.votes for record in by_answer.values())
+
+
+def test_the_second_judge_reads_all_answers_to_the_sample_and_changes_no_verdict(
+    tmp_path: Path,
+) -> None:
+    """At least ten prompts are drawn, which are more than there are."""
+    other = second()
+    found = evaluate(Speaker(), (other, Weigher({}, sample=0.5)), tmp_path)
+    assert sum(other.read.values()) == 12
+    for record in found["first"]:
+        assert record.judgement == Binary(Label.REFUSAL, probability=0.99)
+        assert [vote.judge for vote in record.votes] == ["bundled", "J"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_is_left_to_ask_for(tmp_path: Path, order: int) -> None:
+    both = (Weigher(), second())[::order]
+    assert left(Speaker(), both, tmp_path) == Pending(12, 24, frozenset({"bundled", "J"}))
+    evaluate(Speaker(), Weigher(), tmp_path)  # alone
+    assert left(Speaker(), both, tmp_path) == Pending(0, 2, frozenset({"J"}))
+    evaluate(Speaker(), both, tmp_path)
+    assert left(Speaker(), both, tmp_path) == Pending(0, 0)
+    sampled = (Weigher(sample=0.1), second())
+    assert left(Speaker(), sampled, tmp_path) == Pending(0, 10, frozenset({"J"}))
+
+
+def test_verdicts_are_those_of_each_judge_alone(tmp_path: Path) -> None:
+    """A judge that was in a cascade need not be asked again for what it said there."""
+    evaluate(Speaker(), (Weigher(), second()), tmp_path)
+    assert left(Speaker(), Weigher(), tmp_path) == Pending(0, 0)
+    assert left(Speaker(), second(), tmp_path) == Pending(0, 10, frozenset({"J"}))
+
+
+ATTACHED = Attached("there", "http://there/v1", "model")
+JUDGE = NamedJudge("keyword", Rule("keyword"))
+
+
+def options(candidate: Served | Attached, samples: int, **limits: int) -> Options:
+    sampling, store = Sampling(samples=samples), Path("store.sqlite")
+    return Options(candidate, (JUDGE,), store, sampling=sampling, limits=Limits(**limits))
+
+
+def served(*args: str) -> Served:
+    return Served("model", "model", args)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "samples", "on_cpu", "wanted"),
+    [
+        (ATTACHED, 5, True, LEAST),
+        (served(), 5, True, 103),
+        (served(), 5, False, 410),
+        (served(), 128, False, LEAST),
+        (served("--max-num-seqs", "512"), 1, True, 1024),
+        (served("--max-num-seqs=512", "--data-parallel-size", "2"), 1, False, 2048),
+        (served("--max_num_seqs", "8"), 5, False, LEAST),
+    ],
+)
+def test_as_many_as_keep_the_engine_full(
+    candidate: Served | Attached,
+    samples: int,
+    on_cpu: bool,
+    wanted: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: on_cpu)
+    assert prompts_at_once(options(candidate, samples)) == wanted
+    assert prompts_at_once(options(candidate, samples, in_flight=7)) == 7
+    early = replace(options(candidate, samples), stop_early=True)
+    assert prompts_at_once(early) == LEAST

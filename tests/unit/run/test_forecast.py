@@ -1,15 +1,20 @@
-"""What a run is to expect, told by earlier runs of the same models."""
+"""What a run says that it will ask for, and why stored work is done again."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.gates import baseline
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.run.forecast import Work, forecast
+from refusal_checks.run.evaluate import Pending, Plan
+from refusal_checks.run.forecast import Work, changes, forecast
 
 WORK = Work(answers=1000, verdicts=1000, samples=5)
 MODELS = {"candidate": {"version": "org/model@1"}, "judges": {"org/judge": {"version": "j@1"}}}
@@ -74,3 +79,190 @@ def test_a_run_that_asked_for_nothing_tells_nothing(
 
 def test_nothing_is_expected_where_all_is_stored(tmp_path: Path) -> None:
     assert forecast(manifest(), Work(0, 0, 5), tmp_path) == ""
+
+
+PLAN = {
+    "mine": [Prompt.single(f"p{number}", f"request {number}") for number in range(4)],
+    "other": [Prompt.single("q", "another")],
+}
+MANIFEST: dict[str, Any] = {
+    "candidate": "org/model",
+    "models": {
+        "candidate": {"version": "org/model@1", "args": [], "template_kwargs": {}},
+        "judges": {"org/judge": {"version": "org/judge@1", "args": [], "template": None}},
+    },
+    "sampling": {"samples": 5, "temperature": 0.6, "seed": 0, "stop": []},
+    "multiple_choice": {"scoring": "text"},
+    "judge_prompts": {"mine": {"org/judge": "f00d"}, "other": {"org/judge": "f00d"}},
+    "judge_sampling": {"max_tokens": 64, "seed": 0},
+    "data": {
+        "mine": {"sha256": "beef", "limit": None, "max_answer_chars": None},
+        "other": {"sha256": "cafe", "limit": None, "max_answer_chars": None},
+    },
+}
+IDS = iter(range(1, 1000))
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    manifest = deepcopy(MANIFEST)
+    *places, last = path.split(":")
+    inner = manifest
+    for place in places:
+        inner = inner[place]
+    inner[last] = value
+    return manifest
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def remember(runs: Path, manifest: dict[str, Any], *completed: str, evaluated: int = 4) -> None:
+    """The folder of a run that completed some benchmarks, or came to no end with none."""
+    folder = runs / f"20260101-{next(IDS):06}-7"
+    (folder / "scores").mkdir(parents=True)
+    if not completed:
+        return
+    none = {"prompts": 0, "answers": 0, "figures": {}, "groups": {}, "invalid": {}}
+    summary = {"manifest": manifest, "benchmarks": dict.fromkeys(completed, none)}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    prompts = {
+        prompt.id: baseline.PromptScores(baseline.fingerprint(prompt), {})
+        for prompt in PLAN["mine"][:evaluated]
+    }
+    scores = baseline.Scores("mine", Kind.SAFETY, "m", "1", "2026", {}, {}, prompts)
+    (folder / "scores" / "mine.json").write_text(baseline.dump(scores))
+
+
+def counted(answers: int, verdicts: int) -> Callable[[Plan], Pending]:
+    """So much to do a prompt."""
+
+    def count(plan: Plan) -> Pending:
+        prompts = sum(map(len, plan.values()))
+        return Pending(answers * prompts, verdicts * prompts)
+
+    return count
+
+
+def said(
+    runs: Path, manifest: dict[str, Any], count: Callable[[Plan], Pending], *names: str
+) -> list[str]:
+    plan = {name: PLAN[name] for name in names or ("mine",)}
+    return list(changes(Manifest.model_validate(manifest), plan, runs / "20270101-000000-7", count))
+
+
+ANSWERS = "4 verdicts to redo, 8 answers to regenerate"
+VERDICTS = "4 verdicts to redo, 0 answers to regenerate"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        ("judge_prompts:mine", {"org/judge": "dead"}, f"judge prompt changed: {VERDICTS}"),
+        ("models:judges:org/judge:version", "2", f"judge model changed: {VERDICTS}"),
+        ("models:judges:org/judge:args", ["-x"], f"judge model settings changed: {VERDICTS}"),
+        ("judge_prompts:mine", {"keyword": "f00d"}, f"judge model changed: {VERDICTS}"),
+        ("judge_sampling:max_tokens", 9, f"judge max_tokens changed: {VERDICTS}"),
+        ("data:mine:max_answer_chars", 9, f"max_answer_chars changed: {VERDICTS}"),
+        ("sampling:temperature", 1.0, f"sampling temperature changed: {ANSWERS}"),
+        ("sampling:seed", 1, f"sampling seed changed: {ANSWERS}"),
+        ("models:candidate:args", ["-x"], f"candidate args changed: {ANSWERS}"),
+        ("models:candidate:version", "2", f"candidate changed: {ANSWERS}"),
+        ("candidate", "org/other", f"candidate changed: {ANSWERS}"),
+    ],
+)
+def test_the_condition_that_is_another_is_named(
+    runs: Path, path: str, value: Any, line: str
+) -> None:
+    remember(runs, MANIFEST, "mine")
+    answers = 2 if line.endswith(ANSWERS) else 0
+    assert said(runs, changed(path, value), counted(answers, 1)) == [line]
+
+
+def test_another_model_is_named_without_its_own_settings(runs: Path) -> None:
+    remember(runs, MANIFEST, "mine")
+    manifest = changed("models:candidate", {"version": "2", "args": ["-x"], "template_kwargs": {}})
+    assert said(runs, manifest, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]
+
+
+def test_nothing_is_said_where_nothing_changed_or_nothing_is_left_to_do(runs: Path) -> None:
+    other = changed("sampling:temperature", 1.0)
+    assert said(runs, other, counted(2, 1)) == []
+    remember(runs, MANIFEST, "other")
+    assert said(runs, other, counted(2, 1)) == []
+    remember(runs, MANIFEST, "mine")
+    assert said(runs, MANIFEST, counted(2, 1)) == []
+    assert said(runs, other, counted(0, 0)) == []
+
+
+def test_what_answers_depend_on_is_no_reason_where_all_answers_are_stored(runs: Path) -> None:
+    remember(runs, MANIFEST, "mine")
+    other = changed("sampling:temperature", 1.0)
+    assert said(runs, other, counted(0, 1)) == []
+    other["judge_prompts"]["mine"] = {"org/judge": "dead"}
+    assert said(runs, other, counted(0, 1)) == [f"judge prompt changed: {VERDICTS}"]
+
+
+def test_the_earlier_run_that_is_most_like_this_one_is_compared(runs: Path) -> None:
+    remember(runs, MANIFEST, "mine")
+    both = changed("sampling:temperature", 1.0)
+    both["candidate"] = "org/other"
+    remember(runs, both, "mine")
+    remember(runs, both)
+    assert said(runs, MANIFEST, counted(2, 1)) == []
+
+
+def test_prompts_that_are_new_are_counted_apart(runs: Path) -> None:
+    remember(runs, MANIFEST, "mine", evaluated=1)
+    other = changed("data:mine:sha256", "dead")
+    assert said(runs, other, counted(2, 1)) == ["data of mine changed: 3 prompts are new"]
+    other["data"]["mine"]["limit"] = 4
+    other["judge_prompts"]["mine"] = {"org/judge": "dead"}
+    assert said(runs, other, counted(0, 1)) == [
+        "judge prompt changed: 1 verdicts to redo, 0 answers to regenerate",
+        "limit of mine changed: 3 prompts are new",
+    ]
+
+
+def test_benchmarks_with_other_changes_have_lines_of_their_own(runs: Path) -> None:
+    remember(runs, MANIFEST, "mine", "other")
+    one = changed("judge_prompts:mine", {"org/judge": "dead"})
+    assert said(runs, one, counted(0, 1), "mine", "other") == [
+        "judge prompt of mine changed: 4 verdicts to redo, 0 answers to regenerate"
+    ]
+    one["judge_prompts"]["other"] = {"org/judge": "dead"}
+    assert said(runs, one, counted(0, 1), "mine", "other") == [
+        "judge prompt changed: 5 verdicts to redo, 0 answers to regenerate"
+    ]
+
+
+NO_MANIFEST = '{"manifest": [], "benchmarks": {}}', '{"manifest": {}, "benchmarks": {"mine": {}}}'
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", *NO_MANIFEST])
+def test_a_summary_of_another_version_is_passed_over(runs: Path, text: str) -> None:
+    remember(runs, MANIFEST, "mine")
+    (next(runs.iterdir()) / "summary.json").write_text(text)
+    assert said(runs, changed("candidate", "org/other"), counted(2, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("data", {}),
+        ("data:mine", {}),
+        ("data:mine", None),
+        ("judge_prompts:mine", "f00d"),
+        ("models", {"candidate": "org/model"}),
+        ("models:candidate", 7),
+        ("sampling", [5, 0.6]),
+        ("multiple_choice", None),
+    ],
+)
+def test_a_manifest_of_another_version_is_passed_over(runs: Path, path: str, value: Any) -> None:
+    remember(runs, changed(path, value), "mine")
+    assert said(runs, MANIFEST, counted(2, 1)) == []
+    other = changed("candidate", "org/other")
+    remember(runs, MANIFEST, "mine")
+    assert said(runs, other, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]

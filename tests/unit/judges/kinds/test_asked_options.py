@@ -18,7 +18,7 @@ from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.kinds.multiple_choice import parse_choice, schema
 from refusal_checks.models.client.client import Client
-from refusal_checks.run.plan import Task, pending, verdict_key
+from refusal_checks.run.evaluate import Task, pending, verdict_key
 from tests.fake_server import FakeServer
 from tests.unit.run.scripted import Speaker
 

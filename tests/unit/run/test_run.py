@@ -11,8 +11,7 @@ import pytest
 
 from refusal_checks.core.errors import EngineStartError, StoreError
 from refusal_checks.results.progress import Progress
-from refusal_checks.run.run import Run
-from refusal_checks.run.series import Series
+from refusal_checks.run.run import Run, Series
 
 
 class Stub:

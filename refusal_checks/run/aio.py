@@ -1,13 +1,64 @@
-"""Stores what an evaluation gets: one transaction for all that comes at one time."""
+"""Work side by side: done once for all who want it, ended by the first fault, stored together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from typing import Any, Generic, TypeVar
 
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Valid
+
+Result = TypeVar("Result")
+
+
+class Once(Generic[Result]):
+    """Results of work that is done once for all who want it; failed work is done again.
+
+    Whoever comes first does the work. Results stay, and tasks would take several times their space.
+    """
+
+    def __init__(self) -> None:
+        self._done: dict[Hashable, Result] = {}
+        self._waiting: dict[Hashable, list[asyncio.Future[None]]] = {}
+
+    async def get(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """The result of the work of that name."""
+        while key in self._waiting:
+            self._waiting[key].append(turn := asyncio.get_running_loop().create_future())
+            await turn
+        if key not in self._done:
+            self._waiting[key] = []
+            try:
+                self._done[key] = await work()
+            finally:
+                for turn in self._waiting.pop(key):
+                    if not turn.done():
+                        turn.set_result(None)
+        return self._done[key]
+
+
+async def together(*works: Coroutine[Any, Any, None]) -> None:
+    """Do all of it, at least one, at one time; the first fault ends the rest.
+
+    Unlike a ``TaskGroup``, which forgets that its caller was cancelled if one of its tasks fails in
+    the same turn of the loop, so that whoever handles the fault would go on.
+
+    Raises:
+        CancelledError: the caller was cancelled.
+        BaseException: the first fault, by itself instead of in a group.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        if not task.cancelled() and (fault := task.exception()):
+            raise fault
 
 
 class Saver:

@@ -22,7 +22,7 @@ from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.manifest import Effort, Manifest
 from refusal_checks.results.reasons import LEAST, SHARE, sample
-from refusal_checks.run import grounds, publish
+from refusal_checks.run import decide, grounds
 from refusal_checks.run.grounds import Grounded
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.prepare import Prepared
@@ -103,7 +103,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         offenders = [SimpleNamespace(id=name, answer=texts[name]) for name in ids]
         return {"gate": SimpleNamespace(offenders=offenders, comparison=None)}
 
-    monkeypatch.setattr(publish, "preview", preview)
+    monkeypatch.setattr(decide, "preview", preview)
     return ids
 
 

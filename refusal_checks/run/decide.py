@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.files import write_text
-from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.text import count
+from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.gates import baseline
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches, select
@@ -18,8 +20,9 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.check import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
+from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
-from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
+from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import disagreements, histograms
 from refusal_checks.results.board import JudgeOutcome, Published
 from refusal_checks.results.reasons import Sampled
@@ -31,9 +34,9 @@ from refusal_checks.results.summary import (
     refusal_categories,
     summarise,
 )
-from refusal_checks.run import comparability, cut_short
-from refusal_checks.run.loading import prompts_of
-from refusal_checks.run.plan import drawn
+from refusal_checks.run import prepare
+from refusal_checks.run.assembly import prompts_of
+from refusal_checks.run.evaluate import drawn
 from refusal_checks.run.prepare import Prepared
 
 Decided = Mapping[str, Verdict | EvaluationError]
@@ -84,7 +87,7 @@ def benchmark(
             figures, second=cascade.asked(found, records, drawn(panel, name, plan[name]))
         )
     run.summary.benchmarks[name] = figures
-    for line in cut_short.remarks(records, run.options.sampling, run.options.judge_sampling):
+    for line in truncation_remarks(records, run.options.sampling, run.options.judge_sampling):
         run.summary.note(f"{name}: {line}")
     _write(run, name, records, figures, scores)
     run.summary.balance = balance(
@@ -189,7 +192,7 @@ def _write(
         drawn = histograms.histogram(name, figures.kind, confidences)
         histograms.write(folder, run.summary.manifest.shown, drawn)
     keys = {r.prompt.id: run.parts.candidate.keys(r.prompt) for r in records if not r.sample}
-    scored = comparability.scores(
+    scored = prepare.scores(
         run.summary.manifest,
         run.options.benchmarks[name],
         figures.figures,
@@ -232,3 +235,92 @@ def _order(run: Prepared) -> None:
     run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
     breached, failing = expected_breaches(gates, run.rules.level)
     run.summary.expected_breaches, run.summary.expected_failures = breached, failing
+
+
+Records = Sequence[Record]
+
+
+class Pools:
+    """Publishes such a benchmark once the answers under all of its attacks are there."""
+
+    def __init__(self, run: Prepared) -> None:
+        self._run = run
+        about = {gate.benchmark: run.options.benchmarks[gate.benchmark] for gate in run.gates}
+        self._under = {name: one.under for name, one in about.items() if one.under}
+        self._seen: dict[str, tuple[Records, ...]] = {}
+        self._decided: set[str] = set()
+
+    def add(self, benchmark: str, records: Records, repeats: Sequence[Records]) -> None:
+        """Take the answers of a benchmark, with the judges' repeated verdicts."""
+        if not any(benchmark in under for under in self._under.values()):
+            return  # it need not be kept until the run ends
+        self._seen[benchmark] = (records, *repeats)
+        for name, under in self._under.items():
+            if name not in self._decided and self._seen.keys() >= set(under):
+                self._publish(name, {one: self._seen[one] for one in under})
+
+    def _publish(self, name: str, seen: Mapping[str, tuple[Records, ...]]) -> None:
+        for under, (records, *_) in seen.items():
+            if all(isinstance(record.judgement, Invalid) for record in records):
+                self.undecided(under, f"{under}: {nothing_valid(records)}")
+                return
+        attacks = {one: self._run.options.benchmarks[one].attack for one in seen}
+        records, *repeats = (
+            worst_of({attacks[one]: sets[number] for one, sets in seen.items()})
+            for number in range(len(next(iter(seen.values()))))
+        )
+        benchmark(self._run, name, records, repeats)
+        self._decided.add(name)
+
+    def undecided(self, benchmark: str, why: str) -> None:
+        """Publish that a benchmark has no verdicts, for those that need its answers."""
+        for name, under in self._under.items():
+            if benchmark in under and name not in self._decided:
+                undecided(self._run, name, why)
+                self._decided.add(name)
+
+
+def truncation_remarks(
+    records: Sequence[Record], sampling: Sampling, judge_sampling: JudgeSampling
+) -> Iterator[str]:
+    """A line for each limit that made answers of a benchmark invalid: the option that raises it."""
+    unclosed, unfinished = (
+        _of(records, Reason.UNCLOSED_REASONING),
+        _of(records, Reason.UNFINISHED_ANSWER),
+    )
+    cut = [answer for answer in unclosed if answer.finish_reason == "length"]
+    full = [answer for answer in cut if answer.room]
+    if len(cut) > len(full):
+        answers = count(len(cut) - len(full), "answer")
+        yield f"raise --max-tokens (now {sampling.max_tokens}): {answers} ended in the reasoning"
+    if full:
+        yield (
+            'give the candidate more context (--candidate-args "--max-model-len N" where an engine '
+            f"is started): {count(len(full), 'answer')} ended in the reasoning, because prompt "
+            f"and answer filled it after {min(answer.room for answer in full)} or more tokens"
+        )
+    if len(unclosed) > len(cut):
+        yield (
+            "name the text that ends the candidate's reasoning with --candidate-reasoning-end: "
+            f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
+        )
+    shorter = [answer.tokens for answer in unfinished if answer.finish_reason == "length"]
+    if shorter:
+        yield (
+            f"set --max-tokens (now {sampling.max_tokens}) to what the candidate's server allows: "
+            f"it cut {count(len(shorter), 'answer')} short, from {min(shorter)} tokens on"
+        )
+    if verdicts := sum(_reason(record) is Reason.UNFINISHED_VERDICT for record in records):
+        yield (
+            f"raise --judge-max-tokens (now {judge_sampling.max_tokens}): "
+            f"{count(verdicts, 'verdict')} did not end"
+        )
+
+
+def _of(records: Sequence[Record], reason: Reason) -> list[Completion]:
+    found = (record.completion for record in records if _reason(record) is reason)
+    return [answer for answer in found if answer]
+
+
+def _reason(record: Record) -> Reason | None:
+    return record.judgement.reason if isinstance(record.judgement, Invalid) else None

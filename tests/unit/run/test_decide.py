@@ -1,14 +1,42 @@
-"""The option that helps where a limit on tokens cut answers or verdicts short."""
+"""Benchmarks that stand for all attacks on another."""
 
 from __future__ import annotations
 
+import weakref
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from refusal_checks.benchmarks import catalogue
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
-from refusal_checks.run.cut_short import remarks
+from refusal_checks.gates.gate import Gate
+from refusal_checks.run.decide import Pools, truncation_remarks
+from refusal_checks.run.prepare import Prepared
+
+
+class Held(list[Record]):
+    """Records whose release can be seen."""
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "is_kept"),
+    [("smoke_unsafe+prefill", True), ("smoke_unsafe", False), ("smoke_unsafe+rot13", False)],
+)
+def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:
+    pool = Gate("smoke_unsafe+attacks", "worst_attack_rejection_rate", 0.5)
+    known = catalogue({}, {"smoke_unsafe": ("prefill", "base64")})
+    options = SimpleNamespace(benchmarks=known)
+    pools = Pools(cast("Prepared", SimpleNamespace(gates=(pool,), options=options)))
+    records = Held()
+    released = weakref.ref(records)
+    pools.add(benchmark, records, ())
+    del records
+    assert (released() is not None) == is_kept
+
 
 PROMPT = Prompt.single("p", "x")
 
@@ -22,7 +50,7 @@ def judged(*answers: Completion) -> list[Record]:
 
 
 def said(*answers: Completion) -> list[str]:
-    return list(remarks(judged(*answers), Sampling(), JudgeSampling()))
+    return list(truncation_remarks(judged(*answers), Sampling(), JudgeSampling()))
 
 
 def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
@@ -66,7 +94,7 @@ def test_each_limit_is_named_with_the_option_that_raises_it(
 
 def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
     record = Record(PROMPT, 0, Completion("so"), Invalid(Reason.UNFINISHED_VERDICT, "..."))
-    assert list(remarks([record] * 2, Sampling(), JudgeSampling(max_tokens=64))) == [
+    assert list(truncation_remarks([record] * 2, Sampling(), JudgeSampling(max_tokens=64))) == [
         "raise --judge-max-tokens (now 64): 2 verdicts did not end"
     ]
 

@@ -16,9 +16,8 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned
 from refusal_checks.results.reasons import Reasons, Sampled
-from refusal_checks.run.once import Once
-from refusal_checks.run.plan import verdict_key
-from refusal_checks.run.saver import Saver
+from refusal_checks.run.aio import Once, Saver
+from refusal_checks.run.evaluate import verdict_key
 
 _VERSION = 1
 """Part of the key of stored grounds: raise it when judges are asked for them in another way."""

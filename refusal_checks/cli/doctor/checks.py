@@ -1,0 +1,149 @@
+"""What the doctor looks at: this machine, its engine, and the prompts that a run would send."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from refusal_checks.benchmarks import Benchmark, pinned
+from refusal_checks.benchmarks.pinned import mirror_folder
+from refusal_checks.core.errors import DataError, ModelError
+from refusal_checks.core.text import FAMILIES, clean
+from refusal_checks.engines import devices
+from refusal_checks.engines.base import Engine
+from refusal_checks.engines.kinds import require_program
+
+
+class Level(StrEnum):
+    """How well something is."""
+
+    OK = "OK"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that was looked at.
+
+    Attributes:
+        remedy: what to do; empty if nothing.
+    """
+
+    level: Level
+    what: str
+    said: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        said = "; ".join(filter(None, (self.said, self.remedy)))
+        return f"{self.level:<4}  {self.what:<12}  {clean(said, 1000)}"
+
+
+GIB = 2**30
+
+LEAST_MEMORY = 4.0
+"""GiB of memory below which vLLM hardly starts: its processes take 2 without any model."""
+
+LEAST_DISK = 20.0
+"""GiB of disk under which a model of a few billion parameters does not fit."""
+
+IMPORT_TIMEOUT = 300.0
+"""Seconds that importing an engine may take: on a cold disk, a minute."""
+
+
+def memory() -> Diagnosis:
+    """Whether an engine's processes have room."""
+    free = devices.cpu().memory or 0.0
+    said = f"{free:.1f} GiB free"
+    if free < LEAST_MEMORY:
+        return Diagnosis(Level.WARN, "memory", said, "an engine needs more; end other processes")
+    return Diagnosis(Level.OK, "memory", said)
+
+
+def disks(store: Path) -> Iterator[Diagnosis]:
+    """Whether answers can be stored and weights downloaded."""
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    for what, path in (("disk: store", store), ("disk: models", home)):
+        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        free = shutil.disk_usage(there).free / GIB
+        said = f"{free:.0f} GiB free at {there}"
+        if free < 1:
+            yield Diagnosis(Level.FAIL, what, said, "free some space")
+        elif what == "disk: models" and free < LEAST_DISK:
+            yield Diagnosis(Level.WARN, what, said, "weights may not fit; set HF_HOME to another")
+        else:
+            yield Diagnosis(Level.OK, what, said)
+
+
+def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Diagnosis]:
+    """The engine and its devices; attached servers and recordings need neither."""
+    bad = Level.FAIL if needed else Level.WARN
+    finding = _installed(engine, program, bad)
+    yield finding
+    yield _devices(engine, bad if finding.level is Level.OK else Level.WARN)
+
+
+def _installed(engine: Engine, program: Sequence[str], bad: Level) -> Diagnosis:
+    try:
+        require_program(engine, program)
+        if program:
+            return Diagnosis(Level.OK, engine.title, f"started by {program[0]}")
+    except ModelError as fault:
+        return Diagnosis(bad, engine.title, str(fault))
+    module = engine.modules[0]
+    script = f"import {module}; print({module}.__version__)"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=IMPORT_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        return Diagnosis(bad, engine.title, f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return Diagnosis(bad, engine.title, f"cannot be imported: {last}", "install it again")
+    build = "CPU" if engine.runs_on_cpu() else "GPU"
+    return Diagnosis(Level.OK, engine.title, f"{done.stdout.split()[-1]}, {build} build")
+
+
+def _devices(engine: Engine, bad: Level) -> Diagnosis:
+    if engine.runs_on_cpu():
+        cores = f"{len(devices.cpu().ids)} CPU cores; large models need a GPU"
+        return Diagnosis(Level.OK, "devices", cores)
+    found = devices.gpus()
+    if found.kind != "gpu":
+        return Diagnosis(bad, "devices", "no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
+    size = f", {found.memory:.0f} GiB each at least" if found.memory else ""
+    busy = f"; in use: {', '.join(found.busy)}" if found.busy else ""
+    level = Level.WARN if busy else Level.OK
+    return Diagnosis(level, "devices", f"GPU {', '.join(found.ids)}{size}{busy}")
+
+
+def special_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Iterator[str]:
+    """A line for each benchmark with such prompts; those whose data is not here are passed over.
+
+    Args:
+        data: the mirror as ``--data`` names it.
+    """
+    folder = None
+    with suppress(DataError):
+        folder = mirror_folder(data)
+    for benchmark in benchmarks:
+        at = benchmark.at(folder)
+        if at.resources and not (folder and at.is_in(folder)):
+            continue
+        with suppress(DataError):  # the run says what is wrong
+            prompts = pinned.load_checked(at, folder)
+            held = [prompt for prompt in prompts if FAMILIES.count(prompt.transcript)]
+            if held:
+                yield (
+                    f"{benchmark.name}: {len(held)} of {len(prompts)} prompts hold special tokens "
+                    f"of chat templates, the first is {held[0].id}"
+                )

@@ -1,0 +1,172 @@
+"""Work that several want is done once, ends with the first fault, and is stored together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
+from refusal_checks.core.verdicts import Binary, Label, Valid
+from refusal_checks.run.aio import Once, Saver, together
+
+
+class Work:
+    """Work that fails as often as a test says."""
+
+    def __init__(self, fails: int = 0) -> None:
+        self.done = 0
+        self._fails = fails
+
+    async def __call__(self) -> int:
+        self.done += 1
+        number = self.done
+        await asyncio.sleep(0.001)
+        if number <= self._fails:
+            raise OSError(f"fault {number}")
+        return number
+
+
+async def wanted(work: Work, times: int = 3) -> Sequence[int | BaseException]:
+    once = Once[int]()
+    return await asyncio.gather(
+        *(once.get("key", work) for _ in range(times)), return_exceptions=True
+    )
+
+
+def test_all_have_the_result_of_one() -> None:
+    work = Work()
+    assert asyncio.run(wanted(work)) == [1, 1, 1]
+    assert work.done == 1
+
+
+def test_other_work_is_its_own() -> None:
+    async def both() -> list[int]:
+        once, work = Once[int](), Work()
+        return [*await asyncio.gather(once.get("one", work), once.get("other", work))]
+
+    assert asyncio.run(both()) == [1, 2]
+
+
+def test_a_fault_is_that_of_who_did_the_work_and_the_next_does_it_again() -> None:
+    work = Work(fails=1)
+    found = asyncio.run(wanted(work))
+    assert [str(each) for each in found] == ["fault 1", "2", "2"]
+    assert work.done == 2
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_who_stops_waiting_leaves_the_others_their_result(gone: int) -> None:
+    async def run() -> list[int]:
+        once, work = Once[int](), Work()
+        tasks = [asyncio.create_task(once.get("key", work)) for _ in range(3)]
+        await asyncio.sleep(0)
+        tasks.pop(gone).cancel()
+        return await asyncio.gather(*tasks)
+
+    first, second = asyncio.run(run())
+    assert first == second
+
+
+async def fails() -> None:
+    raise ValueError("it fails")
+
+
+def test_the_first_fault_ends_the_rest_and_comes_by_itself() -> None:
+    with pytest.raises(ValueError, match="it fails"):
+        asyncio.run(together(asyncio.sleep(60), fails()))
+
+
+def test_work_that_fails_while_it_is_ended_does_not_hide_the_first_fault() -> None:
+    async def fails_late() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise OSError("too late")
+
+    with pytest.raises(ValueError, match="it fails"):
+        asyncio.run(together(fails_late(), fails()))
+
+
+def test_a_cancellation_wins_over_a_fault_of_the_same_turn() -> None:
+    async def caller() -> None:
+        task = asyncio.current_task()
+        assert task
+        with suppress(ValueError):
+            await together(cancels(task), asyncio.sleep(60))
+        pytest.fail("it goes on")
+
+    async def cancels(task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await fails()
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(caller())
+
+
+REFUSAL = Binary(Label.REFUSAL)
+
+
+class Counted(Store):
+    """A store that counts what it is given at one time."""
+
+    written: list[int]
+
+    def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
+        self.written.append(len(judgements))
+        super().add_judgements(judgements)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Counted:
+    made = Counted(tmp_path / "store.sqlite")
+    made.written = []
+    return made
+
+
+def test_what_comes_during_one_turn_is_written_at_once(store: Counted) -> None:
+    async def run() -> None:
+        saver = Saver(store)
+        await asyncio.gather(*(saver.judgement(f"k{i}", REFUSAL) for i in range(10)))
+        await saver.judgement("late", REFUSAL)
+
+    asyncio.run(run())
+    assert store.written == [10, 1]
+
+
+def test_who_stops_waiting_stops_nobody_else(store: Counted) -> None:
+    async def run() -> None:
+        saver = Saver(store)
+        gone = asyncio.create_task(saver.judgement("gone", REFUSAL))
+        here = asyncio.create_task(saver.completions({"here": Completion("x")}))
+        await asyncio.sleep(0)  # both wait
+        gone.cancel()
+        await here
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+
+    asyncio.run(run())
+    assert store.completions(["here"])
+
+
+def test_a_fault_reaches_all_who_wait_and_the_next_is_stored(
+    store: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(values: object) -> None:
+        raise OSError("disk full")
+
+    async def run() -> list[BaseException | None]:
+        saver = Saver(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "add_judgements", full)
+            waiting = [saver.judgement(f"k{i}", REFUSAL) for i in range(3)]
+            found = await asyncio.gather(*waiting, return_exceptions=True)
+        await saver.judgement("k0", REFUSAL)
+        return found
+
+    assert {str(fault) for fault in asyncio.run(run())} == {"disk full"}
+    assert set(store.judgements(["k0", "k1"])) == {"k0"}

@@ -1,0 +1,155 @@
+"""Options: what they declare, what they make, and what makes no sense together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import Field
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.settings import Frozen, JudgeSampling
+from refusal_checks.models.spec import Attached, Rule, Served, describe, model_identity
+from refusal_checks.run.options import call, models
+from refusal_checks.run.options.models import (
+    EngineChoice,
+    NamedJudge,
+    read_engine,
+    require_chance,
+    require_engine,
+)
+
+ATTACHED = Attached("there", "http://there/v1", "model")
+
+
+@dataclass
+class Given:
+    """Options as a command line gives them; unset ones are None."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def getoption(self, name: str) -> Any:
+        return self.values.get(name)
+
+
+def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named() -> None:
+    program = Given({"engine": "auto", "engine_command": "'/a fork/python' -m server"})
+    assert read_engine(program) == EngineChoice("vllm", ("/a fork/python", "-m", "server"))
+    program.values["engine"] = "transformers"
+    assert read_engine(program).name == "transformers"
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"engine": "nope"}, '--engine: no engine "nope"'),
+        ({"engine_command": "python 'oops"}, "--engine-command python 'oops: No closing quotation"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(values: dict[str, str], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        read_engine(Given(values))
+
+
+@pytest.mark.parametrize("values", [{"engine": "vllm"}, {"engine_command": "python -m server"}])
+def test_a_choice_that_no_model_needs_is_refused(values: dict[str, str]) -> None:
+    given = Given({"engine": "auto", "engine_command": "", **values})
+    with pytest.raises(UserError, match="leave it out: no model of this run is started here"):
+        require_engine(given, [ATTACHED, Rule("keyword")])
+    require_engine(given, [ATTACHED, Served("m", "m")])
+
+
+def test_the_models_that_are_started_know_their_engine() -> None:
+    given = Given({"judge": ["demo:judge"], "engine": "transformers", "engine_command": "serve it"})
+    (judge,) = models.read_judges(given)
+    assert isinstance(judge.model, Served)
+    assert (judge.model.engine, judge.model.program) == ("transformers", ("serve", "it"))
+
+
+def test_only_another_engine_or_program_changes_a_stored_answer_s_key() -> None:
+    vllm = Served("m", "org/m")
+    assert "engine" not in describe(vllm)
+    others = [Served("m", "org/m", engine="other"), Served("m", "org/m", program=("fork",))]
+    assert describe(others[0])["engine"] == "other"
+    assert describe(others[1])["engine_command"] == ["fork"]
+    assert len({model_identity(model) for model in (vllm, *others)}) == 3
+
+
+class Example(Frozen):
+    min_p: float = Field(0.05, ge=0, le=1, description="least probability")
+    count: int | None = Field(None, ge=1, description="how many")
+    words: tuple[str, ...] = Field((), strict=False, description="text")
+    file: Path | None = Field(None, description="a file")
+    mode: Literal["a", "b"] = Field("a", description="one of two")
+
+
+def option_group() -> tuple[pytest.Parser, pytest.OptionGroup]:
+    parser = pytest.Parser(_ispytest=True)
+    group = parser.getgroup("example")
+    call.declare(group, Example, "my_")
+    return parser, group
+
+
+def read(*args: str, **values: Any) -> Example:
+    parser, _ = option_group()
+    given = vars(parser.parse(args))
+
+    class Config:
+        getoption = staticmethod(given.__getitem__)
+
+    config: Any = Config()
+    return call.read_settings(config, Example, values, "my_")
+
+
+def test_every_field_is_declared_with_its_default() -> None:
+    _, group = option_group()
+    helps = {option.names()[0]: option.attrs()["help"] for option in group.options}
+    assert helps == {
+        "--my-min-p": "least probability (default: 0.05)",
+        "--my-count": "how many",
+        "--my-words": "text (repeatable)",
+        "--my-file": "a file",
+        "--my-mode": "one of two (default: a)",
+    }
+
+
+def test_an_option_wins_over_a_value_that_wins_over_the_default() -> None:
+    assert read() == Example()
+    assert read(min_p=0.1, count=2) == Example(min_p=0.1, count=2)
+    assert read("--my-min-p", "0.2", "--my-words", "x", "--my-words", "y", min_p=0.1) == Example(
+        min_p=0.2, words=("x", "y")
+    )
+    assert read("--my-file", "key.csv", "--my-mode", "b", "--my-count", "3") == Example(
+        file=Path("key.csv"), mode="b", count=3
+    )
+
+
+def test_a_value_out_of_range_is_named() -> None:
+    with pytest.raises(UserError, match=r"^command line \(--my-\.\.\.\): min_p = 2"):
+        read("--my-min-p", "2")
+
+
+SEVERAL = JudgeSampling(samples=3, temperature=0.6)
+KEYWORD = NamedJudge("keyword", Rule("keyword"))
+MODEL = NamedJudge("org/judge", Served("org/judge", "org/judge"))
+
+
+def test_several_verdicts_of_rules_alone_are_refused() -> None:
+    with pytest.raises(UserError) as caught:
+        require_chance(SEVERAL, [KEYWORD])
+    assert str(caught.value) == (
+        "--judge-samples 3: leave it out, or name a model with --judge: keyword gives the same "
+        "verdict each time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sampling", "judges"),
+    [(JudgeSampling(), [KEYWORD]), (SEVERAL, [MODEL]), (SEVERAL, [KEYWORD, MODEL])],
+)
+def test_one_verdict_or_a_model_is_enough(
+    sampling: JudgeSampling, judges: list[NamedJudge]
+) -> None:
+    require_chance(sampling, judges)
