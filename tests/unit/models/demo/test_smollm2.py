@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.models.demo import smollm2
-from refusal_checks.models.demo.smollm2 import Adapter, bfloat16, read_tensors
 
 gguf = pytest.importorskip("gguf")
+ml_dtypes = pytest.importorskip("ml_dtypes")
 tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("safetensors")
 
+from safetensors.numpy import load_file, save_file  # noqa: E402
+
+from refusal_checks.models.demo import smollm2  # noqa: E402
+from refusal_checks.models.demo.smollm2 import Adapter, read_adapter  # noqa: E402
+
+BASE = "SmolLM2-135M-Instruct"
 WIDE, HEADS, NARROW, SIZE = 8, 2, 1, 4
 TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "h", "i", "Ġ", "hi", "Ġhi"]
 Q = "model.layers.0.self_attn.q_proj.weight"
@@ -93,7 +100,7 @@ def test_tensors_settings_and_tokenizer_are_transformers_own(
     folder = tmp_path / "base"
     folder.mkdir()
     smollm2.convert(source, folder, None, None)
-    found = dict(read_tensors(folder / "model.safetensors"))
+    found = load_file(folder / "model.safetensors")
     assert set(found) == set(wanted)
     for name, tensor in wanted.items():
         assert np.array_equal(found[name], tensor), name
@@ -118,9 +125,9 @@ def test_an_adapter_is_merged_before_rounding_and_brings_its_template(
     folder = tmp_path / "tuned"
     folder.mkdir()
     smollm2.convert(source, folder, Adapter({Q: (narrow, wide)}, 2.0), "own")
-    found = dict(read_tensors(folder / "model.safetensors"))
+    found = load_file(folder / "model.safetensors")
     merged = wanted[Q] + 2 * wide @ narrow
-    assert np.array_equal(bfloat16(found[Q]), bfloat16(merged))
+    assert np.array_equal(found[Q], merged.astype(ml_dtypes.bfloat16))
     for name in set(wanted) - {Q}:
         assert np.array_equal(found[name], wanted[name]), name
     assert (folder / "chat_template.jinja").read_text() == "own"
@@ -133,3 +140,59 @@ def test_an_adapter_for_other_tensors_is_refused(source: Path, tmp_path: Path) -
         with pytest.raises(ModelError, match="has no such tensor"):
             smollm2.convert(source, tmp_path, adapter, None)
         assert not (tmp_path / "model.safetensors").exists()
+
+
+CONFIG = {
+    "peft_type": "LORA",
+    "base_model_name_or_path": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    "r": 2,
+    "lora_alpha": 6,
+    "bias": "none",
+    "rank_pattern": {},
+    "use_dora": False,
+}
+NAMED = "model.layers.0.self_attn.q_proj"
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    """A folder with an adapter of one tensor."""
+    factors = {
+        f"base_model.model.{NAMED}.lora_A.weight": np.array([[1, 2, 3], [0, 1, 0]], np.float32),
+        f"base_model.model.{NAMED}.lora_B.weight": np.array([[1, 0], [0, 2]], np.float32),
+    }
+    save_file(factors, folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text(json.dumps(CONFIG | changes))
+    return folder
+
+
+def test_an_adapter_is_added_by_its_scale(tmp_path: Path) -> None:
+    found = read_adapter(write(tmp_path), BASE)
+    base = np.ones((2, 3), np.float32)
+    assert found.added_to("model.norm.weight", base) is base
+    merged = found.added_to(f"{NAMED}.weight", base)
+    assert merged.tolist() == [[4, 7, 10], [1, 7, 1]]
+    assert merged.dtype == np.float32
+    root = read_adapter(write(tmp_path, use_rslora=True), BASE)
+    assert root.scale == pytest.approx(6 / 2**0.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"use_dora": True},
+        {"bias": "all"},
+        {"rank_pattern": {"q_proj": 4}},
+        {"modules_to_save": ["lm_head"]},
+        {"peft_type": "IA3"},
+    ],
+    ids=str,
+)
+def test_an_adapter_of_another_kind_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="only plain LoRA"):
+        read_adapter(write(tmp_path, **changes), BASE)
+
+
+def test_an_adapter_of_another_base_is_refused(tmp_path: Path) -> None:
+    other = {"base_model_name_or_path": "HuggingFaceTB/SmolLM-135M-Instruct"}
+    with pytest.raises(ModelError, match="this one is of HuggingFaceTB/SmolLM-135M-Instruct"):
+        read_adapter(write(tmp_path, **other), BASE)
