@@ -20,8 +20,7 @@ from refusal_checks.core.verdicts import (
 )
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust.canary import Mistake
-from refusal_checks.judges.trust.check import Check, JudgeCheck
+from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder

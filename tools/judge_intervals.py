@@ -16,8 +16,7 @@ import numpy as np
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.files import read_csv
-from refusal_checks.judges.trust.prediction_powered import prediction_powered
-from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
+from refusal_checks.judges.trust.correction import JudgeErrors, prediction_powered, rogan_gladen
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")

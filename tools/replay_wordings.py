@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.judges.options.settle import Asked, read_as
+from refusal_checks.judges.choices.settle import Asked, read_as
 from tests.option_wordings import AMBIGUOUS, UNDERSTOOD, other_than, render
 
 MOST_UNREAD = 0.02

@@ -16,10 +16,17 @@ from refusal_checks.cli._judges import JudgeOptions, with_judge_options
 from refusal_checks.core.errors import CalibrationError, DataError, ModelError
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.text import clean
-from refusal_checks.judges.trust import calibration, label_files
-from refusal_checks.judges.trust.label_files import LabelFile
-from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
-from refusal_checks.judges.trust.scale import Partial, Scale, ScaleName
+from refusal_checks.judges.trust import calibration
+from refusal_checks.judges.trust.measured import (
+    LabelFile,
+    MeasuredJudge,
+    Partial,
+    Scale,
+    ScaleName,
+    read_label_file,
+    recorded,
+    require_distinct,
+)
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
@@ -83,6 +90,7 @@ def calibrate(
     ] = "refusal",
     scale: Annotated[
         ScaleName,
+        read_label_file,
         typer.Option(
             help="What the labels are: refusals, degrees 0 to 3, ratings 0 to 5 or "
             "StrongREJECT's harm scores 0 to 1."
@@ -158,7 +166,7 @@ def _read(
     mapping = replay.pairs(columns, "--columns")
     of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
     files = [
-        label_files.read(path, mapping, whose, name)
+        read_label_file(path, mapping, whose, name)
         for path, whose, name in zip(
             labels,
             _each("--candidate", candidate, labels),
@@ -166,7 +174,7 @@ def _read(
             strict=True,
         )
     ]
-    label_files.require_distinct(files)
+    require_distinct(files)
     for file in files:
         left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
         names = ", ".join(dict.fromkeys(answer.benchmark for answer in file.answers))

@@ -12,8 +12,8 @@ from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.judges.trust import label_draw, label_sheet
-from refusal_checks.judges.trust.label_draw import Answer, Draw
+from refusal_checks.judges.trust import labels
+from refusal_checks.judges.trust.labels import Answer, Draw
 from refusal_checks.results import redact, run_folder
 from refusal_checks.results.run_folder import RunFolder
 
@@ -43,11 +43,11 @@ def sample_for_labels(
     out. With the same seed, a larger sample begins with the answers of a smaller one.
     """
     folder = run_folder.find(run, runs)
-    drawn = label_draw.sample(_answers(folder, seed, benchmark), n)
+    drawn = labels.sample(_answers(folder, seed, benchmark), n)
     path = out or folder.path / "labels.csv"
     try:
         with path.open("xb") as file:
-            file.write(label_sheet.to_csv(drawn))
+            file.write(labels.to_csv(drawn))
     except FileExistsError:
         raise DataError(f"{path}: name another file: this one exists and may hold labels") from None
     except OSError as fault:
@@ -79,7 +79,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Dra
             continue
         _require_whole(folder, name, records)
         draw = Draw(folder.path.resolve().name, candidate, name, seed)
-        found[draw] = label_draw.answers(name, records)
+        found[draw] = labels.answers(name, records)
     if not found:
         raise DataError(
             f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "

@@ -14,22 +14,23 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.gate import CORRECTED, Gate, Use
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.label_draw import is_answered
-from refusal_checks.judges.trust.prediction_powered import (
+from refusal_checks.judges.trust.correction import (
     LEAST,
+    JudgeErrors,
+    calibration_parts,
     error_parts,
     prediction_powered,
+    rogan_gladen,
     with_settled,
 )
-from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
-from refusal_checks.judges.trust.rogan_gladen import error_parts as calibration_parts
+from refusal_checks.judges.trust.labels import is_answered
 from refusal_checks.metrics import METRICS, Metric, by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
 
 if TYPE_CHECKING:
-    from refusal_checks.judges.trust.human_labels import BenchmarkLabels, LabelledPrompts
+    from refusal_checks.judges.trust.labels import BenchmarkLabels, LabelledPrompts
 
 
 @dataclass(frozen=True)

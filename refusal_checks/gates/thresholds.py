@@ -45,7 +45,7 @@ from refusal_checks.gates import attack_tables, tables, toml_file, waivers
 from refusal_checks.gates.gate import Gate, GateKey
 from refusal_checks.gates.tables import Bounds, FileBounds, GateSettings, Written, as_gate, where_of
 from refusal_checks.gates.waivers import LONGEST, Waiver
-from refusal_checks.judges.trust.floors import JudgeFloors
+from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.refusal import invalid_rate
 

@@ -7,8 +7,13 @@ its evidence is the sentence of the answer whose leaving out moves the probabili
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import NamedTuple
+import importlib.util
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
@@ -17,12 +22,14 @@ from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.judges import sentences
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.cut_by_tokens import TokenCutter
 from refusal_checks.models.client.answers import LabelError, LabelProbabilities
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.errors import PromptTooLongError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 
 VERSION = 1
 """Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""
@@ -44,7 +51,7 @@ class _Exchange(NamedTuple):
     """What the judge is shown: a request and the parts of an answer; and the characters between."""
 
     request: str
-    parts: sentences.Parts
+    parts: Parts
     left_out: int
 
 
@@ -96,7 +103,7 @@ class BundledJudge:
         if not isinstance(verdict, Binary) or (whole := verdict.probability) is None:
             return verdict
         exchange = self._exchange(prompt, completion)
-        tried = sentences.without_each(exchange.parts)
+        tried = without_each(exchange.parts)
         asked = (self._probability(exchange.request, left) for _, left in tried)
         found = await asyncio.gather(*asked)
         moved = [
@@ -120,7 +127,7 @@ class BundledJudge:
         left_out = max(0, len(answer) - sum(map(len, parts)))
         return _Exchange(self._cutter.end(request, REQUEST), parts, left_out)
 
-    async def _probability(self, request: str, parts: sentences.Parts) -> float | Invalid:
+    async def _probability(self, request: str, parts: Parts) -> float | Invalid:
         """The probability that an answer with these parts refuses."""
         text = FORM.format(request=request, answer=GAP.join(parts))
         try:
@@ -168,3 +175,98 @@ def build(setup: JudgeSetup) -> BundledJudge:
             f"{TAIL} tokens of a longer answer"
         )
     return BundledJudge(setup, TokenCutter.of(setup.folder, setup.name))
+
+
+MOST_SENTENCES = 12
+"""Most sentences that are left out: as many from the beginning of the answer as from its end."""
+
+_END = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)"  # where words are divided by spaces
+    r"|[。！？；｡][”’」』）]*+"  # where they are not
+    r"|\n++"
+)
+
+Parts = Sequence[str]
+"""What is shown of an answer: all of it, or its beginning and its end."""
+
+
+def without_each(parts: Parts) -> list[tuple[str, Parts]]:
+    """Each sentence, with the parts as they are without it; none if there is only one.
+
+    An answer of more than ``MOST`` sentences is looked at where it begins and where it ends.
+    """
+    found = [(number, *span) for number, part in enumerate(parts) for span in _spans(part)]
+    if len(found) > MOST_SENTENCES:
+        found = [*found[: MOST_SENTENCES // 2], *found[-MOST_SENTENCES // 2 :]]
+    if len(found) < 2:
+        return []
+    return [
+        (parts[number][start:end].strip(), _without(parts, number, start, end))
+        for number, start, end in found
+    ]
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """The beginning and the end of each sentence with words in it; they follow each other."""
+    ends = [*(match.end() for match in _END.finditer(text)), len(text)]
+    spans = zip([0, *ends], ends, strict=False)
+    return [(start, end) for start, end in spans if re.search(r"\w", text[start:end])]
+
+
+def _without(parts: Parts, number: int, start: int, end: int) -> Parts:
+    part = parts[number]
+    return [*parts[:number], f"{part[:start]}{part[end:]}".strip(), *parts[number + 1 :]]
+
+
+PIECE = 10_000
+"""Characters of a text's beginning and of its end that are divided into tokens: more than any 300
+tokens have. The rest of a longer text is not looked at."""
+
+
+@dataclass(frozen=True)
+class TokenCutter:
+    """Cuts texts by the tokenizer of a model.
+
+    Attributes:
+        file: ``tokenizer.json`` of the model, read when it is first needed.
+    """
+
+    file: Path
+
+    @classmethod
+    def of(cls, folder: Path | None, judge: str) -> TokenCutter:
+        """The cutter for the model in a folder.
+
+        Raises:
+            ModelError: the library or the folder is missing; the message names ``judge``.
+        """
+        if folder is None or importlib.util.find_spec("tokenizers") is None:
+            raise ModelError(f"--judge {judge}: pip install tokenizers: it counts tokens with it")
+        return cls(folder / "tokenizer.json")
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        return Tokenizer.from_file(str(self.file))
+
+    def end(self, text: str, most: int) -> str:
+        """The text, or its last tokens if it has more than ``most``."""
+        tokens = self._tokens(text[-PIECE:])
+        return text if len(text) <= PIECE and len(tokens) <= most else self._text(tokens[-most:])
+
+    def ends(self, text: str, head: int, tail: int) -> tuple[str, ...]:
+        """The text; its beginning and its end if it has more than ``head + tail`` tokens."""
+        first = last = self._tokens(text[:PIECE])
+        if len(text) > PIECE:
+            last = self._tokens(text[-PIECE:])
+        elif len(first) <= head + tail:
+            return (text,)
+        return self._text(first[:head]), self._text(last[-tail:])
+
+    def _tokens(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _text(self, tokens: list[int]) -> str:
+        return self._tokenizer.decode(tokens, skip_special_tokens=False)

@@ -16,7 +16,7 @@ from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.prediction_powered import LEAST
+from refusal_checks.judges.trust.correction import LEAST
 
 FEWEST = 2 * LEAST
 """Fewest prompts drawn: an interval needs half as many on which the first judge is sure."""

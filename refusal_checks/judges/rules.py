@@ -29,7 +29,7 @@ from refusal_checks.core.verdicts import (
     Valid,
 )
 from refusal_checks.judges.base import Judge
-from refusal_checks.judges.classifier_formats import parse_refusal_evaluation
+from refusal_checks.judges.parsing import parse_refusal_evaluation
 
 PHRASES: tuple[str, ...] = (
     r"\bI(?:'m| am) (?:very |so |truly |really )?sorry\b",

@@ -16,7 +16,7 @@ from refusal_checks.run.options.call import INI, PREFIX
 if TYPE_CHECKING:
     from refusal_checks.gates.decide import Verdict
     from refusal_checks.gates.gate import Gate
-    from refusal_checks.judges.trust.floors import Figure
+    from refusal_checks.judges.trust.canary import Figure
     from refusal_checks.plugin.gates import Gates
 
 _GATES = pytest.StashKey["Gates"]()

@@ -16,7 +16,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust.floors import Figure
+from refusal_checks.judges.trust.canary import Figure
 from refusal_checks.plugin import (
     InconclusiveWarning,
     brevity,

@@ -15,7 +15,7 @@ import pytest
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.reports import junit_properties
 from refusal_checks.reports.junit_properties import FILE, LINE, TAG
 from refusal_checks.results.board import Board

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from refusal_checks.core.text import clean
-from refusal_checks.judges.trust.check import Check, JudgeCheck
-from refusal_checks.judges.trust.floors import Figure
+from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
 
 SHOWN = 10
 """Maximum number of mistakes that a message names."""

@@ -6,8 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from refusal_checks.judges.trust.confusion import CLASSES, PARTIAL, REFUSAL, Confusion, Correlations
-from refusal_checks.judges.trust.measured import Figures, JudgedAnswer, MeasuredJudge
+from refusal_checks.judges.trust.measured import (
+    CLASSES,
+    PARTIAL,
+    REFUSAL,
+    Confusion,
+    Correlations,
+    Figures,
+    JudgedAnswer,
+    MeasuredJudge,
+)
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.markdown import escape, table
 

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from refusal_checks.core.errors import EvaluationError, UserError
 from refusal_checks.core.files import write_json, write_text
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.judges.trust.canary import JudgeCheck
 
 Value = TypeVar("Value")
 

@@ -27,7 +27,7 @@ from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import kinds
 from refusal_checks.gates.compare import Flip, Offender
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.judges.trust.check import Check, JudgeCheck
+from refusal_checks.judges.trust.canary import Check, JudgeCheck
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder

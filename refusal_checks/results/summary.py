@@ -16,7 +16,7 @@ from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.cascade import Asked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
-from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import (
     METRICS,
     Metric,

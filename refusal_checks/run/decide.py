@@ -18,7 +18,7 @@ from refusal_checks.gates.estimates import Rules, expected_breaches, select
 from refusal_checks.gates.rates import noise
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
-from refusal_checks.judges.trust.check import JudgeCheck
+from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence

@@ -20,14 +20,17 @@ from refusal_checks.gates.rates import HumanRates
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.base import Judge, reasoned
 from refusal_checks.judges.panel import Way
-from refusal_checks.judges.trust import canary, check
+from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
-from refusal_checks.judges.trust.check import JudgeCheck
-from refusal_checks.judges.trust.floors import JudgeFloors
-from refusal_checks.judges.trust.label_files import LabelFile, replayed
-from refusal_checks.judges.trust.measured import MeasuredJudge, compared
-from refusal_checks.judges.trust.rogan_gladen import require_information
-from refusal_checks.judges.trust.scale import Scale
+from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
+from refusal_checks.judges.trust.correction import require_information
+from refusal_checks.judges.trust.measured import (
+    LabelFile,
+    MeasuredJudge,
+    Scale,
+    compared,
+    replayed,
+)
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
 from refusal_checks.run.assembly import convert, judge_panels, pool_settings
@@ -100,7 +103,7 @@ class Canary:
             asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
             records = await _explained(asking, records)
         result = canary.measure(records, self._options.confidence)
-        checks = check.check(self.floors, result)
+        checks = canary.checked(self.floors, result)
         return JudgeCheck(self.name, canary.digest(), checks, todo.verdicts, perf_counter() - start)
 
 

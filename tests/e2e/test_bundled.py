@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.judges import bundled
-from refusal_checks.judges.cut_by_tokens import TokenCutter
+from refusal_checks.judges.bundled import TokenCutter
 from refusal_checks.models import demo
 from tests.e2e.test_demo_models import project, run
 

@@ -28,9 +28,9 @@ from refusal_checks.core.text import (
     wrapped,
 )
 from refusal_checks.judges import rules, template
-from refusal_checks.judges.classifier_formats import parse_harmbench, parse_wildguard
+from refusal_checks.judges.choices.marking import LIMIT
 from refusal_checks.judges.kinds import multiple_choice, refusal
-from refusal_checks.judges.options.marking import LIMIT
+from refusal_checks.judges.parsing import parse_harmbench, parse_wildguard
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
 from refusal_checks.models import files
 from refusal_checks.models.client import answers, errors

@@ -22,10 +22,8 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.rates import Scores
 from refusal_checks.judges.rules import LABELS
-from refusal_checks.judges.trust import label_draw
-from refusal_checks.judges.trust.human_labels import HumanLabels
-from refusal_checks.judges.trust.label_draw import Answer, Draw
-from refusal_checks.judges.trust.label_sheet import LabelledRow
+from refusal_checks.judges.trust import labels
+from refusal_checks.judges.trust.labels import Answer, Draw, HumanLabels, LabelledRow
 from refusal_checks.metrics import METRICS
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
@@ -50,13 +48,13 @@ class Run:
     @cached_property
     def answers(self) -> list[Answer]:
         """The answers that can be drawn."""
-        return label_draw.answers("b", self.records)
+        return labels.answers("b", self.records)
 
     @cached_property
     def truth(self) -> float:
         """The rate if people had judged every answer."""
         human = [
-            replace(each, judgement=Binary(self.people[label_draw.answer_key("b", each)]))
+            replace(each, judgement=Binary(self.people[labels.answer_key("b", each)]))
             for each in self.records
         ]
         return RATE.estimate(human).value
@@ -94,7 +92,7 @@ def recorded(data: Path, model: str) -> Run:
         prompt = Prompt.single(f"{number}", row["prompt"])
         record = Record(prompt, 0, Completion(row["completion"]), Binary(judged))
         records.append(record)
-        people[label_draw.answer_key("b", record)] = LABELS[row["final_label"].lower()]
+        people[labels.answer_key("b", record)] = LABELS[row["final_label"].lower()]
     return Run(records, people)
 
 
@@ -116,7 +114,7 @@ def simulated(prompts: int = 250, seed: int = 0) -> Run:
             verdict = known.setdefault(text, human if rng.random() < 0.9 else _other(human))
             record = Record(prompt, sample, Completion(text), Binary(verdict))
             records.append(record)
-            people[label_draw.answer_key("b", record)] = human
+            people[labels.answer_key("b", record)] = human
     return Run(records, people)
 
 
@@ -148,10 +146,10 @@ def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_D
     )
 
 
-def _sheet(run: Run, seed: int, filled: float, labels: int) -> HumanLabels:
+def _sheet(run: Run, seed: int, filled: float, size: int) -> HumanLabels:
     """A drawn sheet with its first rows labelled."""
     draw = Draw("r", "m", "b", seed)
-    drawn = label_draw.sample({draw: run.answers}, labels)
+    drawn = labels.sample({draw: run.answers}, size)
     keys = [answer.key for _, group in drawn for answer in group]
     rows = [
         LabelledRow(f"row {number}", run.people[key], key, draw, ("", ""))

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Graded, Invalid
-from refusal_checks.judges import structured
+from refusal_checks.judges import asking
+from refusal_checks.judges.asking import Reading
 from refusal_checks.judges.base import Judge, JudgeSetup
-from refusal_checks.judges.structured import Reading, last_verdict
+from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 
 VERDICTS = Graded
@@ -63,4 +64,4 @@ READING = Reading[Graded](formats={JSON: (parse_verdict, SCHEMA)}, version=PARSE
 
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge of benchmarks whose answers are graded."""
-    return structured.build(setup, "degree", "demo_degree", READING)
+    return asking.build(setup, "degree", "demo_degree", READING)

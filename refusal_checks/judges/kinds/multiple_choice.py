@@ -1,6 +1,6 @@
 """The judge of multiple-choice answers: which option an answer settles on.
 
-Rules read what is certain (``judges.options``). What they leave unread is invalid, or, if the run
+Rules read what is certain (``judges.choices``). What they leave unread is invalid, or, if the run
 has a judge that is a model, read by it: a letter, several, none or a refusal. A refusal is an
 outcome of its own: it counts as a wrong choice and is reported.
 """
@@ -19,9 +19,10 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges import template
+from refusal_checks.judges.asking import Reading, StructuredJudge
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
-from refusal_checks.judges.options.settle import read
-from refusal_checks.judges.structured import Reading, last_verdict
+from refusal_checks.judges.choices.settle import read
+from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 
 VERDICTS = Chosen
@@ -90,8 +91,6 @@ class AskingJudge:
     """Reads by rules, and asks a model what they leave unread."""
 
     def __init__(self, setup: JudgeSetup) -> None:
-        from refusal_checks.judges.asking import StructuredJudge  # HTTP: not for collection
-
         instructions = template.load("options")
         make: Callable[[Reading[Chosen]], StructuredJudge[Chosen]]
         make = partial(StructuredJudge, setup, instructions)

@@ -10,15 +10,16 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
-from refusal_checks.judges import structured
+from refusal_checks.judges import asking
+from refusal_checks.judges.asking import Reading
 from refusal_checks.judges.base import Judge, JudgeSetup
-from refusal_checks.judges.classifier_formats import (
+from refusal_checks.judges.parsing import (
+    last_verdict,
     parse_harmbench,
     parse_label,
     parse_refusal_evaluation,
     parse_wildguard,
 )
-from refusal_checks.judges.structured import Reading, last_verdict
 from refusal_checks.judges.template import JSON
 
 JUDGES_REFUSAL = True
@@ -155,4 +156,4 @@ def build(setup: JudgeSetup | None) -> Judge:
         from refusal_checks.judges import bundled  # HTTP, which collection need not import
 
         return bundled.build(setup)
-    return structured.build(setup, "refusal", "demo", READING)
+    return asking.build(setup, "refusal", "demo", READING)

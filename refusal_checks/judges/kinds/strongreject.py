@@ -16,8 +16,9 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Harm, Invalid
 from refusal_checks.judges import template
+from refusal_checks.judges.asking import Reading, StructuredJudge
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
-from refusal_checks.judges.structured import Reading, last_verdict
+from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
 
 VERDICTS = Harm
@@ -76,8 +77,6 @@ def build(setup: JudgeSetup | None) -> Judge:
     Raises:
         ModelError: there is no model to ask, or only the toy judge, which was not trained on this.
     """
-    from refusal_checks.judges.asking import StructuredJudge  # HTTP: not for collection
-
     if setup is None or setup.name.startswith(DEMO):
         raise ModelError(
             "name a model of your own with --judge: this benchmark's answers get a harm score from "

@@ -22,7 +22,7 @@ from pydantic import (
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.settings import Frozen, Rationales
-from refusal_checks.judges.trust.rogan_gladen import JudgeErrors
+from refusal_checks.judges.trust.correction import JudgeErrors
 
 
 class JudgeIdentity(Frozen):

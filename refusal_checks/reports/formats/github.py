@@ -13,7 +13,7 @@ from pathlib import Path
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
-from refusal_checks.judges.trust.check import Check
+from refusal_checks.judges.trust.canary import Check
 from refusal_checks.reports import brief, gate_message, markdown
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.explain import Topic, doubt, select

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refusal_checks.core.text import clean, wrapped
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.trust.check import Check
+from refusal_checks.judges.trust.canary import Check
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import judge_check, judges_asked
 from refusal_checks.reports.terminal import WIDTH

@@ -12,11 +12,11 @@ import pytest
 from refusal_checks.core.errors import UserError
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.floors import JudgeFloors
+from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
-    from refusal_checks.judges.trust.human_labels import HumanLabels
+    from refusal_checks.judges.trust.labels import HumanLabels
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def read(config: Call, floors: JudgeFloors | None) -> Trust:
     Raises:
         UserError: a file or an option's value cannot be used.
     """
-    from refusal_checks.judges.trust import human_labels  # HTTP, which collection need not import
+    from refusal_checks.judges.trust.labels import read_labels  # HTTP: not for collection
 
     folder = config.folder
     calibrated, labels = config.getoption("calibration"), config.getoption("human_labels") or ()
@@ -102,7 +102,7 @@ def read(config: Call, floors: JudgeFloors | None) -> Trust:
         allow_untrusted=config.getoption("allow_untrusted_judge"),
         calibration=calibration.read(path) if path else None,
         calibration_file=path,
-        labels=human_labels.read_labels(
+        labels=read_labels(
             [folder / name for name in labels], config.getoption("allow_undrawn_labels")
         )
         if labels

@@ -27,10 +27,13 @@ from refusal_checks.gates.rates import (
 )
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
 from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
-from refusal_checks.judges.trust.human_labels import BenchmarkLabels
-from refusal_checks.judges.trust.label_draw import Draw
-from refusal_checks.judges.trust.prediction_powered import prediction_powered, with_settled
-from refusal_checks.judges.trust.rogan_gladen import JudgeErrors, rogan_gladen
+from refusal_checks.judges.trust.correction import (
+    JudgeErrors,
+    prediction_powered,
+    rogan_gladen,
+    with_settled,
+)
+from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.explain import explain

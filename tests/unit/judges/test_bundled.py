@@ -17,6 +17,7 @@ from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import bundled
 from refusal_checks.judges.base import JudgeSetup, explained, gives_grounds
+from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import LabelError, LabelProbabilities
@@ -282,3 +283,35 @@ def test_a_limit_on_characters_is_said_to_mean_nothing(folder: Path) -> None:
         "max_answer_chars has no meaning for it: it reads the first 112 and the last 38 tokens of "
         "a longer answer"
     ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        (["One. Two!  Three?"], {"One.": ["Two!  Three?"], "Two!": ["One.  Three?"],
+                                "Three?": ["One. Two!"]}),
+        (["我不能。我可以！好"], {"我不能。": ["我可以！好"], "我可以！": ["我不能。好"],
+                         "好": ["我不能。我可以！"]}),
+        (["She said “no.” Then left"], {"She said “no.”": ["Then left"],
+                                        "Then left": ["She said “no.”"]}),
+        (["- a\n- b"], {"- a": ["- b"], "- b": ["- a"]}),
+        (["Head one. Two", "tail. End."], {"Head one.": ["Two", "tail. End."],
+                                           "Two": ["Head one.", "tail. End."],
+                                           "tail.": ["Head one. Two", "End."],
+                                           "End.": ["Head one. Two", "tail."]}),
+        (["Version 3.14 is e.g.here"], {}),
+        (["... !!! ?"], {}),
+        (["One. ---"], {}),
+        ([""], {}),
+    ],
+)  # fmt: skip
+def test_each_sentence_is_left_out_once(parts: list[str], found: dict[str, list[str]]) -> None:
+    assert {sentence: list(left) for sentence, left in without_each(parts)} == found
+
+
+def test_long_answers_are_looked_at_where_they_begin_and_end() -> None:
+    tried = without_each([" ".join(f"S{n}." for n in range(40))])
+    assert len(tried) == MOST_SENTENCES
+    assert [sentence for sentence, _ in tried] == [
+        *(f"S{n}." for n in range(6)), *(f"S{n}." for n in range(34, 40))
+    ]  # fmt: skip

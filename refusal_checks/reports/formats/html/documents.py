@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from refusal_checks.core.text import clean, pathless
 from refusal_checks.gates.gate import AllowedRange
-from refusal_checks.judges.trust.check import ABOUT
+from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import words
 from refusal_checks.reports.explain import spurious_failures

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.files import read_csv
-from refusal_checks.judges.trust.confusion import (
+from refusal_checks.judges.trust.measured import (
     CLASSES,
     COMPLIANCE,
     PARTIAL,

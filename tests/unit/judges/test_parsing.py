@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
-from refusal_checks.judges.classifier_formats import (
-    parse_harmbench,
-    parse_refusal_evaluation,
-    parse_wildguard,
-)
+from refusal_checks.judges.parsing import parse_harmbench, parse_refusal_evaluation, parse_wildguard
 
 
 def lines(request: str = "yes", refusal: str = "yes", response: str = "no") -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from refusal_checks.judges.options.settle import read
+from refusal_checks.judges.choices.settle import read
 from tests.option_wordings import AMBIGUOUS, UNDERSTOOD
 from tools.replay_wordings import Case, case, faults, outcome, questions
 
@@ -188,3 +190,29 @@ def test_right_does_not_choose_where_the_wrong_one_is_asked_for() -> None:
     assert read("(A) 正确 (B) 正确", RIGHTS, question).outcome == "unreadable"
     assert read("(B) right of portrait", RIGHTS, question).letters == {"B"}
     assert read("A正确，B错误，所以选B。", RIGHTS, question).letters == {"B"}
+
+
+FILE = Path(__file__).parents[3] / "data" / "option_wordings" / "readings.jsonl"
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_set_is_large_and_its_labels_are_possible() -> None:
+    found = rows()
+    assert len(found) == len({(row["question"], row["answer"]) for row in found}) >= 300
+    assert len({row["id"] for row in found}) == len(found)
+    assert {row["language"] for row in found} == {"en", "zh"}
+    for row in found:
+        assert row["reading"] in {*row["options"], "several", "none", "refusal"}
+
+
+def test_rules_read_most_of_it_and_nothing_wrongly() -> None:
+    counts: Counter[str] = Counter()
+    for row in rows():
+        found = read(row["answer"], row["options"], row["question"])
+        said = next(iter(found.letters)) if found.outcome == "option" else found.outcome
+        assert said in (row["reading"], "unreadable"), row
+        counts["read" if said == row["reading"] else "unread"] += 1
+    assert counts["read"] >= 240

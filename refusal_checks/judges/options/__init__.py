@@ -1,1 +1,0 @@
-"""Which option an answer settles on, read by rules: marked, split into claims, and settled."""

@@ -1,0 +1,550 @@
+"""Which of a run's answers people label: a random draw that any later run can check.
+
+Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids.
+A draw takes the first of them with all their answers, since a gate's figure is one of prompts. A
+sheet that is filled in part, sorted or cut is therefore still known to be a random sample: its
+labelled prompts are the first in that order. A prompt without a label above a labelled one was
+skipped, which may depend on its answers.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+
+from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.errors import CalibrationError, DataError, require_known
+from refusal_checks.core.files import header, read_rows, require_in_data
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.store import content_key
+from refusal_checks.core.text import brief, clean
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.judges.trust import spreadsheet
+from refusal_checks.judges.trust.correction import LEAST
+
+_UNANSWERED = {
+    Reason.ENGINE_ERROR,
+    Reason.PROMPT_TOO_LONG,
+    Reason.EMPTY_ANSWER,
+    Reason.UNFINISHED_ANSWER,
+    Reason.UNCLOSED_REASONING,
+}
+"""Reasons that leave nothing to label; the others are the judge's, and change with it."""
+
+_FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw of a benchmark's prompts.
+
+    Attributes:
+        run: id of the run whose answers were drawn.
+        candidate: the model that answered, as the user named it; empty if unknown.
+    """
+
+    run: str
+    candidate: str
+    benchmark: str
+    seed: int
+
+    def __str__(self) -> str:
+        """The draw as a sheet names it, which ``read`` understands."""
+        text = f"seed {self.seed} of run {self.run} ({self.candidate}), benchmark {self.benchmark}"
+        return clean(text)
+
+    @classmethod
+    def read(cls, text: str) -> Draw | None:
+        """The draw that a cell names; None if it names none."""
+        parts = _FORM.fullmatch(" ".join(text.split()))
+        return parts and cls(parts[2], parts[3], parts[4], int(parts[1]))
+
+    def place(self, prompt: str) -> str:
+        """A prompt's place in the random order, by its id; compare places as text."""
+        return content_key("order of labels", self.seed, self.benchmark, prompt)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of a run.
+
+    Attributes:
+        key: see ``answer_key``.
+        id: of the prompt.
+    """
+
+    key: str
+    id: str
+    prompt: str
+    answer: str
+
+
+def answer_key(benchmark: str, record: Record) -> str:
+    """The key of a row to label: of benchmark, prompt and answer.
+
+    Its first letter keeps spreadsheets from reading it as a number.
+    """
+    text = record.completion.text if record.completion else ""
+    prompt = record.prompt
+    return f"k{content_key('answer to label', benchmark, prompt.id, prompt.turns, text)[:16]}"
+
+
+def is_answered(record: Record) -> bool:
+    """True if there is an answer that people can label, whatever the judge made of it."""
+    fault = record.judgement.reason if isinstance(record.judgement, Invalid) else None
+    return record.completion is not None and fault not in _UNANSWERED
+
+
+def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
+    """The answers of a benchmark that people can label, as judges see them."""
+    return [
+        _answer(benchmark, record, *as_judged(record.prompt, record.completion))
+        for record in records
+        if record.completion and is_answered(record)
+    ]
+
+
+def _answer(benchmark: str, record: Record, prompt: Prompt, completion: Completion) -> Answer:
+    key = answer_key(benchmark, record)
+    return Answer(key, prompt.id, prompt.transcript, completion.text)
+
+
+def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw, list[Answer]]]:
+    """Draw prompts with about n different answers in all, in the order in which to label them.
+
+    Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
+    How many is decided before any is drawn, so that prompts with many different answers are as
+    likely to be in it as others.
+
+    Args:
+        answers: of each benchmark, by the draw to make of it.
+
+    Raises:
+        DataError: n is too small for one prompt of each benchmark.
+    """
+    grouped = {draw: _by_prompt(group) for draw, group in answers.items()}
+    total = sum(map(len, grouped.values()))
+    rows = sum(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
+    count = min(total, int(n * total / max(1, rows)))
+    drawn: list[tuple[str, Draw, list[Answer]]] = []
+    for draw, by_prompt in grouped.items():
+        share = round(count * len(by_prompt) / max(1, total))
+        if not share:
+            raise DataError(
+                f"--n {n}: ask for more, or for one benchmark with --benchmark: {draw.benchmark} "
+                f"would have no prompt, at {rows} different answers to {total} prompts"
+            )
+        first = sorted(by_prompt, key=draw.place)[:share]
+        drawn += [(draw.place(prompt), draw, by_prompt[prompt]) for prompt in first]
+    return [(draw, group) for _, draw, group in sorted(drawn, key=lambda each: each[0])]
+
+
+def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
+    """The different answers, by id of the prompt."""
+    grouped: dict[str, dict[str, Answer]] = {}
+    for answer in answers:
+        grouped.setdefault(answer.id, {})[answer.key] = answer
+    return {prompt: list(group.values()) for prompt, group in grouped.items()}
+
+
+HEADER = ("label", "prompt", "answer", "key", "draw")
+
+_DRAW_ONE = (
+    "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`, or give "
+    "--allow-undrawn-labels: such labels are shown and decide nothing, unless they cover every "
+    "prompt"
+)
+
+
+@dataclass(frozen=True)
+class LabelledRow:
+    """One row with a label.
+
+    Attributes:
+        where: file and row, for messages; row 1 is the first below the header.
+        key: of the answer (``answer_key``); empty in a row that was not drawn.
+        draw: None for a row that was not drawn, which is found by its texts.
+        texts: prompt and answer, in the form of ``plain``.
+    """
+
+    where: str
+    label: Label
+    key: str
+    draw: Draw | None
+    texts: tuple[str, str]
+
+    @property
+    def answer(self) -> str | tuple[str, str]:
+        """What identifies its answer: the key or, without one, the texts."""
+        return self.key or self.texts
+
+
+def to_csv(drawn: Iterable[tuple[Draw, list[Answer]]]) -> bytes:
+    """The rows to label, prompt by prompt, without labels and without the judge's verdicts."""
+    rows = (
+        ("", answer.prompt, answer.answer, answer.key, str(draw))
+        for draw, group in drawn
+        for answer in group
+    )
+    return spreadsheet.table(HEADER, rows)
+
+
+def plain(text: str) -> str:
+    """A text in the form in which a sheet's cells are compared with a run's texts."""
+    return " ".join(spreadsheet.guarded(spreadsheet.unguarded(text)).split())
+
+
+def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
+    """The rows of a sheet that have a label.
+
+    Args:
+        allow_undrawn: accept rows that name no draw, by their prompt and answer.
+
+    Raises:
+        CalibrationError: a label is unknown, a row names no draw, or there are no labels.
+        DataError: the file is not such a table.
+    """
+    table = _cells(path)
+    columns = list(dict.fromkeys(name for row in table for name in row))
+    if "draw" not in columns and not allow_undrawn:
+        raise CalibrationError(
+            f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
+            f"this run's answers. {_DRAW_ONE}"
+        )
+    needed = ("label", "key") if "draw" in columns else ("label", "prompt", "answer")
+    for name in needed:
+        require_in_data(name, columns, str(path))
+    rows = [
+        _row(f"{path}: row {number}", row)
+        for number, row in enumerate(table, 1)
+        if row.get("label", "").strip()
+    ]
+    if not rows:
+        raise CalibrationError(f'{path}: fill in its column "label": no row has a label')
+    undrawn = [row for row in rows if row.draw is None]
+    if undrawn and not allow_undrawn:
+        raise CalibrationError(
+            f"{undrawn[0].where}: {len(undrawn)} labelled rows name no draw in their column draw, "
+            f"this one first. {_DRAW_ONE}"
+        )
+    return rows
+
+
+def _row(where: str, cells: dict[str, str]) -> LabelledRow:
+    text = " ".join(cells["label"].lower().split()).replace(" ", "_")
+    shown = text if len(text) <= 30 else brief(text)  # a text in the wrong column stays unsaid
+    require_known(shown, LABELS, where, "label", CalibrationError)
+    key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
+    return LabelledRow(
+        where,
+        LABELS[text],
+        key if draw else "",
+        draw if key else None,
+        (plain(cells.get("prompt", "")), plain(cells.get("answer", ""))),
+    )
+
+
+def _cells(path: Path) -> list[dict[str, str]]:
+    """The rows that are not empty, as text by column in lower case."""
+    if path.suffix in (".jsonl", ".ndjson"):
+        table = read_rows(path)
+        columns = header(table)
+        rows = [[_text(row.get(name)) for name in columns] for row in table]
+    else:
+        columns, *rows = _spreadsheet(path)
+    names = [" ".join(name.lower().split()) for name in columns]
+    return [dict(zip(names, row, strict=False)) for row in rows if any(map(str.strip, row))]
+
+
+def _text(cell: object) -> str:
+    return "" if cell is None else str(cell)
+
+
+def _spreadsheet(path: Path) -> list[list[str]]:
+    """The header and the rows of a CSV file in whatever form a spreadsheet saved it."""
+    text = _decoded(path).lstrip("\ufeff")
+    first, _, rest = text.partition("\n")
+    if first.lower().startswith("sep="):
+        text, first = rest, rest.partition("\n")[0]
+    csv.field_size_limit(sys.maxsize)
+    separator = max(",;\t", key=first.count)
+    try:
+        table = list(csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True))
+    except csv.Error as fault:
+        raise DataError(f"{path}: not a CSV file: {fault}") from None
+    if not table:
+        raise DataError(f"{path}: no rows")
+    return table
+
+
+def _decoded(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
+    if data.startswith(b"PK"):
+        raise DataError(
+            f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
+        )
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")  # keys, draws and labels are the same in it
+
+
+Sample = tuple[str, int]
+"""One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
+
+
+Index = Mapping[str | tuple[str, str], list[Sample]]
+"""Answers by key, and by plain texts of prompt and answer."""
+
+
+@dataclass(frozen=True)
+class LabelledPrompts:
+    """What people said of a set of prompts.
+
+    Attributes:
+        human: records with people's verdicts, by id of the prompts whose answers are all labelled.
+        skipped: ids of prompts without all labels that stand above a labelled one in the draw.
+        partly: how many prompts have only some of their answers labelled.
+        is_random: every labelled prompt was drawn at random.
+        total: how many prompts there are.
+    """
+
+    human: Mapping[str, list[Record]]
+    skipped: tuple[str, ...]
+    partly: int
+    is_random: bool
+    total: int
+
+    @property
+    def enough(self) -> bool:
+        """True if the labels give an interval."""
+        return len(self.human) >= LEAST
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every prompt is labelled, so that nothing was left to chance."""
+        return len(self.human) == self.total
+
+    @property
+    def why_unused(self) -> str:
+        """Why the labels decide nothing; empty if they decide."""
+        if self.enough:
+            is_sound = self.is_random or self.is_complete
+            return "" if is_sound else "not a random sample: shown, decides nothing"
+        partly = f", and only a part of the answers of {self.partly} more" if self.partly else ""
+        return f"labels of {len(self.human)} prompts{partly}: too few to use (at least {LEAST})"
+
+    @property
+    def in_words(self) -> str:
+        """How many prompts are labelled, and what is missing."""
+        parts = [
+            f"{len(self.human)} of {self.total} prompts have human labels",
+            f"{self.partly} have them for a part of their answers only" if self.partly else "",
+            f"{len(self.skipped)} were skipped above a labelled one: label them; until then "
+            "intervals count them one way, then the other"
+            if self.skipped
+            else "",
+            self.why_unused,
+        ]
+        return "; ".join(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class BenchmarkLabels:
+    """The labels of a benchmark's answers.
+
+    Attributes:
+        labels: by answer.
+        answers: of each prompt, those that people can label.
+        draws: the prompts with labels of each draw; of the rows without a draw under None.
+    """
+
+    labels: Mapping[Sample, Label]
+    answers: Mapping[str, frozenset[int]]
+    draws: Mapping[Draw | None, frozenset[str]]
+
+    def of(self, records: Iterable[Record]) -> LabelledPrompts:
+        """The labels of some of the benchmark's records, for example of one group."""
+        grouped: dict[str, list[Record]] = {}
+        for record in records:
+            if record.sample in self.answers.get(record.prompt.id, ()):
+                grouped.setdefault(record.prompt.id, []).append(record)
+        missing = {
+            prompt: sum((prompt, sample) not in self.labels for sample in self.answers[prompt])
+            for prompt in grouped
+        }
+        done = {prompt for prompt, count in missing.items() if not count}
+        return LabelledPrompts(
+            human={
+                prompt: [
+                    replace(each, judgement=Binary(self.labels[prompt, each.sample]), votes=())
+                    for each in grouped[prompt]
+                ]
+                for prompt in grouped
+                if prompt in done
+            },
+            skipped=self._skipped(missing, done),
+            partly=sum(0 < count < len(self.answers[name]) for name, count in missing.items()),
+            is_random=not done & self.draws.get(None, frozenset()),
+            total=len(grouped),
+        )
+
+    def _skipped(self, prompts: Iterable[str], done: set[str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for draw, drawn in self.draws.items():
+            if draw is None or not drawn & done:
+                continue
+            last = max(map(draw.place, drawn & done))
+            found |= dict.fromkeys(
+                prompt for prompt in prompts if prompt not in done and draw.place(prompt) < last
+            )
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class HumanLabels:
+    """The labelled rows of one sheet or several.
+
+    Attributes:
+        paths: the sheets.
+        rows: every labelled row.
+    """
+
+    paths: tuple[Path, ...]
+    rows: tuple[LabelledRow, ...]
+
+    @property
+    def name(self) -> str:
+        """The sheets' names."""
+        return ", ".join(path.name for path in self.paths)
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """The draws that the rows name, in their order."""
+        return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
+
+    def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
+        """The labels for one candidate of several; None if there are none.
+
+        Left out are rows whose draw is from one of the other candidates' answers.
+        """
+        kept = tuple(
+            row
+            for row in self.rows
+            if not row.draw or row.draw.candidate == candidate or row.draw.candidate not in others
+        )
+        return replace(self, rows=kept) if kept else None
+
+    def of_benchmark(self, name: str) -> list[LabelledRow]:
+        """The rows that may be of a benchmark; rows without a draw may be of any."""
+        return [row for row in self.rows if row.draw is None or row.draw.benchmark == name]
+
+    def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
+        """Raise CalibrationError if a row without a draw is of no prompt of a run."""
+        originals = [each.original for each in prompts]
+        known = {plain(text) for each in originals for text in (each.transcript, each.request)}
+        lost = [row for row in self.rows if not row.draw and row.texts[0] not in known]
+        self.require_none(lost, run)
+
+    def find(self, benchmark: str, records: Sequence[Record], run: str) -> BenchmarkLabels:
+        """The labels of a benchmark's records.
+
+        Args:
+            records: all of the benchmark's.
+            run: this run, for messages.
+
+        Raises:
+            CalibrationError: a row matches no answer.
+        """
+        rows, index = self.of_benchmark(benchmark), self._index(benchmark, records)
+        self.require_none(_unmatched(rows, index), run)
+        labels: dict[Sample, Label] = {}
+        draws: dict[Draw | None, set[str]] = {}
+        for row in rows:
+            found = index.get(row.answer, [])
+            labels |= dict.fromkeys(found, row.label)
+            draws.setdefault(row.draw, set()).update(prompt for prompt, _ in found)
+        answers: dict[str, set[int]] = {}
+        for record in filter(is_answered, records):
+            answers.setdefault(record.prompt.id, set()).add(record.sample)
+        return BenchmarkLabels(
+            labels,
+            {prompt: frozenset(samples) for prompt, samples in answers.items()},
+            {draw: frozenset(prompts) for draw, prompts in draws.items()},
+        )
+
+    def unmatched(self, benchmark: str, records: Sequence[Record]) -> list[LabelledRow]:
+        """The rows of a benchmark that match none of these answers.
+
+        A row without a draw is of the benchmarks that have its prompt.
+        """
+        return _unmatched(self.of_benchmark(benchmark), self._index(benchmark, records))
+
+    def require_none(self, unmatched: Sequence[LabelledRow], run: str) -> None:
+        """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
+        if not unmatched:
+            return
+        first = unmatched[0]
+        drawn = f", drawn with {first.draw}" if first.draw else ""
+        raise CalibrationError(
+            "label answers of this run: refusal-checks sample-for-labels RUN writes them. "
+            f"{len(unmatched)} of {len(self.rows)} labelled rows match no answer of {run}; the "
+            f"first is {first.where}{drawn}"
+        )
+
+    def _index(self, benchmark: str, records: Iterable[Record]) -> Index:
+        """Answers by key and, where a row needs them, by plain texts of prompt and answer."""
+        found: dict[str | tuple[str, str], list[Sample]] = {}
+        by_text = any(row.draw is None for row in self.rows)
+        for record in filter(is_answered, records):
+            keys: list[str | tuple[str, str]] = [answer_key(benchmark, record)]
+            if by_text and record.completion:
+                shown, completion = as_judged(record.prompt, record.completion)
+                text = plain(completion.text)
+                prompts = {shown.transcript, shown.request}
+                keys += [(plain(prompt), text) for prompt in prompts]
+            for key in keys:
+                found.setdefault(key, []).append((record.prompt.id, record.sample))
+        return found
+
+
+def _unmatched(rows: Iterable[LabelledRow], index: Index) -> list[LabelledRow]:
+    prompts = {key[0] for key in index if isinstance(key, tuple)}
+    return [
+        row for row in rows if row.answer not in index and (row.draw or row.texts[0] in prompts)
+    ]
+
+
+def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
+    """Read human labels of a run's answers.
+
+    Args:
+        allow_undrawn: see ``label_sheet.read``.
+
+    Raises:
+        CalibrationError: a label is unknown, one answer has two labels, a row names no draw, or
+            there are no labels.
+        DataError: a file is not such a table.
+    """
+    rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
+    first: dict[str | tuple[str, str], LabelledRow] = {}
+    clashes = [row for row in rows if first.setdefault(row.answer, row).label is not row.label]
+    if clashes:
+        one, other = first[clashes[0].answer], clashes[0]
+        raise CalibrationError(
+            f"{other.where}: agree on one label: {one.where} labels the same answer {one.label}, "
+            f"this row {other.label}; {len(clashes)} rows contradict others"
+        )
+    return HumanLabels(tuple(paths), tuple(rows))
