@@ -24,7 +24,7 @@ LOADED = (
     "matplotlib.figure",
     "py3langid",
     "refusal_checks.cli.data",
-    "refusal_checks.plugin.gates",
+    "refusal_checks.plugin.hooks",
     "refusal_checks.run.run",
     "scipy.stats",
     "xdist.plugin",

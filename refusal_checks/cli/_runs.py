@@ -11,8 +11,8 @@ import typer
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.reports import words
-from refusal_checks.results import run_folder, runs_folder
+from refusal_checks.reports import explain
+from refusal_checks.results import run_folder
 from refusal_checks.run.options.command_line import REDACT
 
 Value = TypeVar("Value")
@@ -27,7 +27,7 @@ Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}."
 def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
     """What is named on the command line, even if it is the default; else the project's folder."""
     source = context.get_parameter_source(str(parameter.name))
-    return runs_folder.usual() if source and source.name == "DEFAULT" else named
+    return run_folder.usual_root() if source and source.name == "DEFAULT" else named
 
 
 Root = Annotated[
@@ -88,7 +88,7 @@ def write_page(write: Callable[[Value, Path], None], found: Value, path: Path) -
 def verdict_facts(verdict: Verdict) -> dict[str, Any]:
     """What JSON says of a gate's verdict."""
     return {
-        "outcome": words.mark(verdict),
+        "outcome": explain.mark(verdict),
         "passed": verdict.passed,
         "figure": verdict.estimate.value,
         "interval": [verdict.estimate.lower, verdict.estimate.upper],

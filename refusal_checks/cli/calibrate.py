@@ -30,7 +30,7 @@ from refusal_checks.judges.trust.measured import (
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
-from refusal_checks.results import runs_folder
+from refusal_checks.results import run_folder
 from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options.command_line import Options
@@ -151,7 +151,7 @@ def calibrate(
             cascade=cascade.model_copy(update={"sample": 1.0}),  # each is measured alone, too
             limits=Limits.read(_set(limits), "command line"),
         )
-        folder = runs_folder.usual() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
+        folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
         with watched():
             measured += measure(files, settings, meaning, folder, _say)
     for line in judge_quality.to_markdown(measured, disagreements):

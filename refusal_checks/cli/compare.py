@@ -20,7 +20,7 @@ from refusal_checks.cli._runs import (
 )
 from refusal_checks.core.text import clean, json_text, table
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 from refusal_checks.reports.comparing import Cell, SideBySide, side_by_side
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
@@ -106,7 +106,7 @@ def _words(cell: Cell | None) -> str:
     if cell.verdict is None:
         return "ERROR"
     gate = cell.verdict.gate
-    shown = f"{words.mark(cell.verdict)} {words.figure(gate, cell.verdict.estimate.value)}"
+    shown = f"{explain.mark(cell.verdict)} {explain.figure(gate, cell.verdict.estimate.value)}"
     if cell.change is None:
         return shown
     change = cell.change

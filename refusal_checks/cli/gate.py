@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from refusal_checks.results import runs_folder
+from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import ROOT
 
 PACKAGE = Path(__file__).parents[1]
@@ -62,8 +62,8 @@ def _settings(folder: Path) -> Iterator[str]:
     own = folder / ".refusal-checks"
     yield f"refusal_checks_folder={shlex.quote(str(own))}"
     yield f"cache_dir={own / 'pytest-cache'}"
-    if (runs := runs_folder.usual(folder)) != ROOT:
-        yield f"{runs_folder.KEY}={shlex.quote(str(folder / runs))}"
+    if (runs := run_folder.usual_root(folder)) != ROOT:
+        yield f"{run_folder.RUNS_KEY}={shlex.quote(str(folder / runs))}"
     thresholds = folder / "thresholds" / "default.toml"
     if thresholds.is_file():
         yield f"refusal_checks_thresholds={shlex.quote(str(thresholds))}"

@@ -15,7 +15,7 @@ from refusal_checks.core.settings import Limits
 from refusal_checks.core.text import clean
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import both_ways as report
-from refusal_checks.results import runs_folder
+from refusal_checks.results import run_folder
 from refusal_checks.run import both_ways
 from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
@@ -63,7 +63,7 @@ def rationales(
         rationales="offenders",
         limits=Limits(in_flight=in_flight),
     )
-    folder = runs_folder.usual() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-rationales"
+    folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-rationales"
     with watched():
         found = both_ways.measure(recording or (), settings, folder, _say)
     for line in report.to_markdown(found, differences):

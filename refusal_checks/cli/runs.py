@@ -17,8 +17,8 @@ from refusal_checks.core.text import clean, json_text, table
 from refusal_checks.reports.terminal import end, fitting
 from refusal_checks.reports.terminal.end import Screen
 from refusal_checks.results import run_folder
-from refusal_checks.results.board import Board
 from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.outbox import Board
 from refusal_checks.results.run_folder import RunFolder
 
 HEADER = ("run", "started", "candidate", "judge", "passed", "failed", "waived", "errors", "took")
@@ -95,10 +95,10 @@ def export(
     runs: Root = run_folder.ROOT,
 ) -> None:
     """Write all answers and judgements of a run, one row per answer, with all texts."""
-    from refusal_checks.results.export import write
+    from refusal_checks.results.export import write_table
 
     require_target(file, runs, "runs export", [file, run])
-    count = write(run_folder.find(run, runs), file)
+    count = write_table(run_folder.find(run, runs), file)
     echo(f"{file}: {count} answers")
 
 

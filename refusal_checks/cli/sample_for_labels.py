@@ -11,10 +11,11 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._runs import Root, Run
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Record
+from refusal_checks.core.text import has_redacted
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges.trust import labels
 from refusal_checks.judges.trust.labels import Answer, Draw
-from refusal_checks.results import redact, run_folder
+from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunFolder
 
 
@@ -113,4 +114,4 @@ def _is_redacted(folder: RunFolder, records: list[Record]) -> bool:
     """True if the run says so; where it has no summary, if all of its prompts look like that."""
     if folder.summary_file.exists():
         return folder.summary().manifest.redacted
-    return all(redact.has_redacted(record.prompt.transcript) for record in records)
+    return all(has_redacted(record.prompt.transcript) for record in records)

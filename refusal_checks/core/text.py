@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import textwrap
@@ -92,6 +93,27 @@ _HOST = re.compile(r"(?<=://)[^\s/?#'\"<>]+")
 def placeless(text: str) -> str:
     """The text for the public: without folders of the machine, and without hosts of its URLs."""
     return _HOST.sub("…", pathless(without_credentials(text)))
+
+
+_REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
+
+
+def redacted(original: str) -> str:
+    """Hash and length of a text; an empty or redacted one stays as it is."""
+    if not original or is_redacted(original):
+        return original
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"[redacted: sha256 {digest}, {len(original)} characters]"
+
+
+def is_redacted(shown: str) -> bool:
+    """True if the text is a hash and a length in place of another."""
+    return _REDACTED.fullmatch(shown) is not None
+
+
+def has_redacted(shown: str) -> bool:
+    """True if a part of the text, such as one turn of a conversation, is redacted."""
+    return _REDACTED.search(shown) is not None
 
 
 def clean(text: str, limit: int = 300) -> str:

@@ -1,7 +1,7 @@
 """The pytest plugin, as far as every test session of an environment loads it.
 
 It costs next to nothing, and touches nothing, until an option of this package is given or a gate is
-collected; only then is ``refusal_checks.plugin.gates`` imported, which does the work.
+collected; only then is ``refusal_checks.plugin.hooks`` imported, which does the work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from refusal_checks.gates.decide import Verdict
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.trust.canary import Figure
-    from refusal_checks.plugin.gates import Gates
+    from refusal_checks.plugin.hooks import Gates
 
 _GATES = pytest.StashKey["Gates"]()
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
@@ -49,18 +49,18 @@ def pytest_load_initial_conftests(
 ) -> Generator[None, None, None]:
     """Declare the options if there is one that no other plugin and no conftest.py knows."""
     if _UNDER_TEST & {word.partition("=")[0] for word in args}:
-        from refusal_checks.plugin import paths_as_values
+        from refusal_checks.plugin import options
 
-        paths_as_values.check(early_config, parser, args)  # no conftest.py beside a model is run
+        options.join_paths(early_config, parser, args)  # no conftest.py beside a model is run
     yield
     unknown = any(word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1])
     if unknown or {"-h", "--help"} & set(args):
-        from refusal_checks.plugin import options, paths_as_values
+        from refusal_checks.plugin import options
 
         options.declare(parser, early_config.stash)
         options.require_values(args, early_config.stash)
         options.suggest(parser.parse_known_and_unknown_args(args)[1])
-        paths_as_values.check(early_config, parser, args)
+        options.join_paths(early_config, parser, args)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def activate(config: pytest.Config) -> Gates:
     """The part of the plugin that handles gates; loaded and registered the first time."""
     if _GATES not in config.stash:
-        from refusal_checks.plugin.gates import Gates
+        from refusal_checks.plugin.hooks import Gates
 
         config.stash[_GATES] = gates = Gates(config)
         config.pluginmanager.register(gates, "refusal_checks.gates")
@@ -89,18 +89,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell an xdist worker where outcomes are published."""
-    from refusal_checks.plugin import xdist_names
+    from refusal_checks.plugin import xdist
 
-    shared, known = xdist_names.of(node.config), _GATES in node.config.stash
-    node.workerinput[xdist_names.KEY] = shared.as_input(expects_gates=known)
+    shared, known = xdist.shared(node.config), _GATES in node.config.stash
+    node.workerinput[xdist.KEY] = shared.as_input(expects_gates=known)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     """Start an xdist run: all workers collect the same gates, so the first one's are enough."""
-    from refusal_checks.plugin import xdist_names
+    from refusal_checks.plugin import xdist
 
-    if _GATES in node.config.stash or xdist_names.of(node.config).has_gates():
+    if _GATES in node.config.stash or xdist.shared(node.config).has_gates():
         activate(node.config).start(ids)
 
 

@@ -16,9 +16,9 @@ import pytest
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import JudgeCheck
-from refusal_checks.reports import junit_properties
-from refusal_checks.reports.junit_properties import FILE, LINE, TAG
-from refusal_checks.results.board import Board
+from refusal_checks.reports import junit
+from refusal_checks.reports.junit import FILE, LINE, TAG
+from refusal_checks.results.outbox import Board
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.session import JUDGE_TEST
 
@@ -46,7 +46,7 @@ def of_error(gate: Gate, fault: EvaluationError, board: Board) -> list[tuple[str
     facts: dict[str, str] = {}
     with suppress(EvaluationError):
         facts = board.provenance()
-    return junit_properties.of_error(gate, str(fault).partition("\n")[0], facts)
+    return junit.of_error(gate, str(fault).partition("\n")[0], facts)
 
 
 def _always(element: Element) -> Callable[[], Element]:

@@ -17,7 +17,7 @@ from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
 from refusal_checks.reports.explain import Moved, moved
 from refusal_checks.reports.rows import benchmark_of, candidate_names
-from refusal_checks.results.conditions import known_conditions
+from refusal_checks.results.manifest import known_conditions
 from refusal_checks.results.run_folder import PastRun
 from refusal_checks.results.shipping import Shipping, shipping
 

@@ -1,6 +1,6 @@
 """A verdict in sentences: all that the terminal, JUnit, HTML and GitHub say about a gate.
 
-Only this module and ``gates.in_words`` formulate them. A report selects remarks by topic and
+Only this module and ``gates.explain`` formulate them. A report selects remarks by topic and
 escapes them for its medium.
 """
 
@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
 from refusal_checks.gates.compare import Comparison, Flip
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import moves, sentence
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.waivers import Waiver
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.remedy import what_decides
-from refusal_checks.reports.words import count, figure, interval
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.results.summary import RunSummary
 
 
@@ -74,14 +74,14 @@ class Moved:
         return f"{len(self.flips)} of {self.how}"
 
 
-def explain(verdict: Verdict) -> list[Remark]:
+def remarks_on(verdict: Verdict) -> list[Remark]:
     """Everything to say about a verdict, in reading order."""
     return list(_remarks(verdict))
 
 
 def select(verdict: Verdict, *topics: Topic) -> list[str]:
     """The texts on some topics that are news, in reading order."""
-    return [each.text for each in explain(verdict) if each.topic in topics and each.is_news]
+    return [each.text for each in remarks_on(verdict) if each.topic in topics and each.is_news]
 
 
 def headline(verdict: Verdict) -> str:
@@ -295,3 +295,67 @@ def _margins(verdict: Verdict, compared: Comparison) -> Iterator[str]:
         yield f"at least {show(compared.lower)} {bound}, max_drop allows {show(limits.low)}"
     if limits.high is not None:
         yield f"at most {show(compared.upper)} {bound}, max_rise allows {show(limits.high)}"
+
+
+_LABELS = {"corrected": "labels in the calibration", "cascade": "verdicts of the second judge"}
+
+_MORE = {
+    "corrected": "a calibration on {} labels {}",
+    "human": "human labels of {} prompts {}",
+    "cascade": "the second judge's verdicts on {} prompts {}, see --cascade-sample,",
+}
+
+
+def what_decides(verdict: Verdict) -> str:
+    """How many prompts or answers would decide, and on which assumption."""
+    need, n = verdict.need, verdict.estimate.n
+    if verdict.open_by_invalid:
+        return "verdicts on these answers would decide it"
+    if need is None and verdict.use == "cascade":
+        return "a larger --cascade-sample, or more prompts, would decide it"
+    if need is None:
+        return "more prompts would decide it"
+    if need.labelled is not None:
+        return _label_need(verdict, need, need.labelled)
+    if need.prompts is None:
+        return "the figure lies exactly on it, so more prompts would not decide it"
+    prompts = f"{need.prompts} prompts ({max(0, need.prompts - n)} more)"
+    samples = f", or {need.samples} answers to each prompt," if need.samples else ""
+    return f"{prompts}{samples} would decide it if the figure stayed the same"
+
+
+def _label_need(verdict: Verdict, need: Need, labelled: int) -> str:
+    """The same for a figure that rests on labels; the number that is scarce alone is named."""
+    if need.prompts is None and need.labels is None:
+        what = _LABELS.get(verdict.use, "human labels")
+        return f"neither more prompts nor more {what} alone would decide it"
+    ways = []
+    if need.labels:
+        more = f"({need.labels - labelled} more)"
+        ways.append(_MORE.get(verdict.use, _MORE["human"]).format(need.labels, more))
+    if need.prompts:
+        ways.append(f"{need.prompts} prompts ({need.prompts - verdict.estimate.n} more)")
+    return f"{', or '.join(ways)} would decide it if the figure stayed the same"
+
+
+def figure(gate: Gate, value: float) -> str:
+    """A figure as its gate's metric is usually written."""
+    return METRICS[gate.metric].show(value)
+
+
+def interval(gate: Gate, estimate: Estimate) -> str:
+    """The interval alone, for example ``[71.1%, 86.7%]``."""
+    return f"[{figure(gate, estimate.lower)}, {figure(gate, estimate.upper)}]"
+
+
+def mark(verdict: Verdict) -> str:
+    """The outcome of the gate's test in one word, with a question mark if it is inconclusive.
+
+    A gate that fails under a waiver is neither passed nor failed: ``waived``.
+    """
+    if verdict.is_idle:
+        return "skip"
+    if verdict.waived:
+        return "waived"
+    word = "FAIL" if not verdict.passed else "warn" if verdict.warns else "pass"
+    return word + "?" * (verdict.outcome is Outcome.INCONCLUSIVE)

@@ -10,7 +10,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.refusal import invalid_rate
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 from refusal_checks.results.summary import RunSummary
 
 CANDIDATE_WIDTH = 20
@@ -112,15 +112,16 @@ def _rows(run: RunSummary, gate_id: str, row: Row) -> Iterator[Row]:
     if gate_id in run.errors:
         yield replace(row, mark="ERROR", error=clean(run.errors[gate_id]))
     elif verdict is not None:
-        yield replace(row, mark=words.mark(verdict), cells=tuple(_cells(verdict)))
+        yield replace(row, mark=explain.mark(verdict), cells=tuple(_cells(verdict)))
 
 
 def _cells(verdict: Verdict) -> Iterator[str]:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    yield f"{words.figure(gate, estimate.value)} {words.interval(gate, estimate).replace('%', '')}"
+    span = explain.interval(gate, estimate).replace("%", "")
+    yield f"{explain.figure(gate, estimate.value)} {span}"
     yield str(estimate.n)
     bounds = (("min", gate.minimum), ("max", gate.maximum))
-    named = [f"{name} {words.figure(gate, at)}" for name, at in bounds if at is not None]
+    named = [f"{name} {explain.figure(gate, at)}" for name, at in bounds if at is not None]
     yield " ".join(named) or "change"
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
     yield change.removesuffix(" points")

@@ -9,7 +9,7 @@ from datetime import datetime
 from refusal_checks.gates.baseline import UNSTATED
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics import METRICS
-from refusal_checks.results.conditions import known_conditions
+from refusal_checks.results.manifest import known_conditions
 from refusal_checks.results.many_runs import started
 from refusal_checks.results.run_folder import PastRun
 from refusal_checks.results.shipping import Shipping, shipping

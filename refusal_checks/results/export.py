@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.records import Record
+from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.results.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import datasets
+
 
 Row = dict[str, Any]
 
@@ -47,7 +49,7 @@ def rows(run: RunFolder) -> Iterator[Row]:
             yield _row(record) | {"benchmark": benchmark}
 
 
-def write(run: RunFolder, path: Path) -> int:
+def write_table(run: RunFolder, path: Path) -> int:
     """Write the table and return the number of its rows.
 
     Args:
@@ -131,4 +133,33 @@ def _row(record: Record) -> Row:
             }
             for vote in record.votes
         ],
+    }
+
+
+DISAGREEMENTS = "disagreements.jsonl"
+"""The file's name in a run's folder."""
+
+
+def append_disagreements(folder: Path, benchmark: str, records: Sequence[Record]) -> None:
+    """Add a benchmark's disputed answers to the run's list."""
+    rows = [_disagreement(benchmark, record) for record in records if is_disputed(record.votes)]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with (folder / DISAGREEMENTS).open("ab") as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _disagreement(benchmark: str, record: Record) -> dict[str, Any]:
+    """One disputed answer; its texts are untrusted and unchanged."""
+    votes = [(vote.judge, vote.judgement) for vote in record.votes]
+    return {
+        "benchmark": benchmark,
+        "prompt_id": record.prompt.id,
+        "sample": record.sample,
+        "verdict": record.judgement.verdict,
+        "votes": [
+            {"judge": judge, "verdict": given.verdict, "rationale": given.rationale}
+            for judge, given in votes
+        ],
+        "prompt": record.prompt.transcript,
+        "answer": record.completion.text if record.completion else "",
     }

@@ -7,8 +7,6 @@ a text becomes its hash and its length. Only the store holds the texts themselve
 
 from __future__ import annotations
 
-import hashlib
-import re
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.core.text import redacted
 from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import kinds
 from refusal_checks.gates.compare import Flip, Offender
@@ -35,30 +34,10 @@ from refusal_checks.results.summary import RunSummary
 
 Value = TypeVar("Value")
 
-_SHAPE = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
-
-
-def text(original: str) -> str:
-    """Hash and length of a text; an empty or redacted one stays as it is."""
-    if not original or is_redacted(original):
-        return original
-    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"[redacted: sha256 {digest}, {len(original)} characters]"
-
-
-def is_redacted(shown: str) -> bool:
-    """True if the text is a hash and a length in place of another."""
-    return _SHAPE.fullmatch(shown) is not None
-
-
-def has_redacted(shown: str) -> bool:
-    """True if a part of the text, such as one turn of a conversation, is redacted."""
-    return _SHAPE.search(shown) is not None
-
 
 def _hide(value: Value, *names: str) -> Value:
     """A dataclass with the texts of these fields redacted."""
-    texts = {name: text(found) for name in names if (found := getattr(value, name)) is not None}
+    texts = {name: redacted(found) for name in names if (found := getattr(value, name)) is not None}
     return replace(value, **texts)  # type: ignore[type-var]
 
 
@@ -68,14 +47,14 @@ def prompt(original: Prompt) -> Prompt:
         original if original.reference in original.options else _hide(original, "reference"),
         messages=tuple(_hide(turn, "content") for turn in original.messages),
         plain=tuple(_hide(turn, "content") for turn in original.plain),
-        options={letter: text(option) for letter, option in original.options.items()},
+        options={letter: redacted(option) for letter, option in original.options.items()},
     )
 
 
 def judged(original: Record) -> Record:
     """The record with its texts, but without any judge's words."""
-    votes = (replace(v, judgement=v.judgement.redacted(text)) for v in original.votes)
-    judgement = original.judgement.redacted(text)
+    votes = (replace(v, judgement=v.judgement.redacted(redacted)) for v in original.votes)
+    judgement = original.judgement.redacted(redacted)
     return replace(original, judgement=judgement, votes=tuple(votes))
 
 
@@ -115,7 +94,7 @@ def _check(check: Check) -> Check:
 def _manifest(manifest: Manifest) -> Manifest:
     sampling = dict(manifest.sampling)
     if sampling.get("system_prompt"):
-        sampling["system_prompt"] = text(sampling["system_prompt"])
+        sampling["system_prompt"] = redacted(sampling["system_prompt"])
     return manifest.extended(sampling=sampling, redacted=True)
 
 
@@ -193,8 +172,8 @@ class RedactedFolder(RunFolder):
             verdicts={gate: verdict(each) for gate, each in original.verdicts.items()},
             judge=original.judge and redaction.check(original.judge),
             # A server's error may repeat a text.
-            failure=text(original.failure),
-            errors={gate: text(why) for gate, why in original.errors.items()},
+            failure=redacted(original.failure),
+            errors={gate: redacted(why) for gate, why in original.errors.items()},
         )
 
     def records(self, benchmark: str) -> Iterator[Record]:

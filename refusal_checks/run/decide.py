@@ -23,12 +23,12 @@ from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
-from refusal_checks.results import disagreements, histograms
-from refusal_checks.results.board import JudgeOutcome, Published
-from refusal_checks.results.reasons import Sampled
+from refusal_checks.results import export, histograms
+from refusal_checks.results.outbox import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import (
     BenchmarkSummary,
+    Sampled,
     balance,
     distinct,
     refusal_categories,
@@ -187,7 +187,7 @@ def _write(
     shown = run.redaction.records(records)
     RunFolder(folder).write_records(name, shown)
     if len(run.parts.judges[name]) > 1:
-        disagreements.append(folder, name, shown)
+        export.append_disagreements(folder, name, shown)
     if confidences := list(scores[mean_refusal_confidence.name].values()):
         drawn = histograms.histogram(name, figures.kind, confidences)
         histograms.write(folder, run.summary.manifest.shown, drawn)

@@ -16,7 +16,7 @@ from refusal_checks.gates.compare import Offender
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges.base import gives_grounds, reasoned
 from refusal_checks.models.spec import Attached
-from refusal_checks.results.reasons import Sampled, sample
+from refusal_checks.results.summary import Sampled, sample_for_reasons
 from refusal_checks.run import decide
 from refusal_checks.run.evaluate import prompts_at_once
 from refusal_checks.run.prepare import Prepared
@@ -59,7 +59,11 @@ async def added(run: Prepared, benchmark: str, records: Sequence[Record]) -> Gro
     alone = any(map(reasoned, run.parts.judges[benchmark]))
     is_shown = not run.redaction.wanted
     shown = list(dict.fromkeys(map(place, _shown(run, benchmark, records)))) if is_shown else []
-    drawn = [place(record) for record in sample(benchmark, records)] if alone and is_shown else []
+    drawn = (
+        [place(record) for record in sample_for_reasons(benchmark, records)]
+        if alone and is_shown
+        else []
+    )
     asking = Afterwards(
         run.parts.judges[benchmark], run.store, prompts_at_once(run.options), _up(run)
     )

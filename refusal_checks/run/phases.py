@@ -13,7 +13,7 @@ from refusal_checks.engines.base import Work
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.reasons import Sampled
+from refusal_checks.results.summary import Sampled
 from refusal_checks.run import decide, grounds
 from refusal_checks.run.aio import together
 from refusal_checks.run.decide import Pools

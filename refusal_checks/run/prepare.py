@@ -22,9 +22,8 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models import demo
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Replay, describe
-from refusal_checks.results.board import Board
-from refusal_checks.results.conditions import conditions
-from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.manifest import Manifest, conditions
+from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings

@@ -15,7 +15,7 @@ from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned
-from refusal_checks.results.reasons import Reasons, Sampled
+from refusal_checks.results.summary import Reasons, Sampled
 from refusal_checks.run.aio import Once, Saver
 from refusal_checks.run.evaluate import verdict_key
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.engines.base import Work as Asking
 from refusal_checks.models.spec import Model
-from refusal_checks.results.board import JudgeOutcome
 from refusal_checks.results.live import LiveLog, LivePlan
+from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.aio import together

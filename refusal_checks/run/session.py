@@ -31,7 +31,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.judges.trust.canary import Figure
-from refusal_checks.results.board import Board, JudgeOutcome
+from refusal_checks.results.outbox import Board, JudgeOutcome
 from refusal_checks.run.interrupts import Watch
 from refusal_checks.run.options import command_line, models
 from refusal_checks.run.options import recorded as batch_options

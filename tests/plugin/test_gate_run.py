@@ -232,7 +232,7 @@ def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
     pytester.makeconftest(
         """
         import pytest
-        from refusal_checks.results.board import Board
+        from refusal_checks.results.outbox import Board
         from refusal_checks.run import interrupts
 
         pytest_plugins = ["refusal_checks.plugin"]
@@ -256,7 +256,7 @@ def test_what_cannot_be_published_is_an_error_that_says_why(
     pytester.makeconftest(
         f"""
         import pytest
-        from refusal_checks.results.board import Board, Published
+        from refusal_checks.results.outbox import Board, Published
 
         pytest_plugins = ["refusal_checks.plugin"]
 

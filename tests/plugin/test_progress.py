@@ -20,10 +20,9 @@ from tests.plugin.conftest import RunGate, careless, well_behaved
 
 COLUMNS, ROWS = 90, 14
 OFTEN = """
-import refusal_checks.reports.terminal.live
-import refusal_checks.reports.terminal.bars
-refusal_checks.reports.terminal.live.EVERY = refusal_checks.reports.terminal.live.REFRESH = 0.1
-refusal_checks.reports.terminal.bars.LEAST_SECONDS = 0.5
+from refusal_checks.reports.terminal import progress
+progress.EVERY = progress.REFRESH = 0.1
+progress.LEAST_SECONDS = 0.5
 pytest_plugins = ["refusal_checks.plugin"]
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from refusal_checks.results.reasons import SHARE
+from refusal_checks.results.summary import REASONS_SHARE
 from tools.speed.published import PRICES, Published
 
 Rationales = Literal["all", "offenders"]
@@ -111,7 +111,7 @@ class Train:
         """How often a judge is asked for a checkpoint, by the form."""
         if self.rationales == "all":
             return {WHOLE: self.verdicts}
-        explained = self.shown + SHARE * self.verdicts
+        explained = self.shown + REASONS_SHARE * self.verdicts
         return {ALONE: self.verdicts, WHOLE: min(explained, self.verdicts)}
 
     def _cached(self, form: Form) -> int:

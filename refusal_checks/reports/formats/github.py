@@ -14,7 +14,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
 from refusal_checks.judges.trust.canary import Check
-from refusal_checks.reports import brief, gate_message, markdown
+from refusal_checks.reports import markdown, messages, remarks
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.markdown import code, escape
@@ -76,17 +76,17 @@ def _points(run: RunSummary) -> Iterator[str]:
     """What matters most of one run, as a list; the models last."""
     if run.failure:
         yield f"- {code(run.failure, 1000)}"
-    wrong = list(brief.wrong(run))
+    wrong = list(remarks.wrong(run))
     for text, example in wrong[:POINTS]:
         yield f"- {escape(text, 600)}{_for_example(example) if example else ''}"
     if len(wrong) > POINTS:
         yield f"- {count(len(wrong) - POINTS, 'more gate')} failed: see the table"
-    yield from (f"- {escape(text, 600)}" for text in brief.weighty(run))
-    yield from (f"- {escape(text)}" for text in brief.lighter(run))
+    yield from (f"- {escape(text, 600)}" for text in remarks.weighty(run))
+    yield from (f"- {escape(text)}" for text in remarks.lighter(run))
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
 
 
-def _for_example(found: brief.Example) -> str:
+def _for_example(found: remarks.Example) -> str:
     more = f" and {count(found.more, 'more prompt')}, see below" if found.more else ""
     return f"<br>For example {code(found.id, 60)}: {code(found.prompt, 200)}{more}"
 
@@ -111,15 +111,15 @@ def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
     for title, verdict in _verdicts(runs):
         if not verdict.passed:
             title += " (waived)" * verdict.waived
-            yield list(markdown.folded(title, gate_message.message(verdict).split("\n")))
+            yield list(markdown.folded(title, messages.message(verdict).split("\n")))
 
 
 def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    for kind, messages in (("error", _errors(runs)), ("warning", _warnings(runs))):
-        for title, message in islice(messages, ANNOTATIONS):
+    for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
+        for title, message in islice(found, ANNOTATIONS):
             yield f"::{kind} title={_property(title)}::{_data(message)}"
 
 

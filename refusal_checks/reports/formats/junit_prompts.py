@@ -19,7 +19,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.compare import offender
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
-from refusal_checks.reports import gate_message, rows, words
+from refusal_checks.reports import explain, messages, rows
 from refusal_checks.reports.standard import Standard, standard
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder
@@ -82,7 +82,7 @@ def _about(summary: RunSummary, benchmark: str, bound: Standard | None) -> str:
     """What a reader of the suite's page must know: cases are prompts, and gates decide."""
     counted = (
         f"A failed case is a prompt that counts against the gate {bound.gate.id}: "
-        f"{words.mark(summary.verdicts[bound.gate.id])}."
+        f"{explain.mark(summary.verdicts[bound.gate.id])}."
         if bound
         else f"No gate bounds the answers of {benchmark}, so no case fails."
     )
@@ -110,7 +110,7 @@ def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: 
     is_gated = bound is not None and bound.gate.concerns(prompt.groups)
     metric = METRICS[bound.gate.metric] if bound and is_gated else rejection_rate
     worst = offender(metric, answers, not (bound and is_gated) or bound.is_minimum)
-    body = "\n".join(gate_message.exchange(worst, limit))
+    body = "\n".join(messages.exchange(worst, limit))
     if all(isinstance(record.judgement, Invalid) for record in answers):
         case.add_error_info(f"no verdict: {_reasons(answers)}", body, "no verdict")
     elif bound and bound.is_missed_by(answers):
@@ -148,9 +148,9 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
         properties |= {
             "gate": gate.id,
             "threshold": gate.threshold,
-            "figure": words.figure(gate, verdict.estimate.value),
-            "interval": words.interval(gate, verdict.estimate),
-            "result": words.mark(verdict),
+            "figure": explain.figure(gate, verdict.estimate.value),
+            "interval": explain.interval(gate, verdict.estimate),
+            "result": explain.mark(verdict),
         }
     shown = {name: value for name, value in properties.items() if value not in ("", None)}
     return {name: clean(str(value)) for name, value in shown.items()}

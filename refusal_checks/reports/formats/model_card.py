@@ -13,7 +13,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, placeless
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -92,6 +92,6 @@ def _result(verdict: Verdict, data: Data, summary: RunSummary) -> EvalResult:
             "n": estimate.n,
             "judge": clean(placeless(summary.manifest.judge), 200),
             "threshold": gate.threshold,
-            "result": words.mark(verdict).rstrip("?").lower(),
+            "result": explain.mark(verdict).rstrip("?").lower(),
         },
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import placeless
 from refusal_checks.reports import markdown, rows
-from refusal_checks.reports.explain import explain
+from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.markdown import code, escape
 from refusal_checks.reports.rows import Row
 from refusal_checks.results.run_folder import RunFolder
@@ -64,7 +64,7 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[str]:
         for gate, verdict in run.verdicts.items():
             if not verdict.passed and not verdict.is_idle:
                 title = f"{gate}, {name}" if name else gate
-                remarks = [placeless(each.text) for each in explain(verdict) if each.is_news]
+                remarks = [placeless(each.text) for each in remarks_on(verdict) if each.is_news]
                 yield "\n".join(markdown.folded(title + " (waived)" * verdict.waived, remarks))
 
 

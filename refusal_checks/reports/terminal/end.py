@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.core.text import clean, wrapped
-from refusal_checks.reports import judges_asked
+from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
+from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table_rows
-from refusal_checks.reports.rows import Row
-from refusal_checks.reports.terminal import footer, remarks
-from refusal_checks.reports.terminal.table import Line
-from refusal_checks.reports.terminal.table import lines as table
-from refusal_checks.reports.words import count
-from refusal_checks.results import runs_folder
+from refusal_checks.reports.rows import HEADER, Row
+from refusal_checks.reports.terminal import footer
+from refusal_checks.results import run_folder
 from refusal_checks.results.shipping import Answer, shipping
 from refusal_checks.results.summary import RunSummary
 
@@ -62,12 +59,12 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
     yield from _table(summaries, screen)
     if screen.verbosity:
         for name, run in named:
-            for text in remarks.lines(run, screen.verbosity):
+            for text in remarks.full_lines(run, screen.verbosity):
                 yield from map(Line, remarks.fitted(name + text, screen.width))
         yield from map(Line, footer.footer(runs, screen.width))
     else:
-        yield from map(Line, remarks.brief(named, screen.width))
-        for text in judges_asked.scope(summaries):
+        yield from map(Line, remarks.brief_lines(named, screen.width))
+        for text in remarks.bundled_scope(summaries):
             yield from map(Line, remarks.fitted(text, screen.width))
     written = list(reports)
     yield from map(Line, written)
@@ -82,7 +79,7 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
 
 def _named(runs: Runs) -> str:
     """The runs as commands take them: their ids where these are known from here, else folders."""
-    own = runs_folder.usual().absolute()
+    own = run_folder.usual_root().absolute()
     return shlex.join(
         folder.name if folder.absolute().parent == own else str(folder) for _, folder in runs
     )
@@ -94,7 +91,7 @@ def _table(runs: Sequence[RunSummary], screen: Screen) -> Iterator[Line]:
     if not screen.verbosity and len(shown) > ROWS:
         folded = [row for row in shown if not row.is_main and row.mark in ("pass", "pass?")]
         shown = [row for row in shown if row not in folded]
-    yield from table(shown, screen.width)
+    yield from table_lines(shown, screen.width)
     if folded:
         yield Line(f"{count(len(folded), 'gate')} on groups passed too (shown with -v)")
 
@@ -105,3 +102,119 @@ def _answer(name: str, run: RunSummary, width: int) -> Iterator[Line]:
     colour = _MARKS[found.answer]
     for text in wrapped(f"{name}{found.question}", width):
         yield Line("", text, is_bold=True, colour=colour)
+
+
+COLOURS: Mapping[str, Mapping[str, bool]] = {
+    "pass": {"green": True},
+    "pass?": {"yellow": True},
+    "warn?": {"yellow": True},
+    "waived": {"yellow": True, "bold": True},
+    "skip": {"yellow": True},
+    "FAIL": {"red": True, "bold": True},
+    "FAIL?": {"red": True},
+    "ERROR": {"red": True, "bold": True},
+}
+"""pytest's markup for each outcome; the words say the same without it."""
+
+MARK_WIDTH = 7
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the summary.
+
+    Attributes:
+        mark: what may be coloured: the outcome of a gate's test, or the whole of an answer.
+        is_bold: True if the text is bold on terminals that can show that.
+        colour: the outcome whose colour the mark has, if it is none itself.
+    """
+
+    text: str
+    mark: str = ""
+    is_bold: bool = False
+    colour: str = ""
+
+    def __str__(self) -> str:
+        return self.mark + self.text
+
+    @property
+    def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
+        """Its parts, each with pytest's markup for it."""
+        return (self.mark, COLOURS.get(self.colour or self.mark, {})), (
+            self.text,
+            {"bold": self.is_bold},
+        )
+
+
+def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
+    """The table without empty columns, and without those that have no room.
+
+    No gate's name is cut, since ``-k`` takes it: where it has no room, it stands above its row.
+
+    Args:
+        width: columns of the terminal.
+    """
+    if not rows:
+        return
+    head = (HEADER[1], *HEADER[2:])
+    cells = [(row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows]
+    kept = [n for n in range(len(head)) if any(row[n] for row in cells)]
+    grid = [[row[n] for n in kept] for row in (head, *cells)]
+    names = [head[n] for n in kept]
+    room = width - MARK_WIDTH
+    grid, stacked = _fitted(grid, names, room)
+    widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
+    first, *texts = (
+        "  ".join(map(padded, row[stacked:], widths[stacked:])).rstrip() for row in grid
+    )
+    yield Line(" " * MARK_WIDTH + cut(first, room))
+    above = ""
+    for row, (gate, *_), text in zip(rows, cells, texts, strict=True):
+        if stacked and gate != above:
+            above = gate
+            yield from (
+                Line(" " * MARK_WIDTH + part, is_bold=row.is_main) for part in _pieces(gate, room)
+            )
+        if row.error:
+            text = f"{text}: {row.error}" if text else row.error
+        yield Line(" " * (MARK_WIDTH - len(row.mark)) + cut(text, room), row.mark, row.is_main)
+
+
+def _fitted(grid: list[list[str]], names: Sequence[str], room: int) -> tuple[list[list[str]], bool]:
+    """The grid as it fits, and whether its first column stands above the rows.
+
+    What a reader misses least goes first: the share of invalid answers where there are none, the
+    intervals, the number of prompts.
+    """
+    names = list(names)
+    for step in ("", "invalid", "figure", "n"):
+        if step == "figure" and step in names:
+            at = names.index(step)
+            grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]
+        elif step in names and (step != "invalid" or _is_nought(grid, names.index(step))):
+            at = names.index(step)
+            grid = [[*row[:at], *row[at + 1 :]] for row in grid]
+            names.remove(step)
+        if _width(grid) <= room:
+            return grid, False
+    return grid, True
+
+
+def _is_nought(grid: Sequence[Sequence[str]], at: int) -> bool:
+    return all(row[at] in ("", "0.0%") for row in grid[1:])
+
+
+def _width(grid: Sequence[Sequence[str]]) -> int:
+    widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _pieces(name: str, room: int) -> Iterator[str]:
+    """A name in as many lines as it takes."""
+    from rich.cells import set_cell_size
+
+    while columns(name) > room:
+        part = set_cell_size(name, room).rstrip()
+        yield part
+        name = "    " + name[len(part) :].lstrip()
+    yield name

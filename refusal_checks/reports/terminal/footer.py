@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from refusal_checks.core.text import clean, wrapped
+from refusal_checks.core.text import clean, count, wrapped
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.canary import Check
 from refusal_checks.models.client.answers import Usage
-from refusal_checks.reports import judge_check, judges_asked
+from refusal_checks.reports import messages, remarks
 from refusal_checks.reports.terminal import WIDTH
-from refusal_checks.reports.words import count
-from refusal_checks.results.disagreements import FILE
+from refusal_checks.results.export import DISAGREEMENTS
 from refusal_checks.results.manifest import EnginesUsed, Manifest
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.summary import RunSummary
@@ -26,7 +25,7 @@ def footer(runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH) -> Itera
     Args:
         width: columns to fill.
     """
-    for line in judges_asked.scope([summary for summary, _ in runs]):
+    for line in remarks.bundled_scope([summary for summary, _ in runs]):
         yield from wrapped(line, width)
     seen: list[tuple[Check, ...]] = []
     for summary, folder in runs:
@@ -34,7 +33,7 @@ def footer(runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH) -> Itera
         yield _models(summary.manifest)
         if judge and judge.checks not in seen:
             seen.append(judge.checks)
-            for line in judge_check.lines(judge):
+            for line in messages.judge_lines(judge):
                 yield from wrapped(line, width)
         yield from disagreements(summary, folder)
         yield from readings(summary)
@@ -74,7 +73,7 @@ def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
         for name, found in seconded.items()
     )
     by_name = ", ".join(f"{name} {number}" for name, number in disputed.items() if number)
-    listed = f" ({by_name}): {folder / FILE}" if total else ""
+    listed = f" ({by_name}): {folder / DISAGREEMENTS}" if total else ""
     yield f"judges disagree on {total} of {answers} answers{listed}"
 
 

@@ -13,10 +13,11 @@ import psutil
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record
+from refusal_checks.core.text import redacted
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results import live, redact
-from refusal_checks.results.board import Board, Published
 from refusal_checks.results.live import LivePlan
+from refusal_checks.results.outbox import Board, Published
 from refusal_checks.results.progress import Count
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder, read_line
@@ -78,7 +79,7 @@ class LiveRun:
     def said(self, why: str) -> str:
         """A fault as it may be shown: a server's error may repeat a text."""
         has_texts = self._redact and not (self.plan and self.plan.redacted)
-        return redact.text(why) if has_texts else why
+        return redacted(why) if has_texts else why
 
     @property
     def phase(self) -> str:

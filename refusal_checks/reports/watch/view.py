@@ -16,7 +16,7 @@ from refusal_checks.gates.estimates import select
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 from refusal_checks.reports.formats.html.visible import visible
 from refusal_checks.reports.watch.reading import LiveRun
 from refusal_checks.results.shipping import shipping
@@ -104,7 +104,7 @@ class View:
         if verdict is None and run.summary:
             verdict = run.summary.verdicts.get(gate.id)
         if verdict:
-            known = _figure(gate, verdict.estimate) | {"mark": words.mark(verdict)}
+            known = _figure(gate, verdict.estimate) | {"mark": explain.mark(verdict)}
         elif found and found.error:
             known = {"mark": "ERROR", "error": clean(run.said(found.error), 500)}
         else:
@@ -138,8 +138,8 @@ def _estimate(gate: Gate, records: Sequence[Record], level: float) -> Estimate |
 
 def _figure(gate: Gate, estimate: Estimate) -> Values:
     return {
-        "figure": words.figure(gate, estimate.value),
-        "interval": words.interval(gate, estimate),
+        "figure": explain.figure(gate, estimate.value),
+        "interval": explain.interval(gate, estimate),
         "n": estimate.n,
         "is_within": gate.limits.holds(estimate.value),
         "ends": [estimate.lower, estimate.value, estimate.upper],

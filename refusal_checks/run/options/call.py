@@ -77,9 +77,9 @@ class Call:
     @property
     def runs(self) -> Path:
         """The folder of the runs."""
-        from refusal_checks.results.runs_folder import VARIABLE  # which few sessions need
+        from refusal_checks.results.run_folder import RUNS_VARIABLE  # which few sessions need
 
-        named = self.getoption("runs") or os.environ.get(VARIABLE, "").strip()
+        named = self.getoption("runs") or os.environ.get(RUNS_VARIABLE, "").strip()
         if not named:
             return self.own_folder / "runs"
         return (self.folder / Path(named).expanduser()).resolve()

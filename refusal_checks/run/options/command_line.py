@@ -30,7 +30,7 @@ from refusal_checks.gates.gate import MultipleTesting
 from refusal_checks.gates.thresholds import Thresholds, load
 from refusal_checks.models import spec
 from refusal_checks.models.recordings.replay import Reading
-from refusal_checks.results import run_folder, runs_folder
+from refusal_checks.results import run_folder
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import recorded
@@ -216,7 +216,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     for option, least in (("limit", 1), ("offenders", 0)):
         if (value := config.getoption(option)) is not None and value < least:
             raise UserError(f"--{option} {value}: must be at least {least}")
-    runs_folder.require_writable(config.runs, "--runs")
+    run_folder.require_writable(config.runs, "--runs")
     store, baseline, data = (config.getoption(name) for name in ("store", "baseline", "data"))
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     candidates = model_options.read_candidates(config)

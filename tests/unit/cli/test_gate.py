@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.cli.gate import arguments
-from refusal_checks.results.runs_folder import FOLDER, KEY, VARIABLE
+from refusal_checks.results.run_folder import FOLDER_KEY, RUNS_KEY, RUNS_VARIABLE
 
 
 @pytest.mark.parametrize(
@@ -16,9 +16,9 @@ from refusal_checks.results.runs_folder import FOLDER, KEY, VARIABLE
         ("", None, None),
         ("", "moved here", "moved here"),
         ("", "/elsewhere/runs", "/elsewhere/runs"),
-        (f"{FOLDER} = own", None, "own/runs"),
-        (f"{FOLDER} = own", "moved", "moved"),
-        (f"{FOLDER} = own\n{KEY} = there", "moved", "there"),
+        (f"{FOLDER_KEY} = own", None, "own/runs"),
+        (f"{FOLDER_KEY} = own", "moved", "moved"),
+        (f"{FOLDER_KEY} = own\n{RUNS_KEY} = there", "moved", "there"),
     ],
 )
 def test_runs_are_where_the_other_commands_look(
@@ -28,11 +28,11 @@ def test_runs_are_where_the_other_commands_look(
     variable: str | None,
     runs: str | None,
 ) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(RUNS_VARIABLE, raising=False)
     if variable:
-        monkeypatch.setenv(VARIABLE, variable)
+        monkeypatch.setenv(RUNS_VARIABLE, variable)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{settings}\n")
-    found = [word for word in arguments(tmp_path, ()) if word.startswith(f"{KEY}=")]
+    found = [word for word in arguments(tmp_path, ()) if word.startswith(f"{RUNS_KEY}=")]
     expected = runs and str(tmp_path / runs)
     quoted = f"'{expected}'" if expected and " " in expected else expected
-    assert found == ([f"{KEY}={quoted}"] if runs else [])
+    assert found == ([f"{RUNS_KEY}={quoted}"] if runs else [])

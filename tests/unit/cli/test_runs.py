@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from refusal_checks import __version__
 from refusal_checks.cli import application
 from refusal_checks.core.errors import UserError
-from refusal_checks.results import run_folder, runs_folder
+from refusal_checks.results import run_folder
 from tests.report_runs import refusals, write_run
 from tests.unit.cli.test_baseline import write_summary
 
@@ -113,7 +113,7 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
 def test_a_folder_that_is_named_counts_even_if_it_is_the_default(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(runs_folder.VARIABLE, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv(run_folder.RUNS_VARIABLE, str(tmp_path / "elsewhere"))
     assert json.loads(call("runs", "list", "--json").output) == []
     listed = json.loads(call("runs", "list", "--json", "--runs", run_folder.ROOT).output)
     assert [run["run"] for run in listed] == [OLD, NEW]

@@ -36,7 +36,7 @@ from refusal_checks.judges.trust.correction import (
 from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.reports.explain import explain
+from refusal_checks.reports.explain import remarks_on
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
 
 Records = Callable[..., list[Record]]
@@ -347,7 +347,7 @@ def test_the_verdict_says_which_rate_decides(records: Records) -> None:
     assert isinstance(decided, Verdict)
     assert (decided.use, decided.passed) == ("cascade", False)
     assert "corrected by a second judge's sample" in sentence(decided)
-    told = "\n".join(remark.text for remark in explain(decided))
+    told = "\n".join(remark.text for remark in remarks_on(decided))
     assert "the figure corrected by the second judge's sample decides" in told
 
 

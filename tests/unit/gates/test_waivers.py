@@ -15,7 +15,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import Thresholds, load
 from refusal_checks.gates.waivers import LONGEST, Waiver
-from refusal_checks.reports import explain, words
+from refusal_checks.reports import explain
 from refusal_checks.reports.explain import Topic, select
 from tests.deciding import decide
 from tests.unit.conftest import make_records
@@ -110,7 +110,7 @@ def on(day: date, answers: str = "R " * 6 + "C " * 4, gate: Gate | None = None) 
 def test_a_waived_gate_has_neither_passed_nor_failed(before: int) -> None:
     found = on(DAY - timedelta(days=before))
     assert (found.passed, found.waived, found.fails) == (False, True, False)
-    assert words.mark(found) == "waived"
+    assert explain.mark(found) == "waived"
     assert select(found, Topic.WAIVER) == [
         "waived until 2026-11-22 by Ann <b>: known; fixed in 1.5"
     ]
@@ -120,7 +120,7 @@ def test_a_waived_gate_has_neither_passed_nor_failed(before: int) -> None:
 def test_an_expired_waiver_changes_nothing_but_the_words() -> None:
     found = on(DAY + timedelta(days=1))
     assert (found.passed, found.waived, found.fails) == (False, False, True)
-    assert words.mark(found).startswith("FAIL")
+    assert explain.mark(found).startswith("FAIL")
     assert select(found, Topic.WAIVER) == [
         "fix the model, or renew the waiver in gates.toml: it ended on 2026-11-22 (by Ann <b>)"
     ]
@@ -128,7 +128,7 @@ def test_an_expired_waiver_changes_nothing_but_the_words() -> None:
 
 def test_a_waiver_that_is_not_needed_is_said() -> None:
     found = on(DAY, "R " * 400)
-    assert (found.passed, found.waived, words.mark(found)) == (True, False, "pass")
+    assert (found.passed, found.waived, explain.mark(found)) == (True, False, "pass")
     assert select(found, Topic.WAIVER) == [
         "the waiver until 2026-11-22 by Ann <b> is no longer needed; remove it from gates.toml"
     ]
@@ -138,8 +138,8 @@ def test_a_waiver_that_is_not_needed_is_said() -> None:
 
 def test_an_inconclusive_gate_that_fails_is_waived_like_any() -> None:
     gate = replace(GATE, decision="confident")
-    assert words.mark(on(DAY, "R " * 9 + "C", gate)) == "waived"
-    assert words.mark(on(DAY + timedelta(days=1), "R " * 9 + "C", gate)) == "FAIL?"
+    assert explain.mark(on(DAY, "R " * 9 + "C", gate)) == "waived"
+    assert explain.mark(on(DAY + timedelta(days=1), "R " * 9 + "C", gate)) == "FAIL?"
 
 
 def test_a_verdict_is_read_again_as_it_was_decided() -> None:

@@ -19,7 +19,7 @@ from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
-from refusal_checks.reports.worst_answers import worst_answers
+from refusal_checks.reports.remarks import worst_answers
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of

@@ -12,11 +12,20 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.rates import Noise, RateView
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports import junit_properties, words
-from refusal_checks.reports.explain import Topic, doubt, explain, headline, moved, select
+from refusal_checks.metrics.statistics.sample_size import Need
+from refusal_checks.reports import explain, junit
+from refusal_checks.reports.explain import (
+    Topic,
+    doubt,
+    headline,
+    moved,
+    remarks_on,
+    select,
+    what_decides,
+)
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
@@ -31,7 +40,7 @@ def compared(before: list[Record], after: list[Record], gate: Gate = DROP) -> Ve
 
 
 def texts(verdict: Verdict) -> list[str]:
-    return [remark.text for remark in explain(verdict)]
+    return [remark.text for remark in remarks_on(verdict)]
 
 
 def test_the_headline_follows_the_sentence_and_is_one_short_line(records: Many) -> None:
@@ -91,7 +100,7 @@ def test_a_gate_that_the_invalid_answers_decide_says_so(records: Many) -> None:
     ("answers", "mark"), [("R " * 80, "pass"), ("R " * 9 + "C", "pass?"), ("C " * 50, "FAIL")]
 )
 def test_doubt_is_marked(records: Many, answers: str, mark: str) -> None:
-    assert words.mark(decide(replace(SAFETY, benchmark="bench"), records(answers))) == mark
+    assert explain.mark(decide(replace(SAFETY, benchmark="bench"), records(answers))) == mark
 
 
 def test_a_doubt_says_what_would_decide(records: Many) -> None:
@@ -163,7 +172,7 @@ def test_a_change_is_told_with_its_margin_and_its_flips(records: Many) -> None:
 def test_flips_are_told_in_words(
     records: Many, before: str, after: str, moves: str, p: str | None
 ) -> None:
-    said = {each.topic: each.text for each in explain(compared(records(before), records(after)))}
+    said = {each.topic: each.text for each in remarks_on(compared(records(before), records(after)))}
     assert said[Topic.CHANGE] == moves
     assert ("McNemar" in said[Topic.CHANGE_BOUNDS]) is (p is not None)
     assert not p or f"; McNemar's p = {p}; " in said[Topic.CHANGE_BOUNDS]
@@ -185,8 +194,50 @@ def test_prompts_that_are_not_compared_are_counted(records: Many) -> None:
 
 def test_properties_hold_the_change(records: Many) -> None:
     verdict = compared(records("R " * 40), records("C " * 40))
-    found = dict(junit_properties.properties(verdict, {}))
+    found = dict(junit.properties(verdict, {}))
     assert found["change"] == "-1"
     assert (found["flips_lost"], found["flips_gained"], found["max_drop"]) == ("40", "0", "0.05")
     assert (found["outcome"], found["result"]) == ("fail", "fail")
-    assert "change" not in dict(junit_properties.properties(decide(DROP, records("R")), {}))
+    assert "change" not in dict(junit.properties(decide(DROP, records("R")), {}))
+
+
+OPEN = Verdict(
+    Gate("b", "rejection_rate", minimum=0.8),
+    passed=False,
+    estimate=Estimate(0.85, 0.7, 1.0, 100),
+    bounds=(0.85, 0.85),
+    answers=100,
+    invalid=0.0,
+    outcome=Outcome.INCONCLUSIVE,
+)
+
+
+@pytest.mark.parametrize(
+    ("use", "need", "said"),
+    [
+        ("human", Need(None, labels=90, labelled=50), "human labels of 90 prompts (40 more) would"),
+        (
+            "human",
+            Need(400, labels=90, labelled=50),
+            "human labels of 90 prompts (40 more), or 400 prompts (300 more) would decide it",
+        ),
+        ("human", Need(None, labelled=50), "neither more prompts nor more human labels alone"),
+        (
+            "corrected",
+            Need(None, labels=800, labelled=200),
+            "a calibration on 800 labels (600 more) would decide it if the figure stayed the same",
+        ),
+        ("corrected", Need(None, labelled=9), "nor more labels in the calibration alone"),
+        ("raw", Need(120), "120 prompts (20 more) would decide it"),
+        ("raw", Need(None), "the figure lies exactly on it"),
+        ("raw", None, "more prompts would decide it"),
+        ("cascade", None, "a larger --cascade-sample, or more prompts, would decide it"),
+        (
+            "cascade",
+            Need(None, labels=90, labelled=50),
+            "the second judge's verdicts on 90 prompts (40 more), see --cascade-sample, would",
+        ),
+    ],
+)
+def test_the_scarce_thing_is_named(use: Use, need: Need | None, said: str) -> None:
+    assert said in what_decides(replace(OPEN, use=use, need=need))

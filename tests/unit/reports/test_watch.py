@@ -22,8 +22,8 @@ from refusal_checks.reports.watch.reading import LiveRun
 from refusal_checks.reports.watch.server import Server, page
 from refusal_checks.reports.watch.view import View
 from refusal_checks.results import live
-from refusal_checks.results.board import Board, Published
 from refusal_checks.results.live import LiveLog, LivePlan
+from refusal_checks.results.outbox import Board, Published
 from refusal_checks.results.progress import Progress
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder

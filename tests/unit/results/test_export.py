@@ -95,7 +95,7 @@ def test_what_is_written_reads_back_as_it_was(tmp_path: Path, suffix: str) -> No
     run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
     run.write_records("mine", RECORDS)
     run.write_records("other", RECORDS[1:])
-    assert export.write(run, path) == 3
+    assert export.write_table(run, path) == 3
     assert read(path) == list(export.rows(run))
 
 
@@ -108,20 +108,20 @@ def test_any_records_read_back_as_they_were(
     folder = tmp_path_factory.mktemp("run")
     run, path = RunFolder(folder), folder / f"table{suffix}"
     run.write_records("mine", records)
-    export.write(run, path)
+    export.write_table(run, path)
     assert read(path) == list(export.rows(run))
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     with pytest.raises(DataError, match=r"table\.csv: name a file that ends in \.jsonl or \.parq"):
-        export.write(run, tmp_path / "table.csv")
+        export.write_table(run, tmp_path / "table.csv")
     with pytest.raises(DataError, match="completed no benchmark"):
-        export.write(run, tmp_path / "table.jsonl")
+        export.write_table(run, tmp_path / "table.jsonl")
     run.write_records("mine", RECORDS)
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(DataError, match=r"folder\.jsonl: cannot be written"):
-        export.write(run, tmp_path / "folder.jsonl")
+        export.write_table(run, tmp_path / "folder.jsonl")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -129,13 +129,13 @@ def test_records_that_make_no_table_are_named(tmp_path: Path, suffix: str) -> No
     run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
     run.write_records("mine", [])
     with pytest.raises(DataError, match="completed no benchmark"):
-        export.write(run, path)
+        export.write_table(run, path)
     run.write_records("mine", [Record(PROMPT, 0, Completion("a", tokens=2**70), REFUSED)])
     with pytest.raises(DataError, match=r"cannot be exported: .*too large"):
-        export.write(run, path)
+        export.write_table(run, path)
     run.write_records("mine", RECORDS)
     with (tmp_path / "records" / "mine.jsonl").open("a") as file:
         file.write('{"prompt"')
     with pytest.raises(DataError, match=r"mine\.jsonl: not a run's records"):
-        export.write(run, path)
+        export.write_table(run, path)
     assert not path.exists()

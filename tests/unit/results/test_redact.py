@@ -16,6 +16,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import is_redacted, redacted
 from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
@@ -64,14 +65,14 @@ JUDGEMENTS: list[Judgement] = [
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_a_text_becomes_its_hash_and_its_length(text: str) -> None:
-    shown = redact.text(text)
-    assert redact.is_redacted(shown) is bool(text)
-    assert redact.text(shown) == shown
+    shown = redacted(text)
+    assert is_redacted(shown) is bool(text)
+    assert redacted(shown) == shown
     assert not text or f", {len(text)} characters]" in shown
 
 
 def test_equal_texts_have_equal_hashes_and_others_another() -> None:
-    assert redact.text("a") == redact.text("a") != redact.text("b")
+    assert redacted("a") == redacted("a") != redacted("b")
 
 
 @pytest.mark.parametrize("judgement", JUDGEMENTS, ids=lambda found: type(found).__name__)
@@ -147,7 +148,7 @@ def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
     shown = Redaction(True).summary(summary).manifest
     assert shown.redacted is True
     assert shown.sampling["samples"] == 5
-    assert redact.is_redacted(shown.sampling["system_prompt"])
+    assert is_redacted(shown.sampling["system_prompt"])
     assert Redaction(False).summary(summary) is summary
 
 

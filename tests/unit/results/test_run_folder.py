@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.errors import DataError
+from refusal_checks import load_run
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import (
@@ -21,8 +22,18 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import (
+    FOLDER_KEY,
+    ROOT,
+    RUNS_KEY,
+    RUNS_VARIABLE,
+    RunFolder,
+    configured,
+    require_writable,
+    usual_root,
+)
 from refusal_checks.results.summary import RunSummary, summarise
 from tests.report_runs import refusals, write_run
 
@@ -105,3 +116,203 @@ def test_a_damaged_line_is_named_and_not_quoted(tmp_path: Path) -> None:
     assert said.startswith(f"{path}: not a run's records: line 2: answers.0.judgement")
     assert "private" not in said
     assert "\n" not in said
+
+
+NAMES = [
+    "20260101-120000-77",
+    "20260102-120000-5-1",
+    "20260102-120000-5-2",
+    "20260102-120000-5-10",
+    "20260102-120001-4",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Runs, among other folders."""
+    for name in [*reversed(NAMES), "notes", "20260102", "2026010x-120000-1", "20261399-120000-1"]:
+        (tmp_path / name).mkdir()
+    (tmp_path / "20260103-120000-1").write_text("a file")
+    return tmp_path
+
+
+def test_runs_are_listed_in_the_order_of_their_starts(root: Path) -> None:
+    assert [run.path.name for run in run_folder.all_runs(root)] == NAMES
+    assert run_folder.all_runs(root / "missing") == []
+
+
+def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None:
+    summary = root / NAMES[1] / "summary.json"
+    summary.write_text("{}")
+    for name in (str(root / NAMES[1]), str(summary), NAMES[1]):
+        assert run_folder.find(name, root).path == root / NAMES[1]
+    assert run_folder.find("last", root).path.name == NAMES[-1]
+
+
+def test_a_run_that_is_not_there_is_named(root: Path) -> None:
+    with pytest.raises(DataError, match='no run "20260102-120001-5"; did you mean "20260102-12000'):
+        run_folder.find("20260102-120001-5", root)
+    with pytest.raises(DataError, match=r"^nope: name a run's folder, or give --runs DIR: no runs"):
+        run_folder.find("nope", root / "missing")
+    with pytest.raises(DataError, match='no run ""'):
+        run_folder.find("", root)
+
+
+def test_the_start_of_an_id_is_enough_where_it_is_one_run_s(root: Path) -> None:
+    assert run_folder.find("20260101", root).path.name == NAMES[0]
+    assert run_folder.find("20260102-120000-5-1", root).path.name == NAMES[1]
+    with pytest.raises(DataError, match=r"20260102: give more of the id; it begins 2.*-5-1, .*-4"):
+        run_folder.find("20260102", root)
+
+
+def test_last_is_the_run_even_beside_a_folder_of_that_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    (root / "last").mkdir()
+    assert run_folder.find("last", root).path.name == NAMES[-1]
+    assert run_folder.find("./last", root).path == Path("last")
+    assert run_folder.locate("last", root).name == NAMES[-1]
+    assert run_folder.locate("notes", root) == Path("notes")
+
+
+def test_a_run_s_folder_tells_when_it_started(root: Path) -> None:
+    run = run_folder.find(NAMES[3], root)
+    assert f"{run.started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
+
+
+FORMS = {
+    "pytest.toml": f'[pytest]\n{RUNS_KEY} = ["elsewhere/runs"]\n',
+    ".pytest.toml": f'[pytest]\n{RUNS_KEY} = ["elsewhere/runs"]\n',
+    "pytest.ini": f"[pytest]\n{RUNS_KEY} = elsewhere/runs\n",
+    ".pytest.ini": f"[pytest]\n{RUNS_KEY} = elsewhere/runs\n",
+    "pyproject.toml": f'[tool.pytest.ini_options]\n{RUNS_KEY} = "elsewhere/runs"\n',
+    "tox.ini": f"[pytest]\n{RUNS_KEY}: elsewhere/runs\n",
+    "setup.cfg": f"[tool:pytest]\n{RUNS_KEY} = elsewhere/runs\n",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_pytest_configuration_is_read_from_below_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(FORMS[name])
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    elsewhere = {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
+    assert configured(below) == configured(tmp_path) == elsewhere
+    assert usual_root(below) == elsewhere[RUNS_KEY]
+
+
+def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "pytest.ini").write_text(FORMS["pytest.ini"])
+    near = tmp_path / "near"
+    near.mkdir()
+    (near / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (near / "tox.ini").write_text("[tox]\n")
+    assert configured(near) == {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
+    (near / "pytest.ini").write_text("")
+    assert configured(near) == {}
+
+
+@pytest.mark.parametrize("name", ["pytest.toml", ".pytest.toml"])
+def test_pytest_s_own_toml_comes_first_even_if_it_is_empty(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{RUNS_KEY} = ignored\n")
+    (tmp_path / name).write_text(FORMS[name])
+    assert configured(tmp_path) == {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
+    for content in ("", "[other]\n"):
+        (tmp_path / name).write_text(content)
+        assert configured(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("refusal_checks_runs = 'the runs'", "the runs"),
+        ("refusal_checks_folder = own", "own/runs"),
+        ("refusal_checks_folder = own\nrefusal_checks_runs = moved", "moved"),
+        ("refusal_checks_runs = /tmp/runs", "/tmp/runs"),
+        ("refusal_checks_runs =", None),
+    ],
+)
+def test_values_are_read_as_pytest_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, expected: str | None
+) -> None:
+    monkeypatch.delenv(RUNS_VARIABLE, raising=False)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{lines}\n")
+    assert usual_root(tmp_path) == (tmp_path / expected if expected else ROOT)
+
+
+@pytest.mark.parametrize("table", ["tool.pytest.ini_options", "tool.pytest"])
+def test_lists_of_toml_are_read(tmp_path: Path, table: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[{table}]\n{RUNS_KEY} = ["the runs"]\n')
+    assert configured(tmp_path) == {RUNS_KEY: tmp_path / "the runs"}
+
+
+BROKEN = (
+    *("[pytest\n", "\x00", "%s = %(x)s\n"),
+    *("tool = 1\n", "[tool.pytest]\nini_options = 3\n", "tool.pytest.ini_options = [1]\n"),
+)
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_configuration_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
+    for name in FORMS:
+        (tmp_path / name).write_text(content)
+    assert configured(tmp_path) == {}
+
+
+@pytest.mark.parametrize("content", ["pytest = 1\n", "[[pytest]]\nx = 1\n"])
+def test_a_table_of_another_shape_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
+    (tmp_path / "pytest.toml").write_text(content)
+    assert configured(tmp_path) == {}
+
+
+def test_the_key_of_runs_wins_over_the_variable_and_both_over_the_usual_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(RUNS_VARIABLE, raising=False)
+    assert usual_root() == ROOT
+    monkeypatch.setenv(RUNS_VARIABLE, "  ")
+    assert usual_root() == ROOT
+    monkeypatch.setenv(RUNS_VARIABLE, "~/runs")
+    assert usual_root() == Path.home() / "runs"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{FOLDER_KEY} = own\n")
+    assert usual_root() == Path.home() / "runs"
+    monkeypatch.delenv(RUNS_VARIABLE)
+    assert usual_root() == tmp_path / "own" / "runs"
+    monkeypatch.setenv(RUNS_VARIABLE, "moved")
+    (tmp_path / "pytest.ini").write_text(FORMS["pytest.ini"])
+    assert usual_root() == tmp_path / "elsewhere" / "runs"
+
+
+def test_a_run_is_opened_where_the_variable_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(RUNS_VARIABLE, "moved")
+    run = tmp_path / "moved" / "20260101-000000-1"
+    run.mkdir(parents=True)
+    assert load_run().path.resolve() == run
+    with pytest.raises(DataError, match="no runs found in other"):
+        load_run(runs="other")
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_writable(tmp_path / "new" / "runs", "--runs")
+    assert (tmp_path / "new" / "runs").is_dir()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError) as caught:
+            require_writable(path, "--runs")
+        assert str(caught.value).startswith(f"--runs {path}: name a folder that can be written: ")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(UserError, match="written: Permission denied"):
+        require_writable(tmp_path, "--runs")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.results.conditions import conditions
-from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.manifest import Manifest, conditions
 
 MANIFEST: dict[str, Any] = {
     "candidate": "org/model",

@@ -21,7 +21,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
 from refusal_checks.results.manifest import Effort, Manifest
-from refusal_checks.results.reasons import LEAST, SHARE, sample
+from refusal_checks.results.summary import REASONS_LEAST, REASONS_SHARE, sample_for_reasons
 from refusal_checks.run import decide, grounds
 from refusal_checks.run.grounds import Grounded
 from refusal_checks.run.options.models import NamedJudge
@@ -135,31 +135,38 @@ def added(
 
 
 def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
-    drawn = [each.prompt.id for each in sample(NAME, RECORDS)]
-    assert drawn == [each.prompt.id for each in sample(NAME, RECORDS[::-1])]
-    assert drawn != [each.prompt.id for each in sample("other", RECORDS)]
-    assert len(drawn) == len(set(drawn)) == LEAST
-    assert len(sample(NAME, [record(number) for number in range(2000)])) == 2000 * SHARE
-    assert len(sample(NAME, RECORDS[:3])) == 3
-    assert sample(NAME, [record(1, Invalid(Reason.JUDGE_ERROR))]) == []
+    drawn = [each.prompt.id for each in sample_for_reasons(NAME, RECORDS)]
+    assert drawn == [each.prompt.id for each in sample_for_reasons(NAME, RECORDS[::-1])]
+    assert drawn != [each.prompt.id for each in sample_for_reasons("other", RECORDS)]
+    assert len(drawn) == len(set(drawn)) == REASONS_LEAST
+    assert (
+        len(sample_for_reasons(NAME, [record(number) for number in range(2000)]))
+        == 2000 * REASONS_SHARE
+    )
+    assert len(sample_for_reasons(NAME, RECORDS[:3])) == 3
+    assert sample_for_reasons(NAME, [record(1, Invalid(Reason.JUDGE_ERROR))]) == []
 
 
 def test_offenders_and_a_sample_get_reasons_and_nothing_else(
     store: Store, shown: list[str]
 ) -> None:
-    drawn = [each.prompt.id for each in sample(NAME, RECORDS)]
+    drawn = [each.prompt.id for each in sample_for_reasons(NAME, RECORDS)]
     shown += [f"p{number}" for number in range(ANSWERS) if f"p{number}" not in drawn][:3]
     judge = Brief()
     found, sampled = added(store, judge)
     explained = {each.prompt.id for each in found if each.judgement.rationale}
     assert explained == {*drawn, *shown}
-    assert sum(judge.reasoned.read.values()) == LEAST + 3
+    assert sum(judge.reasoned.read.values()) == REASONS_LEAST + 3
     assert found[int(shown[0][1:])].judgement == same(f"a{shown[0][1:]}")
     assert sampled
-    assert [each.judgement.category for each in sampled.records] == ["deflection"] * LEAST
+    assert [each.judgement.category for each in sampled.records] == ["deflection"] * REASONS_LEAST
     reasons = sampled.reasons
-    assert (reasons.answers, reasons.asked, reasons.sampled) == (ANSWERS, LEAST + 3, LEAST)
-    assert (reasons.given, reasons.agree, reasons.missing) == (LEAST, LEAST, 0)
+    assert (reasons.answers, reasons.asked, reasons.sampled) == (
+        ANSWERS,
+        REASONS_LEAST + 3,
+        REASONS_LEAST,
+    )
+    assert (reasons.given, reasons.agree, reasons.missing) == (REASONS_LEAST, REASONS_LEAST, 0)
 
 
 def test_what_is_stored_is_not_asked_for_again(store: Store) -> None:
@@ -184,7 +191,7 @@ def test_a_judge_that_the_run_asks_nothing_else_is_not_asked(store: Store) -> No
     assert judge.reasoned.read == Counter()
     assert found == RECORDS
     assert sampled
-    assert (sampled.reasons.given, sampled.reasons.missing) == (0, LEAST)
+    assert (sampled.reasons.given, sampled.reasons.missing) == (0, REASONS_LEAST)
 
 
 def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be(
@@ -195,7 +202,7 @@ def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be(
     added(store, judge, up=(), named=named, are_live=False)
     assert judge.reasoned.read == Counter()
     added(store, judge, up=(), named=named)
-    assert sum(judge.reasoned.read.values()) == LEAST
+    assert sum(judge.reasoned.read.values()) == REASONS_LEAST
 
 
 @pytest.mark.parametrize("says", [failing, dying])
@@ -205,19 +212,19 @@ def test_a_judge_that_fails_loses_its_reasons_and_no_verdict(
     found, sampled = added(store, Brief(says))
     assert found == RECORDS
     assert sampled
-    assert sampled.reasons.missing == LEAST
+    assert sampled.reasons.missing == REASONS_LEAST
     later, _ = added(store, Brief())  # a failure is not stored
-    assert sum(bool(each.judgement.rationale) for each in later) == LEAST
+    assert sum(bool(each.judgement.rationale) for each in later) == REASONS_LEAST
 
 
 def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store) -> None:
     found, sampled = added(store, Brief(opposite))
     assert [each.judgement.verdict for each in found] == ["refusal"] * ANSWERS
     told = [each.judgement.rationale for each in found if each.judgement.rationale]
-    assert len(told) == LEAST
+    assert len(told) == REASONS_LEAST
     assert all("the judge says compliance: reasons of" in words for words in told)
     assert sampled
-    assert (sampled.reasons.agree, sampled.reasons.contradicted) == (0, LEAST)
+    assert (sampled.reasons.agree, sampled.reasons.contradicted) == (0, REASONS_LEAST)
 
 
 def test_without_texts_nothing_is_asked(store: Store, shown: list[str]) -> None:
@@ -290,4 +297,4 @@ def test_an_interrupt_loses_no_reasons_that_were_given(store: Store) -> None:
     given = sum(slow.read.values())
     added(store, again)
     assert given >= 5
-    assert sum(again.reasoned.read.values()) == LEAST - given
+    assert sum(again.reasoned.read.values()) == REASONS_LEAST - given

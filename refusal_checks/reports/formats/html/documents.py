@@ -17,7 +17,7 @@ from refusal_checks.core.text import clean, pathless
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 from refusal_checks.reports.explain import spurious_failures
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.gate_rows import TONES
@@ -67,6 +67,6 @@ def _environment() -> Environment:
         "tones": TONES,
         "metrics": METRICS,
         "spurious_failures": spurious_failures,
-        "words": words,
+        "words": explain,
     }
     return environment

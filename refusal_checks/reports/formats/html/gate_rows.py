@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from refusal_checks.core.text import count
 from refusal_checks.gates.compare import Comparison
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, Metric
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 from refusal_checks.reports.explain import Moved, Topic, moved, select
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.summary import RunSummary
@@ -136,7 +137,7 @@ def _title(found: Sequence[Row], about: str) -> str:
     """How many rows are folded, and how they ended, the weightiest outcome first."""
     marks = Counter(row.mark for row in found)
     ends = ", ".join(f"{marks[mark]} {mark}" for mark in TONES if marks[mark])
-    return f"{words.count(len(found), 'gate')} {about}: {ends}"
+    return f"{count(len(found), 'gate')} {about}: {ends}"
 
 
 def rows(summary: RunSummary) -> list[Row]:
@@ -156,8 +157,8 @@ def _row(number: int, gate_id: str, verdict: Verdict) -> Row:
         id=gate_id,
         benchmark=gate.benchmark,
         number=number,
-        mark=words.mark(verdict),
-        tone=TONES[words.mark(verdict)],
+        mark=explain.mark(verdict),
+        tone=TONES[explain.mark(verdict)],
         verdict=verdict,
         must=_must(gate),
         change=metric.show_change(compared.change.value) if compared else "",
@@ -170,7 +171,7 @@ def _row(number: int, gate_id: str, verdict: Verdict) -> Row:
 
 def _must(gate: Gate) -> str:
     bounds = (("≥", gate.minimum), ("≤", gate.maximum))
-    shown = [f"{sign} {words.figure(gate, at)}" for sign, at in bounds if at is not None]
+    shown = [f"{sign} {explain.figure(gate, at)}" for sign, at in bounds if at is not None]
     return ", ".join(shown) or gate.margins
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 from markupsafe import Markup
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.reports import brief, judges_asked
+from refusal_checks.reports import remarks
 from refusal_checks.reports.attack_matrix import Cell, matrix
 from refusal_checks.reports.formats.html import charts
 from refusal_checks.reports.formats.html.charts import Bars, Radar
@@ -21,7 +21,7 @@ from refusal_checks.reports.formats.html.facts import facts
 from refusal_checks.reports.formats.html.gate_rows import Section, sections
 from refusal_checks.reports.formats.html.payload import Payload, embed
 from refusal_checks.reports.formats.html.scatter import Scatter, scatter
-from refusal_checks.reports.worst_answers import worst_answers
+from refusal_checks.reports.remarks import worst_answers
 from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
@@ -55,7 +55,7 @@ class View:
     def wrong(self) -> list[str]:
         """What is wrong, in words: a sentence for each gate that failed."""
         verdicts = self.summary.verdicts.values()
-        return [brief.sentence(verdict) for verdict in verdicts if not verdict.passed]
+        return [remarks.full_sentence(verdict) for verdict in verdicts if not verdict.passed]
 
     @property
     def invalid(self) -> int:
@@ -72,9 +72,9 @@ class View:
     def notes(self) -> list[str]:
         """What a reader must know beside the gates."""
         found = self.summary
-        lines = (judges_asked.second, judges_asked.reasons)
+        lines = (remarks.second_judge_line, remarks.reasons_line)
         asked = (of(*each) for each in found.benchmarks.items() for of in lines)
-        scope = judges_asked.scope([found])
+        scope = remarks.bundled_scope([found])
         return [*found.notes, *scope, *chain.from_iterable(asked), *worst_answers(found)]
 
     @property

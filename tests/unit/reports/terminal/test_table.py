@@ -20,10 +20,10 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table
-from refusal_checks.reports.terminal import WIDTH, end, remarks
-from refusal_checks.reports.terminal.end import Screen
-from refusal_checks.reports.terminal.table import Line
+from refusal_checks.reports.terminal import WIDTH, end
+from refusal_checks.reports.terminal.end import Line, Screen
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, balance, distinct, summarise
 from tests.deciding import decide
@@ -243,7 +243,7 @@ def test_groups_are_listed_by_kind_with_their_figure(records: Many) -> None:
     english, invalid = records("R C", language="en"), records("--", language="zh")
     moved = [replace(r, prompt=replace(r.prompt, id="p9")) for r in invalid]
     found.benchmarks["bench"] = summarise(english + moved, 0.95)
-    first, second = remarks.groups(found)
+    first, second = remarks.group_lines(found)
     assert first == "bench by language: rejection_rate"
     assert second.split()[:2] == ["en", "50.0%"]
     assert second.endswith("n = 2")

@@ -54,7 +54,7 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-def of(config: pytest.Config) -> Shared:
+def shared(config: pytest.Config) -> Shared:
     """What this process shares: as the controller says, else new."""
     if _SHARED not in config.stash:
         sent = getattr(config, "workerinput", {}).get(KEY)

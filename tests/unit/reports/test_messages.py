@@ -15,8 +15,8 @@ from refusal_checks.gates.compare import Earlier, offender
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.explain import explain
-from refusal_checks.reports.gate_message import brief, exchange, message
+from refusal_checks.reports.explain import remarks_on
+from refusal_checks.reports.messages import brief_message, exchange, message
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
@@ -54,7 +54,7 @@ def hostile(text: str) -> str:
 
 def test_a_message_holds_all_that_a_reader_needs(records: Many) -> None:
     verdict = decide(SAFETY, records("RR RC C-", category="fraud", language="en"))
-    remarks = [remark.text for remark in explain(verdict)]
+    remarks = [remark.text for remark in remarks_on(verdict)]
     assert message(verdict).splitlines()[: len(remarks)] == remarks
     for part in (
         "worst 2 of 2 prompts that count against this gate:",
@@ -128,7 +128,7 @@ def test_a_terminal_s_message_has_no_statistics_and_no_prompt_twice(records: Man
         for each in (gate, replace(gate, source="x"))
     )
     shown: set[str] = set()
-    first, second = brief(whole, shown), brief(group, shown)
+    first, second = brief_message(whole, shown), brief_message(group, shown)
     assert first.splitlines()[0] == (
         "Refuses 33% of prompts (required: 80%), 67 points less than model (allowed: 5 less)."
     )

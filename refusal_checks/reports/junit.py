@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports import words
+from refusal_checks.reports import explain
 
 FILE, LINE = "threshold_file", "threshold_line"
 """Names of the properties with the place of a gate's bounds."""
@@ -26,7 +26,7 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
     """
     gate, estimate, need, noise = verdict.gate, verdict.estimate, verdict.need, verdict.noise
     figures: dict[str, object] = {
-        "summary": explain.sentence(verdict),
+        "summary": sentence(verdict),
         "benchmark": gate.benchmark,
         "metric": gate.metric,
         "group": gate.group,
@@ -39,7 +39,7 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         "bound_lower": verdict.bounds[0],
         "bound_upper": verdict.bounds[1],
         "outcome": verdict.outcome.value,
-        "result": words.mark(verdict).rstrip("?").lower(),
+        "result": explain.mark(verdict).rstrip("?").lower(),
         "confidence": verdict.level,
         "prompts_needed": need and need.prompts,
         "samples_needed": need and need.samples,

@@ -8,12 +8,13 @@ from dataclasses import replace
 from refusal_checks.core.text import clean
 from refusal_checks.gates.compare import Flip, Offender
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
 from refusal_checks.reports.explain import (
     Moved,
     Topic,
-    explain,
     moved,
     offenders_heading,
+    remarks_on,
     select,
 )
 
@@ -30,11 +31,11 @@ BRIEF = (
 
 def message(verdict: Verdict) -> str:
     """Everything needed to understand a breached gate, with model output made harmless."""
-    texts = [remark.text for remark in explain(verdict)]
+    texts = [remark.text for remark in remarks_on(verdict)]
     return "\n".join([*texts, *_prompts(verdict, set())])
 
 
-def brief(verdict: Verdict, shown: set[str]) -> str:
+def brief_message(verdict: Verdict, shown: set[str]) -> str:
     """What a terminal shows: no statistics, and no prompt that it has shown for another gate.
 
     Args:
@@ -112,3 +113,43 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
     yield f"answer:    {clean(offender.answer, limit) or '(none)'}"
     yield f"verdict:   {verdict}"
     yield f"rationale: {clean(offender.rationale, limit) or '(none)'}"
+
+
+SHOWN = 10
+"""Maximum number of mistakes that a message names."""
+
+
+def judge_lines(checked: JudgeCheck) -> Iterator[str]:
+    """Lines of the summary: is the judge trusted, what did the check cost, and its figures."""
+    trusted = "is trusted" if checked.is_trusted else "is NOT trusted"
+    cost = f"at most {checked.asked} verdicts asked for, {checked.seconds:.1f} s"
+    yield f"judge {clean(checked.judge, 60)} {trusted} by its own check ({cost}):"
+    for check in checked.checks:
+        yield f"  {'pass' if check.passed else 'FAIL'}  {check.headline}"
+
+
+def judge_message(check: Check) -> Iterator[str]:
+    """Lines of a failed check: its result and the judge's mistakes, made harmless."""
+    yield check.headline
+    if check.mistakes:
+        yield f"{min(SHOWN, len(check.mistakes))} of {len(check.mistakes)} wrong verdicts:"
+    for mistake in check.mistakes[:SHOWN]:
+        yield f"  {mistake.id} ({mistake.type}): {mistake.verdict}, correct is {mistake.expected}"
+        yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
+
+
+def judge_properties(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
+    """The JUnit properties of one check."""
+    check = next(made for made in checked.checks if made.figure == figure)
+    known: dict[str, object] = {
+        "judge": checked.judge,
+        "canary_sha256": checked.digest,
+        "bound": check.bound,
+        "verdicts_asked": checked.asked,
+        "seconds": round(checked.seconds, 3),
+    }
+    if check.estimate:
+        estimate = check.estimate
+        known |= {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
+        known["n"] = estimate.n
+    return [(name, clean(str(value))) for name, value in known.items()]

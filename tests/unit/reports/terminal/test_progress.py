@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from refusal_checks.core.text import duration
-from refusal_checks.reports.terminal.bars import Pace, bars, is_active, line
+from refusal_checks.reports.terminal.progress import Pace, is_active, progress_bars, progress_line
 from refusal_checks.results.progress import Count, Progress
 
 
@@ -31,7 +31,7 @@ def paced(*seen: tuple[float, Progress]) -> Pace:
 def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
     now = progress(a=120, b=50, c=200)
     pace = paced((0.0, progress(a=60, b=50, c=200)), (20.0, now))
-    assert line("", now, pace) == (
+    assert progress_line("", now, pace) == (
         "a 120/200 judged, b 50/200 judged; 6 answers/s; about 77 s left"
     )
 
@@ -39,13 +39,13 @@ def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
 def test_generated_tokens_are_told_where_servers_report_them() -> None:
     before, now = progress(a=1), progress(a=2)
     now.tokens = lambda: 12_345
-    assert "1,234 tokens/s" in line("", now, paced((0.0, before), (10.0, now)))
+    assert "1,234 tokens/s" in progress_line("", now, paced((0.0, before), (10.0, now)))
 
 
 def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
     found = progress(a=1, b=2, c=3, d=4, e=5)
     found.phase = "checking the judge"
-    shown = line("org/model (1 of 2)", found, Pace())
+    shown = progress_line("org/model (1 of 2)", found, Pace())
     assert shown == (
         "org/model (1 of 2): checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
         "2 more benchmarks"
@@ -114,5 +114,5 @@ def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
 def rendered(title: str, found: Progress, pace: Pace, size: tuple[int, int]) -> list[str]:
     console = Console(file=io.StringIO(), width=size[0], height=size[1])
     with console.capture() as captured:
-        console.print(bars(title, found, pace, size[1]))
+        console.print(progress_bars(title, found, pace, size[1]))
     return captured.get().splitlines()

@@ -1,4 +1,4 @@
-"""The gates of one test session: parametrisation, runs and reports; the logic is elsewhere."""
+"""pytest's hooks in a session with gates: parametrisation, runs and reports."""
 
 from __future__ import annotations
 
@@ -11,29 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.text import clean
+from refusal_checks.core.errors import DataError, EvaluationError, UserError
+from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
-from refusal_checks.plugin import (
-    InconclusiveWarning,
-    brevity,
-    junit,
-    options,
-    reports,
-    waived,
-    xdist_names,
-)
-from refusal_checks.plugin.discreet import Discreet
+from refusal_checks.plugin import InconclusiveWarning, failures, junit, options, xdist
+from refusal_checks.plugin.failures import Discreet
 from refusal_checks.plugin.watcher import Watcher
-from refusal_checks.reports import gate_message, junit_properties
-from refusal_checks.reports import judge_check as judge_report
+from refusal_checks.reports import formats, messages
+from refusal_checks.reports import junit as junit_properties
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end, fitting, footer
-from refusal_checks.reports.terminal.live import Live
+from refusal_checks.reports.terminal.progress import Live
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
 from refusal_checks.run.options import command_line
 from refusal_checks.run.options import recorded as batch_options
@@ -42,6 +35,7 @@ from refusal_checks.run.session import GateSession
 
 if TYPE_CHECKING:
     from refusal_checks.run.run import Run
+
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
 _GATE, _CANDIDATE, _FIGURE = "refusal_gate", "refusal_candidate", "refusal_judge_figure"
@@ -56,8 +50,8 @@ class Gates:
         self._call = Call(config)
         if command_line.is_redacted(self._call.getoption("redact")):
             config.pluginmanager.register(Discreet(config), "refusal_checks.discreet")
-        config.pluginmanager.register(waived.Waived(config), "refusal_checks.waived")
-        self._session = GateSession(config, self._call, xdist_names.of(config).run)
+        config.pluginmanager.register(failures.Waived(config), "refusal_checks.waived")
+        self._session = GateSession(config, self._call, xdist.shared(config).run)
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
@@ -72,8 +66,8 @@ class Gates:
 
         A wrong threshold file is reported later, where pytest takes it for the user's mistake.
         """
-        if xdist_names.is_worker(self._config):
-            xdist_names.of(self._config).say_gates()
+        if xdist.is_worker(self._config):
+            xdist.shared(self._config).say_gates()
         try:
             gates, figures = self._gate_params(), self._judge_params()
         except pytest.UsageError as fault:
@@ -127,7 +121,7 @@ class Gates:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Drop the judge's test if no floors are set; skip all gates if the run is a batch."""
-        if self._fault and not xdist_names.is_worker(self._config):
+        if self._fault and not xdist.is_worker(self._config):
             raise self._fault
         items[:] = [item for item in items if _params(item).get(_FIGURE, "") is not None]
         for item in items:
@@ -148,7 +142,7 @@ class Gates:
 
     def start(self, nodeids: Sequence[str]) -> None:
         """Start the runs that the selected tests need. See ``GateSession.start``."""
-        reports.check(self._call)
+        _check_reports(self._call)
         self._live = self._live or Live(self._config, lambda: self._session.current)
         self._session.start(nodeids, self._live.say, self._watch)
 
@@ -187,7 +181,7 @@ class Gates:
                 sentence = f"{verdict.gate.benchmark}: {explain.sentence(verdict)}"
                 request.node.stash[_HEADLINE] = "; ".join([*waiver, sentence])
                 request.node.stash[_WAIVED] = verdict.waived
-                pytest.fail(gate_message.message(verdict), pytrace=False)
+                pytest.fail(messages.message(verdict), pytrace=False)
 
         return check
 
@@ -204,10 +198,10 @@ class Gates:
             result = next(each for each in outcome.check.checks if each.figure == figure)
             if not result.passed:
                 request.node.stash[_HEADLINE] = result.headline
-                pytest.fail("\n".join(judge_report.message(result)), pytrace=False)
+                pytest.fail("\n".join(messages.judge_message(result)), pytrace=False)
 
         if outcome.check:
-            request.node.user_properties.extend(judge_report.properties(outcome.check, figure))
+            request.node.user_properties.extend(messages.judge_properties(outcome.check, figure))
         return check
 
     @pytest.hookimpl(wrapper=True)
@@ -220,7 +214,7 @@ class Gates:
         if crash is not None and _HEADLINE in item.stash:
             crash.message = item.stash[_HEADLINE]
             if item.stash.get(_WAIVED, False):
-                waived.mark(report)
+                failures.mark(report)
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -237,12 +231,12 @@ class Gates:
         wanted = [run.summary for run in self._session.runs if run.gates]
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._written = list(reports.write(self._call, self._session.runs))
+        self._written = list(_write_reports(self._call, self._session.runs))
         if self._watcher:
             self._watcher.close()
         junit.complete(self._config, [run.summary for run in self._session.runs])
         if self._config.getoption("verbose", 1) < 1:  # without a terminal report there is none
-            brevity.shorten(self._config, self._session)
+            failures.shorten(self._config, self._session)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -295,3 +289,27 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 def _first_line(fault: EvaluationError) -> BaseException:
     """The start of a failure; the summary has the rest, which may be an engine's log."""
     return pytest.fail.Exception(clean(str(fault).partition("\n")[0], 500), pytrace=False)
+
+
+def _check_reports(call: Call) -> None:
+    """Refuse reports that could not be written, before anything is started.
+
+    Raises:
+        pytest.UsageError: says what is missing.
+    """
+    try:
+        formats.check(call)
+    except UserError as fault:
+        raise pytest.UsageError(clean_lines(str(fault))) from None
+
+
+def _write_reports(call: Call, runs: Sequence[Run]) -> Iterator[str]:
+    """Write the reports that were asked for; one line about each, for the user."""
+    folders = [RunFolder(run.folder) for run in runs]
+    for name, report, path in formats.targets(call) if folders else ():
+        try:
+            report.write(folders, path)
+        except (OSError, DataError) as fault:
+            yield f"{name} report could not be written: {clean(str(fault))}"
+            continue
+        yield formats.written(name, report, path)

@@ -1,0 +1,347 @@
+"""What matters most about a run, in words: what is wrong, an answer that shows it, what else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import moves, sentence, short
+from refusal_checks.metrics import METRICS, main_metric, rejection_rate
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.worst_case import worst_of_k_rate
+from refusal_checks.models.demo import BUNDLED
+from refusal_checks.reports import attack_matrix, explain
+from refusal_checks.reports.explain import Topic, select, spurious_failures
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary
+
+
+class Example(NamedTuple):
+    """A prompt that counts against a gate.
+
+    Attributes:
+        gate: its id.
+        id, prompt: untrusted text, unescaped.
+        more: how many other prompts count against the gate.
+    """
+
+    gate: str
+    benchmark: str
+    id: str
+    prompt: str
+    more: int
+
+
+def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
+    """What is wrong, in words, gate by gate, each with a prompt that shows it; none twice."""
+    shown = {each.gate: each for each in examples(run)}
+    for gate_id, verdict in run.verdicts.items():
+        if not verdict.passed:
+            yield full_sentence(verdict), shown.get(gate_id)
+
+
+def weighty(run: RunSummary) -> Iterator[str]:
+    """What users must know about how the verdicts came about."""
+    for check in run.judge.checks if run.judge else ():
+        if not check.passed:
+            yield clean(f"the judge failed its check: {check.headline}", 500)
+    yield from notes(run)
+    yield from differences(run)
+    for verdict in run.verdicts.values():
+        if verdict.passed and (verdict.warns or verdict.flips or _is_worse(verdict)):
+            yield full_sentence(verdict)
+
+
+def _is_worse(verdict: Verdict) -> bool:
+    """True if the whole benchmark did worse than in the earlier run, beyond what is chance."""
+    gate, compared = verdict.gate, verdict.comparison
+    if compared is None or gate.group is not None or verdict.kind not in set(Kind):
+        return False
+    guard = METRICS[gate.metric].guard(Kind(verdict.kind))
+    change = compared.change
+    return (guard == "min" and change.upper < 0) or (guard == "max" and change.lower > 0)
+
+
+def full_sentence(verdict: Verdict) -> str:
+    """A gate's sentence under its benchmark's name, with how many prompts moved and its waiver."""
+    moved = verdict.comparison and moves(verdict.gate, verdict.comparison)
+    counted = f" {moved[0].upper()}{moved[1:]}." if moved and moved[0].isdigit() else ""
+    waiver = [f" {text[0].upper()}{text[1:]}." for text in select(verdict, Topic.WAIVER)]
+    told = f"{sentence(verdict)}{counted}{''.join(waiver)}"
+    return f"{clean(verdict.gate.benchmark, 60)}: {told}"
+
+
+def examples(run: RunSummary) -> Iterator[Example]:
+    """A prompt that counts against each gate that failed; none of them twice."""
+    seen: set[str] = set()
+    for gate_id, verdict in run.verdicts.items():
+        worst = () if verdict.passed else verdict.offenders
+        first = next((each for each in worst if each.id not in seen), None)
+        if first:
+            seen.add(first.id)
+            others = max(0, verdict.counted_against - 1)
+            yield Example(gate_id, verdict.gate.benchmark, first.id, first.prompt, others)
+
+
+def lighter(run: RunSummary) -> Iterator[str]:
+    """What a reader may want to know of a run that is in order."""
+    yield from _since(run)
+    if any(explain.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
+        yield "?: too few prompts to be sure of the outcome"
+    yield from skipped(run)
+    for name, benchmark in run.benchmarks.items():
+        yield from benchmark_lines(name, benchmark)
+    yield from attack_matrix.lines(run)
+    yield from worst_answers(run)
+
+
+def notes(summary: RunSummary) -> Iterator[str]:
+    """What the user must know about how the verdicts came about; paths are not cut."""
+    for note in summary.notes:
+        yield clean(f"note: {note}", 300)
+
+
+def differences(run: RunSummary) -> Iterator[str]:
+    """Why the baseline is hard to compare with, once for each benchmark."""
+    compared = [each for each in run.verdicts.values() if each.comparison]
+    found = {
+        f"{clean(each.gate.benchmark, 60)}: not comparable: {clean(difference)}": None
+        for each in compared
+        for difference in each.comparison.differences  # type: ignore[union-attr]
+    }
+    yield from found
+
+
+def _since(run: RunSummary) -> Iterator[str]:
+    """The run that the column of changes is measured against."""
+    earlier = {
+        (clean(found.name or short(found.candidate), 60), clean(found.started[:10], 30))
+        for verdict in run.verdicts.values()
+        if (found := verdict.comparison)
+    }
+    if earlier:
+        named = " and ".join(f"{name} of {day}" for name, day in sorted(earlier))
+        yield f"change: in points since {named}"
+
+
+def skipped(summary: RunSummary) -> Iterator[str]:
+    """What was not checked because there is no baseline."""
+    skipped = [verdict.gate for verdict in summary.verdicts.values() if verdict.skipped]
+    if skipped:
+        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
+        yield (
+            f"give --baseline for {names}: max_drop and max_rise of "
+            f"{count(len(skipped), 'gate')} were not checked"
+        )
+
+
+def benchmark_lines(name: str, summary: BenchmarkSummary) -> Iterator[str]:
+    """Answers of a benchmark without a verdict, prompts not evaluated, a second judge's share."""
+    if summary.invalid:
+        reasons = ", ".join(f"{number} {reason}" for reason, number in summary.invalid.items())
+        yield f"invalid in {name}: {reasons} (of {summary.answers} answers)"
+    if summary.prompts < summary.planned:
+        yield (
+            f"{name} stopped early after {summary.prompts} of {summary.planned} prompts: "
+            f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"
+        )
+    yield from second_judge_line(name, summary)
+    yield from reasons_line(name, summary)
+
+
+_REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one answer"}
+
+
+def worst_answers(summary: RunSummary) -> Iterator[str]:
+    """One line per benchmark whose two rates differ by more than half of an interval."""
+    for name, benchmark in summary.benchmarks.items():
+        yield from _line(name, benchmark)
+
+
+def _line(name: str, benchmark: BenchmarkSummary) -> Iterator[str]:
+    rate = benchmark.figures.get(rejection_rate.name)
+    worst = benchmark.figures.get(worst_of_k_rate.name)
+    if not rate or not worst or abs(rate.value - worst.value) <= (worst.upper - worst.lower) / 2:
+        return
+    who = _REFUSALS.get(benchmark.kind, "the worst answer")
+    yield (
+        f"{clean(name, 60)}: {who} to {worst.value:.1%} [{worst.lower:.1%}, {worst.upper:.1%}] of "
+        f"the prompts refuse{'s' * (who != 'all answers')} (worst_of_k_rate), where "
+        f"rejection_rate is {rate.value:.1%}"
+    )
+
+
+SCOPE = (
+    "judge bundled: measured on English XSTest by people's labels, and on this project's own "
+    "English and Chinese answers; not for degrees, ratings or other languages"
+)
+"""Where the bundled judge was measured, for the end of every run that asks it."""
+
+
+def bundled_scope(runs: Iterable[RunSummary]) -> Iterator[str]:
+    """One line if a run asked the bundled judge."""
+    if any(BUNDLED in run.manifest.models.judges for run in runs):
+        yield SCOPE
+
+
+def second_judge_line(name: str, summary: BenchmarkSummary) -> Iterator[str]:
+    """One line on how often the second judge of a cascade was asked; none without a cascade."""
+    asked = summary.second
+    if asked is None:
+        return
+    judge, first = clean(asked.judge, 60), clean(asked.first, 60)
+    total = f"asked about {asked.asked} of {count(asked.answers, 'answer')}"
+    line = f"{name}: {judge} was {total}: {asked.unsure} of which {first} was unsure"
+    if asked.prompts:
+        line += (
+            f", {asked.sampled} more of {count(asked.prompts, 'prompt')} drawn at random "
+            f"(other verdicts: {asked.differs})"
+        )
+    yield line
+
+
+def reasons_line(name: str, summary: BenchmarkSummary) -> Iterator[str]:
+    """One line on the reasons of judges that gave verdicts alone; none of others."""
+    found = summary.reasons
+    if found is None:
+        return
+    if not found.asked:
+        yield f"{name}: verdicts without reasons, and no ways of refusing are counted"
+        return
+    line = f"{name}: verdicts alone; no ways of refusing are counted, since no answer has a verdict"
+    if found.sampled:
+        drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
+        line = f"{name}: verdicts alone; ways of refusing are counted in {drawn}"
+    if found.given:
+        same = f"{found.agree} of {found.given} come with the same verdict"
+        line += f", whose reasons were asked for afterwards: {same}"
+    if found.missing:
+        line += (
+            f"; {count(found.missing, 'verdict')} to be shown with reasons had none: the judge "
+            "failed, or no engine was started for it"
+        )
+    yield line
+
+
+MOST = 5
+"""Most lines of remarks unless all are asked for."""
+
+DETAILS = (
+    Topic.WAIVER,
+    Topic.VIEW,
+    Topic.NOISE,
+    Topic.DOUBT,
+    Topic.INVALID_DECIDES,
+    Topic.CHANGE,
+    Topic.CHANGE_BOUNDS,
+    Topic.NOT_COMPARED,
+    Topic.PROVENANCE,
+)
+"""What the table and a gate's sentence do not say."""
+
+
+def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:
+    """What matters most of the runs, the weightiest first, in few lines.
+
+    Args:
+        runs: each with the candidate's name, which is empty if there is only one.
+        width: columns to fill.
+    """
+    told: list[list[str]] = []
+    for name, run in runs:
+        for text, example in wrong(run):
+            told.append(fitted(name + text, width))
+            told += [[name + _shown(example, width - len(name))]] if example else []
+    told += [fitted(name + text, width) for name, run in runs for text in weighty(run)]
+    told += [fitted(name + text, width) for name, run in runs for text in lighter(run)]
+    taken = 0
+    for number, full_lines in enumerate(told):
+        rest = len(told) - number
+        taken += sum(max(1, -(-columns(line) // width)) for line in full_lines)
+        if taken > MOST - bool(rest - 1):
+            yield f"-v shows {count(rest, 'more remark')}"
+            return
+        yield from full_lines
+
+
+def fitted(text: str, width: int) -> list[str]:
+    """The text in lines that fit; a path in it is never broken, so that it can be copied."""
+    whole = any(columns(word) > width - 2 for word in text.split())
+    return [text] if whole else wrapped(text, width)
+
+
+def _shown(example: Example, width: int) -> str:
+    """An example in one line."""
+    start = f'  {clean(example.id, 40)} "'
+    rest = f'" and {count(example.more, "more prompt")}' if example.more else '"'
+    prompt = cut(clean(example.prompt), max(20, width - len(start) - len(rest)))
+    return cut(start + prompt + rest, width)
+
+
+def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
+    """All remarks on one run, in lines of any length.
+
+    Args:
+        verbosity: from 2, also the spurious failures to expect.
+    """
+    yield from notes(summary)
+    yield from _baselines(summary)
+    yield from _gates(summary)
+    for name, benchmark in summary.benchmarks.items():
+        yield from benchmark_lines(name, benchmark)
+    yield from attack_matrix.lines(summary)
+    yield from worst_answers(summary)
+    yield from _whole(summary, verbosity)
+    yield from group_lines(summary)
+
+
+def _gates(summary: RunSummary) -> Iterator[str]:
+    """All on each gate, under its sentence."""
+    for gate_id, verdict in summary.verdicts.items():
+        details = select(verdict, *DETAILS)
+        if details or not verdict.passed:
+            yield f"{clean(gate_id)}: {sentence(verdict)}"
+            yield from (f"  {text}" for text in details)
+
+
+def _baselines(summary: RunSummary) -> Iterator[str]:
+    """The baseline of each benchmark, and what was not checked because there is none."""
+    yield from dict.fromkeys(
+        f"{verdict.gate.benchmark}: {text}"
+        for verdict in summary.verdicts.values()
+        for text in select(verdict, Topic.BASELINE)
+    )
+    yield from skipped(summary)
+
+
+def _whole(summary: RunSummary, verbosity: int) -> Iterator[str]:
+    """What concerns all gates together."""
+    balance = summary.balance
+    if balance:
+        yield (
+            f"under-refusal {_percent(balance.under_refusal)} (safety) | "
+            f"over-refusal {_percent(balance.over_refusal)} (sanity)"
+        )
+    if verbosity > 1 and len(summary.verdicts) > 1:
+        yield spurious_failures(summary)
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate.value:.1%} [{estimate.lower:.1%}, {estimate.upper:.1%}]"
+
+
+def group_lines(summary: RunSummary) -> Iterator[str]:
+    """Lines by group, in the main metric of each benchmark."""
+    for name, benchmark in summary.benchmarks.items():
+        metric = main_metric(benchmark.figures)
+        if metric is None:
+            continue
+        show = metric.show
+        for kind, by_group in benchmark.groups.items():
+            yield f"{name} by {kind}: {metric.name}"
+            for group, figures in by_group.items():
+                if estimate := figures.get(metric.name):
+                    span = f"[{show(estimate.lower)}, {show(estimate.upper)}], n = {estimate.n}"
+                    yield f"  {padded(clean(group, 40), 40)} {show(estimate.value):>6}  {span}"
