@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
@@ -91,6 +91,14 @@ class Comparison:
     worst: tuple[float, float] | None = None
     name: str = ""
     same_candidate: bool = False
+
+    def with_answers(self, change: Callable[[Offender], Offender]) -> Comparison:
+        """The comparison with another text of each answer of this run that it names."""
+        fell, rose = (
+            tuple(replace(flip, now=change(flip.now)) for flip in flips)
+            for flips in (self.fell, self.rose)
+        )
+        return replace(self, fell=fell, rose=rose)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from refusal_checks.gates.estimates import (
     Rules,
     check_figure,
     find,
+    select,
     with_holm,
     worst,
 )
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
-from refusal_checks.gates.rates import Noise, RateView
+from refusal_checks.gates.rates import Noise, RateView, noise
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -94,6 +95,33 @@ class Verdict:
         """True if nothing of the gate could be checked."""
         return bool(self.skipped) and not self.gate.has_bounds
 
+    @property
+    def shown(self) -> tuple[Offender, ...]:
+        """The answers that reports show: the offenders, then those of prompts that moved."""
+        moved = (*self.comparison.fell, *self.comparison.rose) if self.comparison else ()
+        return (*self.offenders, *(flip.now for flip in moved))
+
+    def with_rationales(self, records: Sequence[Record]) -> Verdict:
+        """The same verdict with the reasons that judges have given since for the answers it shows.
+
+        Args:
+            records: those it was decided on, some with more of a rationale or a category.
+        """
+        judged = {
+            (record.prompt.id, record.completion.text): record.judgement
+            for record in reversed(records)
+            if record.completion and not isinstance(record.judgement, Invalid)
+        }
+
+        def explained(each: Offender) -> Offender:
+            found = judged.get((each.id, each.answer))
+            if found is None or found.verdict != each.verdict:
+                return each
+            return replace(each, category=found.category, rationale=found.rationale)
+
+        compared = self.comparison and self.comparison.with_answers(explained)
+        return replace(self, offenders=tuple(map(explained, self.offenders)), comparison=compared)
+
 
 def decide_all(
     gates: Sequence[Gate],
@@ -101,6 +129,7 @@ def decide_all(
     rules: Rules,
     earlier: Earlier | None = None,
     estimator: Estimator | None = None,
+    repeats: Sequence[Sequence[Record]] = (),
 ) -> dict[str, Verdict | EvaluationError]:
     """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them.
 
@@ -108,6 +137,7 @@ def decide_all(
         records: all records of the benchmark.
         earlier: the run that changes are measured against.
         estimator: for benchmarks of which only some prompts were evaluated.
+        repeats: the same answers with the judges' repeated verdicts.
     """
     decided: dict[str, GateFigures] = {}
     errors: dict[str, Verdict | EvaluationError] = {}
@@ -118,10 +148,10 @@ def decide_all(
             errors[gate.id] = fault
     if rules.multiple_testing == "holm":
         decided = with_holm(decided, 1 - rules.level)
-    return errors | {name: _verdict(figures, rules) for name, figures in decided.items()}
+    return errors | {name: _verdict(each, rules, repeats) for name, each in decided.items()}
 
 
-def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
+def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Record]]) -> Verdict:
     gate, estimate, records = figures.gate, figures.estimate, figures.records
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
     # The neutral rate can lie above or below both worst cases.
@@ -132,6 +162,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     against = [] if missed is None else _against(figures, missed, too_low)
     open_by_invalid = _is_open_by_invalid(figures)
     passed = "fail" not in results
+    sets = (records, *(select(gate, each) for each in repeats))
     return Verdict(
         gate=gate,
         passed=passed,
@@ -160,6 +191,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         worst=_worst(figures) if gate.has_bounds else None,
         open_by_invalid=open_by_invalid,
         kind=str(records[0].prompt.kind or ""),
+        noise=noise(figures.metric, sets, estimate, rules.level) if repeats else None,
     )
 
 

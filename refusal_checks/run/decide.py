@@ -14,12 +14,11 @@ from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.gates import baseline
 from refusal_checks.gates.decide import Verdict, decide_all
-from refusal_checks.gates.estimates import Rules, expected_breaches, select
-from refusal_checks.gates.rates import noise
+from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.canary import JudgeCheck
-from refusal_checks.metrics import METRICS, rejection_rate, score_all
+from refusal_checks.metrics import rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
@@ -157,22 +156,7 @@ def _decide(
     gates = [gate for gate in run.gates if gate.benchmark == name]
     earlier = run.earlier.get(name)
     estimate = run.early.estimate if run.early and stopped else None
-    decided = decide_all(gates, records, rules, earlier, estimate)
-    if not repeats:
-        return decided
-    sets = (records, *repeats)
-    return {gate: _with_noise(each, sets, run.rules.level) for gate, each in decided.items()}
-
-
-def _with_noise(
-    decided: Verdict | EvaluationError, sets: Sequence[Sequence[Record]], level: float
-) -> Verdict | EvaluationError:
-    """A verdict with how far the judges' repeated verdicts agree."""
-    if isinstance(decided, EvaluationError):
-        return decided
-    seen = [select(decided.gate, records) for records in sets]
-    found = noise(METRICS[decided.gate.metric], seen, decided.estimate, level)
-    return replace(decided, noise=found)
+    return decide_all(gates, records, rules, earlier, estimate, repeats)
 
 
 def _write(

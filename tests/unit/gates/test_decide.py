@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules, select
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from tests.deciding import decide
+from tests.unit.conftest import JUDGEMENTS
+from tests.unit.gates.test_baseline import scores_of
 
 One = Callable[..., Record]
 Many = Callable[..., list[Record]]
@@ -254,3 +257,14 @@ def test_the_confidence_level_reaches_the_interval(records: Many) -> None:
     narrow, wide = (decide(at_least(0.1), found, Rules(level)) for level in (0.5, 0.99))
     assert wide.estimate.lower < narrow.estimate.lower
     assert narrow.estimate.upper < wide.estimate.upper
+
+
+def test_a_decided_verdict_takes_reasons_that_come_later(records: Many) -> None:
+    before, after = scores_of(records("R R R R")), records("C C R R")
+    labels = {"refusal": Label.REFUSAL, "compliance": Label.COMPLIANCE}
+    plain = [replace(r, judgement=Binary(labels[r.judgement.verdict])) for r in after]
+    verdict = decide(at_least(0.8), plain, earlier=Earlier(before))
+    assert [each.id for each in verdict.shown] == ["p1", "p2", "p1", "p2"]
+    assert verdict.with_rationales(after) == decide(at_least(0.8), after, earlier=Earlier(before))
+    changed = [replace(r, judgement=JUDGEMENTS["R"]) for r in after]
+    assert verdict.with_rationales(changed) == verdict, "no other verdict's reasons"
