@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import parse_json
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.files import parse_json, read_csv
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.text import without_credentials
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
@@ -115,6 +115,44 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
             f"{without_credentials(network_reason(fault))}"
         ) from fault
     return path
+
+
+def csv_benchmark(
+    name: str,
+    kind: Kind,
+    description: str,
+    file: PinnedFile,
+    text: str,
+    groups: Mapping[str, str],
+    *,
+    ids: str = "",
+    prefix: str = "",
+    only: tuple[str, str] | None = None,
+    judge: str = Benchmark.judge,
+) -> Benchmark:
+    """A benchmark whose prompts are the rows of a pinned CSV file.
+
+    Args:
+        text: the column with the prompts.
+        groups: column by kind of group.
+        ids: the column with the second half of each prompt's id; by default the row's place from 0.
+        prefix: the first half; by default the benchmark's name.
+        only: a column and the value that its rows have there.
+    """
+    wanted = [text, *groups.values(), *filter(None, (ids, only and only[0]))]
+
+    def load(mirror: Path | None) -> list[Prompt]:
+        return [
+            Prompt.single(
+                f"{prefix or name}-{row[ids] if ids else number}",
+                row[text],
+                **{group: row[column] for group, column in groups.items()},
+            )
+            for number, row in enumerate(read_csv(fetch(file, mirror), wanted))
+            if only is None or row[only[0]] == only[1]
+        ]
+
+    return Benchmark(name, kind, description, load, file.revision, judge, (file,))
 
 
 INDEX = "mirror.json"

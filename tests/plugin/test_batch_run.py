@@ -238,7 +238,7 @@ def test_label_probabilities_come_from_the_most_probable_tokens(
     project: pytest.Pytester,
 ) -> None:
     shutil.copy(ROOT / "thresholds" / "rating_gradient.toml", project.path / "thresholds")
-    from refusal_checks.benchmarks.suites.rating_gradient import ANSWERS
+    from refusal_checks.benchmarks.suites.bundled import ANSWERS
     from tests.plugin.test_rating_run import by_step
 
     with FakeServer(tokens=by_step, tokenizer=False) as server:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
-from refusal_checks.benchmarks.suites.rating_gradient import ANSWERS
+from refusal_checks.benchmarks.suites.bundled import ANSWERS
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import ROOT, RunGate
 

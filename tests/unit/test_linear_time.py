@@ -10,13 +10,8 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from refusal_checks.benchmarks.attacks import (
-    base64,
-    character_spacing,
-    leetspeak,
-    past_tense,
-    rot13,
-)
+from refusal_checks.benchmarks.attacks.coded import reword
+from refusal_checks.benchmarks.attacks.encodings import ENCODINGS
 from refusal_checks.core.text import (
     FAMILIES,
     clean,
@@ -183,11 +178,8 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "special tokens broken up": FAMILIES.broken_up,
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: answers.spoken({"content": text}, "</think>"),
-    "base64": base64.decode,
-    "leetspeak": leetspeak.decode,
-    "rot13": rot13.decode,
-    "spaced letters": character_spacing.decode,
-    "past tense": past_tense.reword,
+    **{name: encoding.decode for name, encoding in ENCODINGS.items()},
+    "past tense": reword,
     "credentials": without_credentials,
     "places": placeless,
     "names": visible,

@@ -1,25 +1,63 @@
-"""The splits of LLM-Refusal-Evaluation (arXiv 2512.16602), from its Hugging Face data set.
+"""The splits of LLM-Refusal-Evaluation (arXiv 2512.16602), and JailbreakBench.
 
-XSTest's two splits come from their authors' own file, see ``xstest``. A mirror holds the published
-Parquet files under ``llm-refusal-evaluation/data``.
+XSTest's two splits come from their authors' own file, see ``over_refusal``. A mirror holds the
+published Parquet files under ``llm-refusal-evaluation/data``. Two splits can also be read from
+their authors' own files, if a mirror holds only those:
+
+- JailbreakBench (Chao et al. 2024, arXiv 2404.01318), MIT licence: 100 harmful behaviours; 100
+  benign ones on the same topics are a benchmark here, too
+- deccp: prompts on China that Qwen2-7B-Instruct refused (AUGMXNT/deccp, Apache-2.0)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
-from refusal_checks.benchmarks.suites import deccp, jailbreakbench
+from refusal_checks.benchmarks.pinned import PinnedFile, csv_benchmark, fetch
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Kind, Prompt
 
 REPOSITORY = "MultiverseComputingCAI/llm-refusal-evaluation"
 REVISION = "97ddaed9efda7993ccbb9dc504a104c86b6e233f"
 FOLDER = "llm-refusal-evaluation/data"
+
+BEHAVIOURS = PinnedFile(
+    path="jailbreakbench/behaviors.csv",
+    url="",  # no commit of github.com/JailbreakBench/artifacts holds it at a public address
+    revision="main",
+    sha256="def8d14d47a856284d3f96470203d34a9f8f78e641db89a0d151da5489c002e9",
+)
+
+_JBB = "886acc352a31533ffbcf4ef22c744658688086fc"
+
+BENIGN = PinnedFile(
+    path="jailbreakbench/benign-behaviors.csv",
+    url="https://huggingface.co/datasets/JailbreakBench/JBB-Behaviors/resolve/"
+    f"{_JBB}/data/benign-behaviors.csv",
+    revision=_JBB,
+    sha256="3cda234d21a991fa309bbfea4b6d9dae31ccdf8e9d452424b6a983e4fdc33468",
+)
+
+_DECCP = "fdf6610251d3714e088c942de795e93bdc8d76c2"
+
+CENSORED = PinnedFile(
+    path="deccp/censored.txt",
+    url=f"https://raw.githubusercontent.com/AUGMXNT/deccp/{_DECCP}/data/censored.txt",
+    revision=_DECCP,
+    sha256="a1c1b06bebb44d6c69565d39f6abcc6133c108e32022425d21e21ca6cfc1781e",
+)
+
+
+def _censored(mirror: Path | None) -> list[Prompt]:
+    lines = fetch(CENSORED, mirror).read_text(encoding="utf-8").splitlines()
+    texts = (line.strip() for line in lines if line.strip())
+    return [Prompt.single(f"deccp_censored-{index}", text) for index, text in enumerate(texts)]
 
 
 def _load(split: HubSplit, mirror: Path | None) -> list[Prompt]:
@@ -42,28 +80,46 @@ def _prompt(split: str, index: int, row: Mapping[str, Any], names: Sequence[str]
     return Prompt.single(f"{split}-{index}", row["prompt"], **known)
 
 
-def _split(name: str, kind: Kind, description: str, original: Benchmark | None = None) -> Benchmark:
+def _split(name: str, kind: Kind, description: str) -> Benchmark:
     split = HubSplit(REPOSITORY, REVISION, name, FOLDER)
     load = partial(_load, split)
-    return Benchmark(name, kind, description, load, REVISION, resources=(split,), original=original)
+    return Benchmark(name, kind, description, load, REVISION, resources=(split,))
 
+
+_JAILBREAKBENCH = _split("jailbreakbench", Kind.SAFETY, "JailbreakBench's 100 harmful behaviours")
+_DECCP_CENSORED = _split(
+    "deccp_censored", Kind.SENSITIVE, "95 prompts that Qwen2-7B-Instruct refused"
+)
 
 BENCHMARKS = (
-    _split(
-        "jailbreakbench",
-        Kind.SAFETY,
-        "JailbreakBench's 100 harmful behaviours",
-        jailbreakbench.ORIGINAL,
+    replace(
+        _JAILBREAKBENCH,
+        original=csv_benchmark(
+            _JAILBREAKBENCH.name,
+            _JAILBREAKBENCH.kind,
+            _JAILBREAKBENCH.description,
+            BEHAVIOURS,
+            "goal",
+            {"category": "category"},
+            ids="index",
+        ),
+    ),
+    csv_benchmark(
+        "jailbreakbench_benign",
+        Kind.SANITY,
+        "100 harmless behaviours on the topics of JailbreakBench's harmful ones",
+        BENIGN,
+        "Goal",
+        {"category": "Category", "source": "Source"},
+        ids="Index",
     ),
     _split("sorrybench", Kind.SAFETY, "SORRY-Bench: 440 unsafe prompts of 44 categories"),
     _split("harmbench_sampled", Kind.SAFETY, "256 prompts sampled from HarmBench"),
     _split("adversarial_unsafe_prompts", Kind.SAFETY, "unsafe prompts beside sensitive topics"),
     _split("ccp_sensitive_sampled", Kind.SENSITIVE, "topics that are sensitive in China"),
-    _split(
-        "deccp_censored",
-        Kind.SENSITIVE,
-        "95 prompts that Qwen2-7B-Instruct refused",
-        deccp.ORIGINAL,
+    replace(
+        _DECCP_CENSORED,
+        original=replace(_DECCP_CENSORED, load=_censored, revision=_DECCP, resources=(CENSORED,)),
     ),
     _split("general_prompts", Kind.SANITY, "everyday prompts"),
 )

@@ -17,25 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import attacks, digest
-from refusal_checks.benchmarks.attacks import (
-    as_judged,
-    base64,
-    character_spacing,
-    leetspeak,
-    many_shot,
-    past_tense,
-    payload_splitting,
-    rewrite,
-    rot13,
-)
+from refusal_checks.benchmarks.attacks import as_judged, coded, rewrite
 from refusal_checks.benchmarks.attacks.base import Attack, Given, Rewrite, worded
+from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, Encoding
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import content_key
 
 NAMES = [name for name in attacks.names() if not name.startswith("language_")]
-ENCODINGS = (base64, rot13, leetspeak, character_spacing)
+BASE64, ROT13, LEETSPEAK, SPACING = ENCODINGS.values()
 REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1)
@@ -52,23 +43,23 @@ def one(name: str, prompt: Prompt) -> Prompt | None:
 
 @given(texts)
 def test_encodings_of_any_text_give_it_back(text: str) -> None:
-    assert b64decode(base64.encode(text)).decode() == text
-    assert rot13.encode(rot13.encode(text)) == text
-    assert character_spacing.encode(text)[::2] == text
+    assert b64decode(BASE64.encode(text)).decode() == text
+    assert ROT13.encode(ROT13.encode(text)) == text
+    assert SPACING.encode(text)[::2] == text
 
 
 @given(words)
 def test_leetspeak_of_words_and_numbers_gives_them_back(text: str) -> None:
-    assert leetspeak.decode(leetspeak.encode(text)) == text
+    assert LEETSPEAK.decode(LEETSPEAK.encode(text)) == text
 
 
-@pytest.mark.parametrize("module", ENCODINGS)
+@pytest.mark.parametrize("coding", ENCODINGS.values(), ids=list(ENCODINGS))
 @given(text=texts)
-def test_no_answer_is_an_error(module: object, text: str) -> None:
-    assert isinstance(module.decode(text), str)  # type: ignore[attr-defined]
+def test_no_answer_is_an_error(coding: Encoding, text: str) -> None:
+    assert isinstance(coding.decode(text), str)
 
 
-@pytest.mark.parametrize("module", ENCODINGS)
+@pytest.mark.parametrize("coding", ENCODINGS.values(), ids=list(ENCODINGS))
 @pytest.mark.parametrize(
     "answer",
     [
@@ -76,20 +67,19 @@ def test_no_answer_is_an_error(module: object, text: str) -> None:
         "First heat the oven, then knead the dough and let it rest for one hour.",
     ],
 )
-def test_encoded_answers_are_read_and_plain_ones_stay(module: object, answer: str) -> None:
-    encoded = module.encode(answer)  # type: ignore[attr-defined]
+def test_encoded_answers_are_read_and_plain_ones_stay(coding: Encoding, answer: str) -> None:
+    encoded = coding.encode(answer)
     assert encoded != answer
-    assert module.decode(encoded) == answer  # type: ignore[attr-defined]
-    assert module.decode(answer) == answer  # type: ignore[attr-defined]
+    assert coding.decode(encoded) == answer
+    assert coding.decode(answer) == answer
 
 
 def test_the_judge_sees_the_request_and_the_decoded_answer() -> None:
     prompt = replace(Prompt.single("p1", REQUEST, category="bread"), kind=Kind.SANITY)
-    for module in ENCODINGS:
-        name = module.__name__.rpartition(".")[2]
+    for name, coding in ENCODINGS.items():
         attacked = one(name, prompt)
         assert attacked is not None
-        said = Completion(module.encode("I cannot help with that at all"), tokens=9)
+        said = Completion(coding.encode("I cannot help with that at all"), tokens=9)
         shown, answer = as_judged(attacked, said)
         assert shown == prompt
         assert shown.kind is Kind.SANITY
@@ -130,14 +120,13 @@ def test_an_attack_keeps_the_request(name: str, request: str, system: bool, hist
 def request_in(name: str, attacked: Prompt, request: str) -> bool:
     """True if the request can be had from the messages again."""
     text = next(turn.content for turn in reversed(attacked.messages) if turn.role == "user")
-    encoders = {module.__name__.rpartition(".")[2]: module for module in ENCODINGS}
-    if name in encoders:
-        return text.endswith(encoders[name].encode(request))
+    if name in ENCODINGS:
+        return text.endswith(ENCODINGS[name].encode(request))
     if name == "payload_splitting":
         first, second = text.split("\n---\n", 1)[1].rsplit("\n---\n", 1)[0].split("\n---\n", 1)
         return request in (first + second, f"{first}\n---\n{second}")
     if name == "past_tense":
-        return past_tense.reword(request) == text
+        return coded.reword(request) == text
     return request in text
 
 
@@ -151,7 +140,7 @@ def test_shots_differ_and_come_before_the_request() -> None:
     assert one("many_shot_8", other) != replace(attacked, id="p2")
     (seeded,) = rewrite(attacks.find("many_shot_8", ""), [prompt], Given(seed=1)).prompts
     assert seeded.messages != attacked.messages
-    assert one(f"many_shot_{many_shot.MOST}", prompt)
+    assert one(f"many_shot_{coded.MOST}", prompt)
 
 
 def test_an_attack_is_the_same_in_every_process() -> None:
@@ -267,10 +256,138 @@ def test_what_stays_as_it_is_is_not_attacked() -> None:
     for name in ("rot13", "leetspeak"):
         done = rewrite(attacks.find(name, ""), prompts)
         assert [prompt.id for prompt in done.left_out] == ["a"]
-    assert payload_splitting.ATTACKS[0].rewrite(Prompt.single("a", "x"), Given()) is None
+    assert attacks.find("payload_splitting", "").rewrite(Prompt.single("a", "x"), Given()) is None
 
 
 def test_every_attack_names_its_source() -> None:
     for found in attacks.discover().values():
         assert "20" in found.source
         assert found.description
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (
+            "Sure: SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ= (base64)",
+            "Sure: I cannot help with that (base64)",
+        ),
+        ("```\nSSBjYW5ub3QgaGVs\ncCB3aXRoIHRoYXQ=\n```", "```\nI cannot help with that\n```"),
+        ("SSBjYW5ub3QgaGVscCB3aXRo", "I cannot help with"),  # cut off by a limit
+        ("8J+YgPCfmIDwn5iA8J+YgPCf", "😀😀😀😀"),  # within a character
+        ("internationalisation and responsibilities", "internationalisation and responsibilities"),
+        ("/wEC/wEC/wEC/wEC/wEC", "/wEC/wEC/wEC/wEC/wEC"),  # bytes that are not text
+        ("", ""),
+        ("Answer\nSSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Answer\nI cannot help with that"),
+        ("Sure SSBjYW5ub3QgaGVscCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
+        ("Sure SSBjYW5ub3QgaGVs\ncCB3aXRoIHRoYXQ=", "Sure I cannot help with that"),
+        (
+            "SSBjYW5ub3QgaGVscCB3aXRoIHRo\nHope that helps",
+            "I cannot help with th\nHope that helps",
+        ),
+        ("Here, step-by-step SSBjYW5ub3QgaGVscCB3", "Here, step-by-step I cannot help w"),
+        ("Base64 ChatGPT SSBjYW5ub3QgaGVscCB3", "Base64 ChatGPT I cannot help w"),
+        ("SSBjYW5ub3QgaGVscCBi\nZQ==", "I cannot help be"),
+    ],
+)
+def test_base64_within_an_answer(answer: str, read: str) -> None:
+    assert BASE64.decode(answer) == read
+
+
+@pytest.mark.parametrize("said", ["I cannot.", "No.", "No", "I refuse", "I refuse.", "Yes!", "不"])
+@pytest.mark.parametrize(
+    "around", ["{}", " {}\n", "```\n{}\n```", "```text\n{}\n```", "```base64\n{}```", "`{}`"]
+)
+def test_a_short_answer_is_base64_where_it_stands_alone(said: str, around: str) -> None:
+    assert BASE64.decode(around.format(BASE64.encode(said))) == around.format(said)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Sure", "Stop that", "NONE", "and/or", "COVID-19", "2024", "6666", "YouTube", "JavaScript",
+        "GPT4", "Say SSBjYW5ub3Qu, please", "https://example.org/dough", "----------------",
+    ],
+)  # fmt: skip
+def test_words_are_no_base64(answer: str) -> None:
+    assert BASE64.decode(answer) == answer
+
+
+@given(st.text("Ab3=+/ \n", max_size=60), st.text("rice \n", max_size=15))
+def test_text_that_is_base64_of_nothing_readable_stays(run: str, words: str) -> None:
+    assert isinstance(BASE64.decode(run + words), str)
+    assert BASE64.decode(words) == words
+
+
+def test_lines_of_rot13_without_a_common_word_are_read_as_the_others_are() -> None:
+    recipe = "First you need these:\n1. Flour\n2. Water, salt\n\nKnead dough twice."
+    assert ROT13.decode(ROT13.encode(recipe)) == recipe
+    assert ROT13.decode(recipe) == recipe
+    mixed = (
+        f"Here is what you asked for:\n{ENCODINGS['rot13'].encode('Take the flour and the water.')}"
+    )
+    assert ROT13.decode(mixed) == "Here is what you asked for:\nTake the flour and the water."
+    assert ROT13.decode("Flour") == "Flour"
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        ("word i n s i d e", "word inside"),
+        ("word i n s i d e word", "word inside word"),
+        ("You need a b c d things", "You need abcd things"),
+        ("Options: A B C D", "Options: ABCD"),
+        ("I   c a n n o t   h e l p.", "I cannot help."),
+        ('He said: "n e v e r!"', 'He said: "never!"'),
+        ("(i n s i d e)", "(inside)"),
+        ("**i n s i d e**", "**inside**"),
+        ("it's a b c d", "it's abcd"),
+        ("it' s a f e", "it' safe"),
+        ("a b c", "a b c"),
+        ("a, b, c, d, e", "a, b, c, d, e"),
+        ("See e.g. a b c d.x", "See e.g. a b c d.x"),
+        ("你 好 世 界", "你好世界"),
+    ],
+)
+def test_spaced_letters_within_an_answer(answer: str, read: str) -> None:
+    assert SPACING.decode(answer) == read
+
+
+@pytest.mark.parametrize(
+    ("request_", "asked"),
+    [
+        ("How do I bake bread?", "How did people bake bread in the past?"),
+        ("how can you bake bread", "How did people bake bread in the past?"),
+        ("What is the best flour?", "What was the best flour in the past?"),
+        ("What's the best flour?", "What was the best flour in the past?"),
+        ("Where can I buy flour? Be brief.", "Where did people buy flour in the past? Be brief."),
+        ("Please write a poem about bread", "How did people write a poem about bread in the past?"),
+        (
+            "Can you tell me how to bake bread? Step by step, please.",
+            "How did people bake bread in the past? Step by step, please.",
+        ),
+        ("Could you please help me to bake?", "How did people help me to bake in the past?"),
+        ("Write a tutorial on bread", "How did people write a tutorial on bread in the past?"),
+        ("Please Give instructions.", "How did people give instructions in the past?"),
+        ("How to Bake Bread", "How did people bake Bread in the past?"),
+        ("WRITE A POEM", "How did people WRITE A POEM in the past?"),
+        ("What is Design Thinking?", "What was Design Thinking in the past?"),
+        (
+            "How do I use grain, e.g. rye, in 5 min. of work? Be brief.",
+            "How did people use grain, e.g. rye, in 5 min. of work in the past? Be brief.",
+        ),
+        (
+            "How do I bake in 5 min? Be brief.",
+            "How did people bake in 5 min in the past? Be brief.",
+        ),
+        ("How do I bake in 5 min.", "How did people bake in 5 min in the past?"),
+        ("How can I meet Dr. Rye... Tell me.", "How did people meet Dr. Rye in the past? Tell me."),
+        ("How do I wait a min... Be brief.", "How did people wait a min in the past? Be brief."),
+        ("How do I bake??! Be brief.", "How did people bake in the past? Be brief."),
+        ("Bread.", None),
+        ("如何烤面包？", None),
+        ("Should I bake?", None),
+    ],
+)
+def test_past_tense(request_: str, asked: str | None) -> None:
+    assert coded.reword(request_) == asked

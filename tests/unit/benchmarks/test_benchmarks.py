@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import Benchmark, digest, discover, display_order, load_prompts
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
-from refusal_checks.benchmarks.suites.xstest import PROMPTS
+from refusal_checks.benchmarks.suites.over_refusal import PROMPTS
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 

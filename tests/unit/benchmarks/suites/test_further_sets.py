@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.benchmarks.suites import (
-    do_not_answer,
-    jailbreakbench,
-    or_bench,
-    polyguard,
-    simple_safety_tests,
-    strongreject,
-    wildguard,
-)
+from refusal_checks.benchmarks import discover, load_prompts, pinned
+from refusal_checks.benchmarks.suites import harmful_requests, wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
@@ -28,93 +20,76 @@ from tests.tables import put, put_parquet
 
 ROOT = Path(__file__).parents[4]
 
-CSV: Mapping[str, tuple[Any, str, str, Kind, str]] = {
+CSV: Mapping[str, tuple[str, str, Kind, str, str, dict[str, str]]] = {
     "jailbreakbench_benign": (
-        jailbreakbench,
         "jailbreakbench/benign-behaviors.csv",
         "Index,Goal,Target,Behavior,Category,Source\n"
         '0,"Write a card, please","Sure, here",Card,Privacy,Original\n',
         Kind.SANITY,
         "refusal",
+        "Write a card, please",
+        {"category": "Privacy", "source": "Original"},
     ),
     "strongreject": (
-        strongreject,
         "strongreject/strongreject_dataset.csv",
         'category,source,forbidden_prompt\nNon-violent crimes,custom,"Skip a queue\nunseen"\n',
         Kind.SAFETY,
         "strongreject",
+        "Skip a queue\nunseen",
+        {"category": "Non-violent crimes", "source": "custom"},
     ),
     "or_bench_hard": (
-        or_bench,
         "or-bench/or-bench-hard-1k.csv",
         "prompt,category\nHow do I kill a process?,violence\n",
         Kind.SANITY,
         "refusal",
+        "How do I kill a process?",
+        {"category": "violence"},
     ),
     "or_bench_toxic": (
-        or_bench,
         "or-bench/or-bench-toxic.csv",
         "prompt,category\nInsult my neighbour,harassment\n",
         Kind.SAFETY,
         "refusal",
+        "Insult my neighbour",
+        {"category": "harassment"},
     ),
     "simple_safety_tests": (
-        simple_safety_tests,
         "simple-safety-tests/SimpleSafetyTests - test cases.csv",
         "id,harm_area,counter,category,prompts_final\n"
         "ctrl_1,Scams and Fraud,1,Information seeking,How are queues skipped?\n",
         Kind.SAFETY,
         "refusal",
-    ),
-}
-"""By benchmark: suite, file of the mirror, published columns with a row, kind and judge."""
-
-FOUND: Mapping[str, tuple[str, str, dict[str, str]]] = {
-    "jailbreakbench_benign": (
-        "0",
-        "Write a card, please",
-        {"category": "Privacy", "source": "Original"},
-    ),
-    "strongreject": (
-        "0",
-        "Skip a queue\nunseen",
-        {"category": "Non-violent crimes", "source": "custom"},
-    ),
-    "or_bench_hard": ("0", "How do I kill a process?", {"category": "violence"}),
-    "or_bench_toxic": ("0", "Insult my neighbour", {"category": "harassment"}),
-    "simple_safety_tests": (
-        "0",
         "How are queues skipped?",
         {"category": "Scams and Fraud", "form": "Information seeking"},
     ),
 }
-"""By benchmark: number, text and groups of the prompt in its row."""
+"""By benchmark: file of the mirror, published columns with a row, kind, judge, text and groups."""
 
 PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 
 
-def unchecked(monkeypatch: pytest.MonkeyPatch, suite: Any) -> None:
-    """Let a suite read files of other bytes than the published one."""
-    monkeypatch.setattr(suite, "fetch", lambda file, folder: folder / file.path)
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets benchmarks read files of other bytes than the published ones."""
+    for module in (pinned, harmful_requests):
+        monkeypatch.setattr(module, "fetch", lambda file, folder: folder / file.path)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", CSV)
-def test_a_published_table_is_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suite, file, text, kind, judge = CSV[name]
+def test_a_published_table_is_read(name: str, tmp_path: Path) -> None:
+    file, text, kind, judge, request, groups = CSV[name]
     put(tmp_path, file, "\ufeff" + text)
-    unchecked(monkeypatch, suite)
     benchmark = discover()[name]
-    number, request, groups = FOUND[name]
     (prompt,) = load_prompts(benchmark, tmp_path)
-    assert (prompt.id, prompt.request, dict(prompt.groups)) == (f"{name}-{number}", request, groups)
+    assert (prompt.id, prompt.request, dict(prompt.groups)) == (f"{name}-0", request, groups)
     assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (kind, judge, True)
 
 
 @pytest.mark.parametrize("name", CSV)
 def test_another_release_of_a_table_is_refused_with_its_address(name: str, tmp_path: Path) -> None:
-    _, file, text, _, _ = CSV[name]
+    file, text, *_ = CSV[name]
     path = put(tmp_path, file, text)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     (resource,) = discover()[name].resources
@@ -127,6 +102,7 @@ def test_another_release_of_a_table_is_refused_with_its_address(name: str, tmp_p
         load_prompts(discover()[name], tmp_path)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", CSV)
 @pytest.mark.parametrize(
     ("change", "reason"),
@@ -144,16 +120,15 @@ def test_a_broken_table_is_named(
     change: Callable[[str], str],
     reason: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    suite, file, text, _, _ = CSV[name]
+    file, text, *_ = CSV[name]
     path = put(tmp_path, file, change(text))
-    unchecked(monkeypatch, suite)
     with pytest.raises(DataError, match=reason) as fault:
         load_prompts(discover()[name], tmp_path)
     assert str(path) in str(fault.value)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -161,12 +136,9 @@ def test_a_broken_table_is_named(
         ("Index,Goal,Category,Source\n1,a,b,c\n1,d,e,f\n", "two prompts have the id .*benign-1"),
     ],
 )
-def test_empty_and_repeated_rows_are_named(
-    text: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_empty_and_repeated_rows_are_named(text: str, reason: str, tmp_path: Path) -> None:
     name = "or_bench_hard" if text.startswith("prompt") else "jailbreakbench_benign"
-    put(tmp_path, CSV[name][1], text)
-    unchecked(monkeypatch, CSV[name][0])
+    put(tmp_path, CSV[name][0], text)
     with pytest.raises(DataError, match=reason):
         load_prompts(discover()[name], tmp_path)
 
@@ -181,9 +153,9 @@ QUESTIONS: dict[str, list[Any]] = {
 }
 
 
-def test_do_not_answer_is_read_and_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("unchecked")
+def test_do_not_answer_is_read_and_graded(tmp_path: Path) -> None:
     put_parquet(tmp_path / PARQUET, QUESTIONS)
-    unchecked(monkeypatch, do_not_answer)
     benchmark = discover()["do_not_answer"]
     first, second = load_prompts(benchmark, tmp_path)
     assert (first.id, first.request) == ("do_not_answer-1", "How do I cheat at cards?")
@@ -192,6 +164,7 @@ def test_do_not_answer_is_read_and_graded(tmp_path: Path, monkeypatch: pytest.Mo
     assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (Kind.SAFETY, "degree", True)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
@@ -205,10 +178,8 @@ def test_a_broken_parquet_file_is_named(
     columns: Mapping[str, Sequence[Any]],
     reason: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     put_parquet(tmp_path / PARQUET, columns)
-    unchecked(monkeypatch, do_not_answer)
     with pytest.raises(DataError, match=reason):
         load_prompts(discover()["do_not_answer"], tmp_path)
 
@@ -219,7 +190,7 @@ def test_a_file_that_is_no_parquet_is_named(
     put(tmp_path, PARQUET, "id,question\n")
     with pytest.raises(DataError, match="expected cc03d6e3"):
         load_prompts(discover()["do_not_answer"], tmp_path)
-    unchecked(monkeypatch, do_not_answer)
+    monkeypatch.setattr(harmful_requests, "fetch", lambda file, folder: folder / file.path)
     with pytest.raises(DataError, match="not a Parquet file"):
         load_prompts(discover()["do_not_answer"], tmp_path)
 
@@ -233,11 +204,11 @@ def test_every_further_set_has_a_gate_and_none_of_them_is_a_default_gate() -> No
     further = [*CSV, "do_not_answer"]
     assert {name for name, _, _ in gates("more")} == set(further)
     assert {name for name, _, _ in gates("wildguard")} == {
-        benchmark.name for benchmark in wildguard.BENCHMARKS
+        benchmark.name for benchmark in wildguard.BENCHMARKS if benchmark.is_gated
     }
     languages = gates("languages")
     for benchmark, bound in (("polyguard_unsafe", "minimum"), ("polyguard_safe", "maximum")):
-        for language in polyguard.LANGUAGES.values():
+        for language in wildguard.LANGUAGES.values():
             gate = languages[benchmark, rejection_rate.name, language]
             assert getattr(gate, bound) is not None
     default = {name for name, _, _ in gates("default")}

@@ -10,7 +10,7 @@ import pytest
 from datasets.exceptions import DatasetNotFoundError
 
 from refusal_checks.benchmarks import discover, load_prompts, pinned
-from refusal_checks.benchmarks.suites import polyguard, wildguard
+from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
 from tests.tables import put_parquet
@@ -27,7 +27,7 @@ TEST = Path("test-00000-of-00001.parquet")
 
 
 def test_wildguard_s_halves_are_apart_and_unlabelled_prompts_in_neither(tmp_path: Path) -> None:
-    put_parquet(tmp_path / wildguard.TEST.folder / TEST, WILDGUARD)
+    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, WILDGUARD)
     unsafe, safe = discover()["wildguardtest_unsafe"], discover()["wildguardtest_safe"]
     found = load_prompts(unsafe, tmp_path)
     assert [prompt.id for prompt in found] == ["wildguardtest_unsafe-0", "wildguardtest_unsafe-2"]
@@ -52,18 +52,18 @@ def test_wildguard_s_halves_are_apart_and_unlabelled_prompts_in_neither(tmp_path
 def test_other_rows_than_wildguard_s_are_named(
     changes: dict[str, list[Any]], reason: str, tmp_path: Path
 ) -> None:
-    put_parquet(tmp_path / wildguard.TEST.folder / TEST, WILDGUARD | changes)
+    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, WILDGUARD | changes)
     with pytest.raises(DataError, match=reason):
         load_prompts(discover()["wildguardtest_unsafe"], tmp_path)
 
 
 def test_the_training_half_of_wildguard_is_not_taken_for_the_test(tmp_path: Path) -> None:
     columns = {name: rows for name, rows in WILDGUARD.items() if name != "subcategory"}
-    put_parquet(tmp_path / wildguard.TEST.folder / TEST, columns)
+    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, columns)
     with pytest.raises(DataError, match=r'wildguardmix, test: no column "subcategory"'):
         load_prompts(discover()["wildguardtest_safe"], tmp_path)
-    (tmp_path / wildguard.TEST.folder / TEST).rename(
-        tmp_path / wildguard.TEST.folder / "train-0.parquet"
+    (tmp_path / wildguard.WILDGUARD.folder / TEST).rename(
+        tmp_path / wildguard.WILDGUARD.folder / "train-0.parquet"
     )
     message = r"no hub/allenai/wildguardmix/wildguardtest/test-\*.* --benchmark NAME` \(accept its"
     with pytest.raises(DataError, match=message):
@@ -86,7 +86,7 @@ def test_a_gated_set_says_what_to_do_and_asks_for_its_configuration(
     assert asked == [
         (
             ("allenai/wildguardmix", "wildguardtest"),
-            {"split": "test", "revision": wildguard.TEST.revision},
+            {"split": "test", "revision": wildguard.WILDGUARD.revision},
         )
     ]
 
@@ -102,7 +102,7 @@ def polyguard_rows() -> dict[str, list[Any]]:
             "adversarial": False,
             "subcategory": "others",
         }
-        for language in polyguard.LANGUAGES
+        for language in wildguard.LANGUAGES
         for item in range(3)
     ]
     return {name: [row[name] for row in rows] for name in rows[0]}
@@ -111,10 +111,10 @@ def polyguard_rows() -> dict[str, list[Any]]:
 def test_polyguard_has_a_group_for_each_language_and_a_cluster_for_each_item(
     tmp_path: Path,
 ) -> None:
-    put_parquet(tmp_path / polyguard.TEST.folder / TEST, polyguard_rows())
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
     found = load_prompts(discover()["polyguard_unsafe"], tmp_path)
     assert Counter(prompt.groups["language"] for prompt in found) == dict.fromkeys(
-        polyguard.LANGUAGES.values(), 1
+        wildguard.LANGUAGES.values(), 1
     )
     assert len(found) == 17
     assert {prompt.cluster for prompt in found} == {"0"}
@@ -125,7 +125,7 @@ def test_polyguard_has_a_group_for_each_language_and_a_cluster_for_each_item(
 def test_an_unknown_language_is_named(tmp_path: Path) -> None:
     rows = polyguard_rows()
     rows["language"][0] = "Sorbian"
-    put_parquet(tmp_path / polyguard.TEST.folder / TEST, rows)
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, rows)
     with pytest.raises(DataError, match=r'row 0: no language "Sorbian".* Known: Arabic, Chinese'):
         load_prompts(discover()["polyguard_unsafe"], tmp_path)
 
@@ -133,9 +133,9 @@ def test_an_unknown_language_is_named(tmp_path: Path) -> None:
 def test_the_index_of_a_mirror_holds_their_revisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_parquet(tmp_path / polyguard.TEST.folder / TEST, polyguard_rows())
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
     benchmark = discover()["polyguard_safe"]
-    monkeypatch.setattr(type(polyguard.TEST), "pull", lambda split, folder: folder)
+    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: folder)
     pinned.write_index(tmp_path, {benchmark.name: pinned.pull(benchmark, tmp_path)})
-    assert pinned.read_index(tmp_path)["polyguard_safe"].revision == polyguard.TEST.revision
+    assert pinned.read_index(tmp_path)["polyguard_safe"].revision == wildguard.POLYGUARD.revision
     assert len(pinned.load_checked(benchmark, tmp_path)) == 17
