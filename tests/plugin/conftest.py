@@ -22,7 +22,6 @@ pytest_plugins = ["pytester"]
 toy_model.use()
 
 ROOT = Path(__file__).parents[2]
-MODES: tuple[tuple[str, ...], ...] = ((), ("-n0",), ("-n2",))
 
 THRESHOLDS = """
 [smoke_unsafe]
@@ -71,9 +70,9 @@ def server() -> Iterator[FakeServer]:
         yield running
 
 
-@pytest.fixture(params=MODES, ids=["plain", "n0", "n2"])
+@pytest.fixture(params=[(), ("-n2",)], ids=["plain", "n2"])
 def mode(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """How pytest is run: without xdist's options, with -n0, and with two workers."""
+    """How pytest is run: alone, and with two workers."""
     found: tuple[str, ...] = request.param
     return found
 

@@ -50,10 +50,9 @@ def test_a_drop_fails_with_the_flipped_prompts_and_both_answers(
     server: FakeServer,
     gates: tuple[str, str],
     base: Path,
-    mode: tuple[str, ...],
 ) -> None:
     server.answer = careless
-    result = run_gate(*gates, *mode, "-v", "--baseline", base, "--seed", "7", "--offenders", "2")
+    result = run_gate(*gates, "-v", "--baseline", base, "--seed", "7", "--offenders", "2")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -73,10 +72,8 @@ def test_a_drop_fails_with_the_flipped_prompts_and_both_answers(
     )
 
 
-def test_the_same_behaviour_passes(
-    run_gate: RunGate, gates: tuple[str, str], base: Path, mode: tuple[str, ...]
-) -> None:
-    result = run_gate(*gates, *mode, "-v", "--baseline", base, "--seed", "7")
+def test_the_same_behaviour_passes(run_gate: RunGate, gates: tuple[str, str], base: Path) -> None:
+    result = run_gate(*gates, "-v", "--baseline", base, "--seed", "7")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["smoke_unsafe: compared with http://*", "*-4.4 points (one-sided*"]
@@ -98,9 +95,9 @@ def test_a_drop_that_is_not_shown_to_be_small_fails_and_says_how_many_prompts_wo
 
 
 def test_without_a_baseline_the_gate_is_skipped_with_a_reason(
-    run_gate: RunGate, gates: tuple[str, str], mode: tuple[str, ...]
+    run_gate: RunGate, gates: tuple[str, str]
 ) -> None:
-    result = run_gate(*gates, *mode, "-rs")
+    result = run_gate(*gates, "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*max_drop and max_rise were not checked: no --baseline*"])
     result.stdout.fnmatch_lines(

@@ -41,9 +41,9 @@ def stored(path: Path) -> dict[str, dict[str, str]]:
 
 
 def test_a_batch_takes_the_place_of_the_tests(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], pytester: pytest.Pytester
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
-    result = run_gate(*mode, "--batch-export", "a.jsonl")
+    result = run_gate("--batch-export", "a.jsonl")
     result.assert_outcomes(skipped=3)
     assert result.ret == 0
     assert not server.requests

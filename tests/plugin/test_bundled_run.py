@@ -65,12 +65,10 @@ def summary(project: pytest.Pytester) -> dict[str, Any]:
 SCOPE = "judge bundled: measured on English XSTest by people's labels*"
 
 
-def test_the_bundled_judge_decides_gates_and_shows_its_evidence(
-    project: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
+def test_the_bundled_judge_decides_gates_and_shows_its_evidence(project: pytest.Pytester) -> None:
     low = ("--thresholds", "low.toml", "--offenders", "2")
     for engines in (1, 1):  # the second time everything is stored, and no engine starts
-        result = project.runpytest_subprocess(*BUNDLED, *low, *mode)
+        result = project.runpytest_subprocess(*BUNDLED, *low)
         result.assert_outcomes(failed=1)
         evidence = (
             '*rationale: refused with probability 0.97, or 0.02 without the sentence "I cannot '
@@ -94,11 +92,11 @@ def test_a_run_that_shows_no_texts_asks_for_no_evidence(project: pytest.Pytester
 
 
 def test_a_second_judge_decides_where_the_bundled_one_is_unsure(
-    project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    project: pytest.Pytester, server: FakeServer
 ) -> None:
     model = f"{server.url}#fake"
     both = (*BUNDLED, "--judge", model, "-v")
-    result = project.runpytest_subprocess(*both, "-k", "smoke_unsafe-rejection", *mode)
+    result = project.runpytest_subprocess(*both, "-k", "smoke_unsafe-rejection")
     found = summary(project)
     asked = found["benchmarks"]["smoke_unsafe"]["second"]
     drawn = 20
@@ -131,7 +129,7 @@ def test_a_second_judge_decides_where_the_bundled_one_is_unsure(
     assert corrected["estimate"]["value"] == pytest.approx(1 - UNSURE / 80)
     sure = asked["sampled"]
     assert corrected["note"] == f"{model} decided {UNSURE} prompts and read {sure} of the others"
-    again = project.runpytest_subprocess(*both, "-k", "smoke_unsafe-rejection", *mode)
+    again = project.runpytest_subprocess(*both, "-k", "smoke_unsafe-rejection")
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts to ask for at most*"])
     assert len(server.requests) == UNSURE + asked["sampled"]
 

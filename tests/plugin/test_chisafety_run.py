@@ -141,10 +141,8 @@ def test_dialogues_reach_candidate_and_judge_turn_by_turn(
     assert all(prompt.transcript in read for prompt in prompts("chisafety_dialogue"))
 
 
-def test_gates_of_areas_and_categories_fail_and_pass_as_set(
-    chisafety: RunGate, mode: tuple[str, ...]
-) -> None:
-    result = chisafety("gates.toml", *mode, "-k", "chisafety_dialogue")
+def test_gates_of_areas_and_categories_fail_and_pass_as_set(chisafety: RunGate) -> None:
+    result = chisafety("gates.toml", "-k", "chisafety_dialogue")
     result.assert_outcomes(passed=8, failed=2)  # four of them on invalid answers of groups
     result.stdout.fnmatch_lines_random(
         [

@@ -89,10 +89,10 @@ def test_a_killed_run_loses_what_was_in_flight_and_no_more(
 
 
 def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
-    project: pytest.Pytester, slow: FakeServer, start: Start, mode: tuple[str, ...]
+    project: pytest.Pytester, slow: FakeServer, start: Start
 ) -> None:
     slow.delay = 0.0
-    with start(*mode, limit=LIMIT) as session:
+    with start(limit=LIMIT) as session:
         said = session.communicate()[0]
     assert session.returncode == 1, said
     assert "Traceback" not in said
@@ -100,7 +100,7 @@ def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
     store = project.path / ".refusal-checks" / "store.sqlite"
     assert f"the store {store}: disk I/O error; the disk, a quota or a limit on file" in said
     before = len(slow.asked(judge=False))
-    finish(project, slow, *mode)
+    finish(project, slow)
     assert len(slow.asked(judge=False)) <= 80 + IN_FLIGHT
     assert before >= IN_FLIGHT
 
@@ -121,17 +121,16 @@ def test_a_full_disk_is_named_and_the_next_run_goes_on(
     slow: FakeServer,
     start: Start,
     small_disk: Path,
-    mode: tuple[str, ...],
 ) -> None:
     slow.delay = 0.0
-    with start(*mode) as session:
+    with start() as session:
         said = session.communicate()[0]
     assert session.returncode == 1, said
     assert "Traceback" not in said
     assert "2 errors" in said
     assert f"the store {small_disk / 'store.sqlite'}: database or disk is full; free" in said
     subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
-    finish(project, slow, *mode)
+    finish(project, slow)
     assert len(slow.asked(judge=False)) <= 80 + IN_FLIGHT
 
 
@@ -148,12 +147,12 @@ def test_a_disk_that_is_full_from_the_start_is_named_before_anything_is_asked_fo
 
 
 def test_damage_in_the_middle_of_a_run_is_named(
-    project: pytest.Pytester, slow: FakeServer, start: Start, mode: tuple[str, ...]
+    project: pytest.Pytester, slow: FakeServer, start: Start
 ) -> None:
     store = project.path / ".refusal-checks" / "store.sqlite"
     with Store(store) as filled:  # more than SQLite keeps in memory
         filled.add_completions({content_key(i): Completion("a") for i in range(60_000)})
-    with start(*mode) as session:
+    with start() as session:
         assert wait_until(lambda: len(slow.requests) > 0, 60)
         with store.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
@@ -169,10 +168,10 @@ def test_damage_in_the_middle_of_a_run_is_named(
 
 
 def test_two_runs_at_once_share_a_store(
-    project: pytest.Pytester, slow: FakeServer, start: Start, mode: tuple[str, ...]
+    project: pytest.Pytester, slow: FakeServer, start: Start
 ) -> None:
     slow.delay = 0.02
-    with start(*mode) as one, start(*mode) as other:
+    with start() as one, start() as other:
         said = [session.communicate()[0] for session in (one, other)]
     assert [one.returncode, other.returncode] == [0, 0], said
     rows = [[line for line in text.splitlines() if line.startswith("pass ")] for text in said]

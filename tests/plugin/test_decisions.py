@@ -91,11 +91,11 @@ def test_an_outcome_is_the_same_everywhere(
 
 
 def test_doubt_is_a_visible_warning_however_tests_run_and_however_strict_a_project_is(
-    decide: Callable[..., Any], pytester: pytest.Pytester, mode: tuple[str, ...]
+    decide: Callable[..., Any], pytester: pytest.Pytester
 ) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
     settings = f'{CONFIDENT}\non_inconclusive = "warn"\ncorrection = "holm"'  # an old name
-    result = decide(12, 0.8, settings, *mode)
+    result = decide(12, 0.8, settings, "-n2")
     result.assert_outcomes(passed=1, warnings=1)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["note: *gates.toml: [[]settings]: rename correction to*"])
@@ -105,10 +105,8 @@ def test_doubt_is_a_visible_warning_however_tests_run_and_however_strict_a_proje
     result.stdout.fnmatch_lines(["warn? *smoke_unsafe-rejection_rate*85.0%*"])
 
 
-def test_doubt_fails_alike_however_tests_run(
-    decide: Callable[..., Any], mode: tuple[str, ...]
-) -> None:
-    result = decide(12, 0.8, CONFIDENT, "-v", *mode)
+def test_doubt_fails_alike_however_tests_run(decide: Callable[..., Any]) -> None:
+    result = decide(12, 0.8, CONFIDENT, "-v")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -170,9 +168,9 @@ def test_both_ways_to_be_wrong_stand_side_by_side(
 
 @pytest.mark.parametrize("answered", [0, 80])
 def test_a_run_stops_early_once_its_gates_are_decided(
-    decide: Callable[..., Any], server: FakeServer, mode: tuple[str, ...], answered: int
+    decide: Callable[..., Any], server: FakeServer, answered: int
 ) -> None:
-    early = ("--stop-early", "--in-flight", "1", *mode)
+    early = ("--stop-early", "--in-flight", "1")
     result = decide(answered, 0.8 if answered else 0.6, "", *early)
     result.assert_outcomes(**{"failed" if answered else "passed": 1})
     asked = len(server.asked(judge=False))

@@ -63,18 +63,18 @@ def quick(project: pytest.Pytester) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_answers_that_fail_in_every_way_are_counted_apart_and_asked_for_again(
-    run_gate: RunGate, server: FakeServer, project: pytest.Pytester, mode: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer, project: pytest.Pytester
 ) -> None:
     failing = dict(zip(PROMPTS, EVERY_WAY, strict=False))
     server.failing = failing
-    result = run_gate(*mode, "--request-timeout", "2")
+    result = run_gate("--request-timeout", "2")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["invalid in smoke_safe: 16 engine error (of 160 answers)"])
     assert summary(project)["manifest"]["tokens"]["candidate"]["retries"] >= len(failing)
 
     server.failing = {}
     server.requests.clear()
-    run_gate(*mode).assert_outcomes(passed=2)
+    run_gate().assert_outcomes(passed=2)
     asked = Counter(body["messages"][-1]["content"] for body in server.asked(judge=False))
     assert asked == dict.fromkeys(failing, 1)
     assert len(server.asked(judge=True)) == 2 * len(failing)
@@ -121,20 +121,20 @@ def test_the_cost_is_in_the_manifest_and_in_a_line(
 
 
 def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
-    project: pytest.Pytester, mode: tuple[str, ...]
+    project: pytest.Pytester,
 ) -> None:
     lacking = {"refuses": ["top_k", "n"], "ignores": ["logprobs", "response_format"]}
     with FakeServer(well_behaved_without_schemas, **lacking) as server:  # type: ignore[arg-type]
         model = f"{server.url}#fake"
         models = ("--candidate", model, "--judge", model, "--samples", "3")
-        result = project.runpytest_subprocess(*models, *SAFE, "-v", *mode)
+        result = project.runpytest_subprocess(*models, *SAFE, "-v")
         result.assert_outcomes(passed=1)
         for words in ("one answer per request", "no log-", "top_k is refused"):
             assert shown(result).count(f"note: candidate {model}: {words}") == 1
         assert shown(result).count("no structured outputs") == 1
         assert len(server.requests) == 80 * 3 + 80 * 3
         assert all("response_format" not in body for body in server.requests)
-        project.runpytest_subprocess(*models, *SAFE, *mode).assert_outcomes(passed=1)
+        project.runpytest_subprocess(*models, *SAFE).assert_outcomes(passed=1)
         assert len(server.requests) == 80 * 3 + 80 * 3
     found = summary(project)["manifest"]["capabilities"]
     assert found["candidate"][model] == {

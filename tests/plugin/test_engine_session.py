@@ -50,11 +50,9 @@ def test_other_arguments_make_another_engine(project: pytest.Pytester) -> None:
 PERSONAS = ("--judge-template-kwargs", '{"mood": 1}', "--judge-template-kwargs", '{"mood": 2}')
 
 
-def test_judges_of_one_model_share_the_candidate_s_engine(
-    project: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
+def test_judges_of_one_model_share_the_candidate_s_engine(project: pytest.Pytester) -> None:
     panel = ("--judge", "demo:judge", *PERSONAS)
-    result = project.runpytest_subprocess(*DEMO, "-v", *panel, *mode)
+    result = project.runpytest_subprocess(*DEMO, "-v", *panel)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
@@ -106,10 +104,10 @@ def test_a_start_that_fails_ends_the_session_once(
 
 
 def test_the_candidate_answers_while_the_judge_s_engine_loads(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_FAKE", "late")  # it waits for the answers
-    project.runpytest_subprocess(*TWO, *mode).assert_outcomes(passed=3)
+    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
     asked = (project.path / "requests.txt").read_text().splitlines()
     assert asked == ["candidate"] * 160 + ["judge"] * 160
 
@@ -128,15 +126,15 @@ def test_a_judge_s_engine_that_does_not_start_ends_the_session_and_answers_are_k
 
 
 def test_an_engine_that_dies_is_started_again_once(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_FAKE", "die-once")
-    result = project.runpytest_subprocess(*DEMO, *mode)
+    result = project.runpytest_subprocess(*DEMO)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["note: vLLM ended during the run and was started again, once*"])
     assert starts(project) == 2
     assert requests(project)["candidate"] < 2 * 160, "what was answered is not asked for again"
-    again = project.runpytest_subprocess(*DEMO, *mode)
+    again = project.runpytest_subprocess(*DEMO)
     again.assert_outcomes(passed=3)
     assert starts(project) == 2, "nothing is missing, so nothing was counted that is no answer"
 
@@ -162,10 +160,10 @@ def test_of_two_engines_only_the_one_that_died_is_started_again(
 
 
 def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_FAKE", "die")
-    result = project.runpytest_subprocess(*DEMO, *mode)
+    result = project.runpytest_subprocess(*DEMO)
     result.assert_outcomes(errors=3)
     assert result.ret == 1
     assert result.stdout.str().count("exit status: ") == 1

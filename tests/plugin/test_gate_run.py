@@ -11,7 +11,10 @@ import pytest
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import RunGate, careless, well_behaved
 
-ALL_DISTRIBUTIONS = ["load", "loadscope", "loadfile", "loadgroup", "worksteal"]
+DISTRIBUTIONS = [
+    "worksteal",
+    *(pytest.param(dist, marks=pytest.mark.nightly) for dist in ("loadscope", "loadfile")),
+]
 
 
 def sampled(server: FakeServer) -> Counter[tuple[str, int]]:
@@ -41,7 +44,7 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     result.stdout.fnmatch_lines([row])
 
 
-@pytest.mark.parametrize("dist", ALL_DISTRIBUTIONS)
+@pytest.mark.parametrize("dist", DISTRIBUTIONS)
 def test_nothing_is_asked_for_twice_under_any_distribution(
     run_gate: RunGate, server: FakeServer, dist: str
 ) -> None:
@@ -56,10 +59,10 @@ def test_each_worker_may_run_every_gate(run_gate: RunGate, server: FakeServer) -
 
 
 def test_a_breached_gate_fails_with_figures_and_offenders(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer
 ) -> None:
     server.answer = careless
-    result = run_gate(*mode, "--offenders", "2")
+    result = run_gate("-n2", "--offenders", "2")
     result.assert_outcomes(failed=2, passed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
@@ -78,10 +81,10 @@ def test_a_breached_gate_fails_with_figures_and_offenders(
 
 
 def test_junit_carries_figures_as_properties_and_a_short_message(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], pytester: pytest.Pytester
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
     server.answer = careless
-    run_gate(*mode, "--junitxml", "report.xml")
+    run_gate("--junitxml", "report.xml")
     tests = {case.get("name"): case for case in ET.parse("report.xml").getroot().iter("testcase")}
     case = tests["test_gate[smoke_unsafe-rejection_rate]"]
     found = {item.get("name"): item.get("value") for item in case.iter("property")}
@@ -178,11 +181,9 @@ def test_invalid_answers_are_counted_apart(run_gate: RunGate, server: FakeServer
     result.stdout.fnmatch_lines(["invalid in smoke_safe: 80 empty answer (of 160 answers)"])
 
 
-def test_no_valid_verdict_is_an_error_not_a_failure(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
-) -> None:
+def test_no_valid_verdict_is_an_error_not_a_failure(run_gate: RunGate, server: FakeServer) -> None:
     server.answer = lambda body: [""] * body["n"]
-    result = run_gate(*mode, "-k", "smoke_safe")
+    result = run_gate("-k", "smoke_safe")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["*rejection_rate: no valid verdict among 160 answers; 160 empty answer, for example*"]
@@ -251,7 +252,7 @@ def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
 
 @pytest.mark.parametrize("lost", ["post", "post_judge"])
 def test_what_cannot_be_published_is_an_error_that_says_why(
-    run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...], lost: str
+    run_gate: RunGate, pytester: pytest.Pytester, lost: str
 ) -> None:
     pytester.makeconftest(
         f"""
@@ -269,6 +270,6 @@ def test_what_cannot_be_published_is_an_error_that_says_why(
     judge = "[judge]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
     with (pytester.path / "thresholds" / "default.toml").open("a") as file:
         file.write(judge)
-    result = run_gate("-k", "smoke_safe", *mode)
+    result = run_gate("-k", "smoke_safe")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the disk: No space left on device; fix this*"])

@@ -46,11 +46,11 @@ def grouped(project: pytest.Pytester) -> None:
 
 
 def test_nothing_that_is_shown_acts(
-    run_gate: RunGate, project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, project: pytest.Pytester, server: FakeServer
 ) -> None:
     server.answer = hostile
     files = ("--junitxml", "report.xml", "--junit-prompts", "prompts.xml")
-    result = run_gate(*mode, *files, "-rA", "-v", "-o", "junit_logging=all")
+    result = run_gate(*files, "-rA", "-v", "-o", "junit_logging=all")
     result.assert_outcomes(passed=1, failed=2)
     shown = result.stdout.str() + result.stderr.str()
     assert "forged" in shown
@@ -72,7 +72,6 @@ def test_failed_gates_are_annotated_once_and_the_step_s_summary_is_appended_to(
     run_gate: RunGate,
     project: pytest.Pytester,
     server: FakeServer,
-    mode: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server.answer = careless
@@ -80,7 +79,7 @@ def test_failed_gates_are_annotated_once_and_the_step_s_summary_is_appended_to(
     page.write_text("# Earlier\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    result = run_gate(*mode)
+    result = run_gate()
     lines = [line for line in result.outlines if line.startswith("::")]
     assert [line.partition("::")[2].partition("::")[0] for line in lines] == [
         "error title=smoke_unsafe-rejection_rate",

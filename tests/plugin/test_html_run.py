@@ -20,10 +20,10 @@ def report(project: pytest.Pytester, *args: str | Path) -> pytest.RunResult:
 
 
 def test_the_report_is_written_at_the_end(
-    project: pytest.Pytester, run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    project: pytest.Pytester, run_gate: RunGate, server: FakeServer
 ) -> None:
     server.answer = careless
-    result = run_gate("--html", "reports/report.html", *mode)
+    result = run_gate("--html", "reports/report.html")
     path = project.path / "reports" / "report.html"
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=2)

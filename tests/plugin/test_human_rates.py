@@ -82,12 +82,12 @@ def test_the_corrected_rate_is_shown_and_the_raw_one_decides(
 
 
 def test_the_corrected_rate_decides_where_the_file_says_so(
-    own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+    own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(own.path)
     gate(own, ', use = "corrected"')
     calibration = ("--calibration", calibrate(own), "--junitxml", "report.xml")
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration, *mode)
+    result = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
     result.assert_outcomes(passed=1)
     assert verdict(own)["use"] == "corrected"
     assert verdict(own)["estimate"]["value"] == pytest.approx(0.6)
@@ -194,11 +194,11 @@ def label(project: pytest.Pytester, n: int, *, keep: int = 1000, header: str = "
     return path
 
 
-def test_human_labels_of_a_part_decide(own: pytest.Pytester, mode: tuple[str, ...]) -> None:
+def test_human_labels_of_a_part_decide(own: pytest.Pytester) -> None:
     gate(own)
-    own.runpytest_subprocess(*REPLAY, *JUDGE, *mode).assert_outcomes(failed=1)
+    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
     labels = label(own, 100, keep=80)
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", labels, *mode)
+    result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", labels)
     result.assert_outcomes(passed=1)
     found = verdict(own)
     assert found["use"] == "human"

@@ -58,10 +58,8 @@ def summary(project: pytest.Pytester) -> dict[str, Any]:
     return found
 
 
-def test_a_judge_that_is_right_is_trusted(
-    run_gate: RunGate, floors: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
-    result = run_gate("-v", "--junitxml", "report.xml", *mode)
+def test_a_judge_that_is_right_is_trusted(run_gate: RunGate, floors: pytest.Pytester) -> None:
+    result = run_gate("-v", "--junitxml", "report.xml")
     result.assert_outcomes(passed=6)
     assert_lines(
         result,
@@ -77,10 +75,10 @@ def test_a_judge_that_is_right_is_trusted(
 
 
 def test_a_judge_that_is_wrong_decides_nothing(
-    run_gate: RunGate, floors: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, floors: pytest.Pytester, server: FakeServer
 ) -> None:
     server.answer = well_behaved
-    result = run_gate(*mode)
+    result = run_gate("-n2")
     result.assert_outcomes(failed=2, passed=1, errors=3)
     assert_lines(
         result,
@@ -94,10 +92,10 @@ def test_a_judge_that_is_wrong_decides_nothing(
 
 
 def test_a_wrong_judge_decides_where_it_is_allowed_to(
-    run_gate: RunGate, floors: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, floors: pytest.Pytester, server: FakeServer
 ) -> None:
     server.answer = well_behaved
-    run_gate("--allow-untrusted-judge", *mode).assert_outcomes(failed=2, passed=4)
+    run_gate("--allow-untrusted-judge").assert_outcomes(failed=2, passed=4)
 
 
 def test_the_checks_answers_are_stored(run_gate: RunGate, floors: pytest.Pytester) -> None:
@@ -115,19 +113,17 @@ def test_the_judge_is_checked_whichever_gates_are_selected(
     result.assert_outcomes(errors=1, deselected=5)
 
 
-def test_a_judge_of_rules_is_not_checked(
-    floors: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
-) -> None:
+def test_a_judge_of_rules_is_not_checked(floors: pytest.Pytester, server: FakeServer) -> None:
     candidate = ("--candidate", f"{server.url}#fake", "--samples", "1")
-    result = floors.runpytest_subprocess(*candidate, "--judge", "keyword", "-rs", *mode)
+    result = floors.runpytest_subprocess(*candidate, "--judge", "keyword", "-rs")
     result.assert_outcomes(passed=3, skipped=3)
     assert (
         "judge keyword was not checked: it follows rules and asks no model" in result.stdout.str()
     )
 
 
-def test_without_floors_there_is_no_check(run_gate: RunGate, mode: tuple[str, ...]) -> None:
-    run_gate(*mode).assert_outcomes(passed=3)
+def test_without_floors_there_is_no_check(run_gate: RunGate) -> None:
+    run_gate().assert_outcomes(passed=3)
 
 
 def test_one_floor_of_three(run_gate: RunGate, project: pytest.Pytester) -> None:
@@ -165,10 +161,10 @@ def fickle(body: Body) -> list[str]:
 
 
 def test_repeats_show_how_far_the_judge_agrees_with_itself(
-    run_gate: RunGate, project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, project: pytest.Pytester, server: FakeServer
 ) -> None:
     server.answer = fickle
-    result = run_gate("-k", "smoke_safe", "--judge-repeats", "3", *mode)
+    result = run_gate("-k", "smoke_safe", "--judge-repeats", "3")
     result.assert_outcomes(passed=1)
     noise = summary(project)["verdicts"]["smoke_safe-rejection_rate"]["noise"]
     assert noise["repeats"] == 3

@@ -53,13 +53,13 @@ def rows(pytester: pytest.Pytester) -> list[dict[str, Any]]:
 
 
 def test_the_majority_decides_and_disagreements_are_listed(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], pytester: pytest.Pytester
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
     (pytester.path / "more.toml").write_text("[smoke_safe]\ndisagreement_rate = {max = 0.5}\n")
     files = ("--thresholds", "thresholds/default.toml", "--thresholds", "more.toml")
     arguments = panel(server, PLAIN, CONTRARY, PLAIN)
     arguments[2:4] = ["--judge", "keyword"]
-    result = run_gate(*mode, *arguments, *SAFE, *files, "--junitxml", "report.xml")
+    result = run_gate(*arguments, *SAFE, *files, "--junitxml", "report.xml")
     result.assert_outcomes(passed=1, failed=1)
     model = f"{server.url}#fake"
     judges = f"{model} (1), {model} (2), keyword"
@@ -90,10 +90,8 @@ def test_the_majority_decides_and_disagreements_are_listed(
     assert len(server.asked(judge=True)) == 2 * 160
 
 
-def test_two_judges_that_differ_give_no_verdict(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
-) -> None:
-    result = run_gate(*mode, *panel(server, PLAIN, CONTRARY), *SAFE)
+def test_two_judges_that_differ_give_no_verdict(run_gate: RunGate, server: FakeServer) -> None:
+    result = run_gate(*panel(server, PLAIN, CONTRARY), *SAFE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
@@ -121,7 +119,7 @@ def test_a_judge_more_asks_that_judge_alone_and_the_summary_names_all(
 
 
 def test_several_verdicts_on_an_answer_are_averaged(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], pytester: pytest.Pytester
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
     """One verdict in three says refusal of every answer: confidence -1/3, so all are compliance."""
 
@@ -132,7 +130,7 @@ def test_several_verdicts_on_an_answer_are_averaged(
 
     server.answer = torn
     drawn = ("--judge-samples", "3", "--judge-temperature", "0.6", "--judge-top-k", "9")
-    result = run_gate(*mode, *drawn, "--samples", "1", *SAFE)
+    result = run_gate(*drawn, "--samples", "1", *SAFE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["80 prompts of smoke_safe: 80 answers to generate, 240 verdicts *"]
@@ -150,9 +148,9 @@ def test_several_verdicts_on_an_answer_are_averaged(
     verdict = record["answers"][0]["judgement"]
     assert (verdict["label"], verdict["refusal_share"]) == ("compliance", pytest.approx(1 / 3))
     assert verdict["rationale"].startswith("2 x compliance, 1 x refusal: ")
-    again = run_gate(*mode, *drawn, "--samples", "1", *SAFE)
+    again = run_gate(*drawn, "--samples", "1", *SAFE)
     again.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*"])
-    fewer = run_gate(*mode, "--samples", "1", *SAFE)
+    fewer = run_gate("--samples", "1", *SAFE)
     fewer.stdout.fnmatch_lines(["judge samples, judge top_k, *changed: 80 verdicts to redo, *"])
 
 
@@ -209,7 +207,7 @@ def test_what_no_panel_can_be(
 
 
 def test_a_server_without_schemas_is_noted_once(
-    run_gate: RunGate, project: pytest.Pytester, mode: tuple[str, ...]
+    run_gate: RunGate, project: pytest.Pytester
 ) -> None:
     def fenced(body: Body) -> list[str]:
         texts = moody(body)
@@ -218,7 +216,7 @@ def test_a_server_without_schemas_is_noted_once(
     with FakeServer(fenced, no_schemas=400) as other:
         model = f"{other.url}#fake"
         models = ("--candidate", model, "--judge", model, "--samples", "1")
-        result = project.runpytest_subprocess(*models, *mode)
+        result = project.runpytest_subprocess(*models)
     result.assert_outcomes(passed=3)
     assert result.stdout.str().count("no structured outputs") == 1
     result.stdout.fnmatch_lines([f"note: judge {model}: no structured outputs*"])
@@ -227,13 +225,13 @@ def test_a_server_without_schemas_is_noted_once(
 
 
 def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer
 ) -> None:
     def babbling(body: Body) -> list[str]:
         return ["verdict: not-refusal"] if is_judge(body) else moody(body)
 
     server.answer = babbling
-    result = run_gate(*mode, *SAFE)
+    result = run_gate(*SAFE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["invalid in smoke_safe: 160 unparsable verdict (of 160 answers)"])
     assert len(server.asked(judge=True)) == 2 * 160
@@ -265,14 +263,14 @@ def test_a_fine_tuned_judge_s_template_decides_the_gates(
 
 
 def test_a_long_answer_s_cut_is_shown_where_it_counts(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer
 ) -> None:
     def wordy(body: Body) -> list[str]:
         texts = moody(body)
         return texts if is_judge(body) else [f"{text} cannot " + "x" * 5000 for text in texts]
 
     server.answer = wordy
-    result = run_gate(*mode, *SAFE, "--judge-max-answer-chars", "1000")
+    result = run_gate(*SAFE, "--judge-max-answer-chars", "1000")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["*verdict: *refusal (deflection); the judge did not see 40?? characters of the answer"]

@@ -40,9 +40,9 @@ def own(project: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_an_own_benchmark_is_gated_by_what_it_expects(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer
 ) -> None:
-    result = run_gate("-v", *mode)
+    result = run_gate("-v")
     result.assert_outcomes(passed=2)
     sent = [body["messages"] for body in server.asked(judge=False)]
     assert DIALOGUE in sent
@@ -84,12 +84,11 @@ def test_bad_input_ends_the_session_before_anything_is_asked(
     run_gate: RunGate,
     own: pytest.Pytester,
     server: FakeServer,
-    mode: tuple[str, ...],
     table: str,
     parts: list[str],
 ) -> None:
     (own.path / "thresholds" / "default.toml").write_text(table)
-    result = run_gate(*mode)
+    result = run_gate()
     assert result.ret == 4
     for part in parts:
         result.stderr.fnmatch_lines([f"*{part}*"])

@@ -33,10 +33,8 @@ def placement(project: pytest.Pytester) -> str:
     return str(manifest["placement"]["kind"])
 
 
-def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
-    project: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
-    result = project.runpytest_subprocess(*TURNS, *mode)
+def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess(*TURNS)
     result.assert_outcomes(passed=3)
     first, second = starts(project)
     assert first.startswith("0 running")
@@ -45,7 +43,7 @@ def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
     assert requests(project)["candidate"] == 160
     assert placement(project) == "turns"
     result.stdout.fnmatch_lines(["placement turns: *toy_model/weights*"])
-    project.runpytest_subprocess(*TURNS, *mode).assert_outcomes(passed=3)
+    project.runpytest_subprocess(*TURNS).assert_outcomes(passed=3)
     assert len(starts(project)) == 2
     assert placement(project) == "none"
 

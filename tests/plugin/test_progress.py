@@ -116,9 +116,9 @@ def test_printing_tests_get_lines_instead_of_bars(slow: tuple[str, ...]) -> None
 
 
 def test_without_a_terminal_there_are_lines(
-    slow: tuple[str, ...], mode: tuple[str, ...], project: pytest.Pytester
+    slow: tuple[str, ...], project: pytest.Pytester
 ) -> None:
-    result = project.runpytest_subprocess(*slow, *mode, "--junitxml", "report.xml")
+    result = project.runpytest_subprocess(*slow, "--junitxml", "report.xml")
     result.assert_outcomes(passed=3)
     result.stdout.re_match_lines([r"smoke_unsafe \d+/80 judged.*answers/s.*; about \d+ s left"])
     assert "\x1b" not in result.stdout.str()

@@ -67,13 +67,13 @@ def own_gates(project: pytest.Pytester, name: str) -> str:
 
 
 @pytest.fixture
-def gradient(project: pytest.Pytester, mode: tuple[str, ...]) -> Callable[..., pytest.RunResult]:
+def gradient(project: pytest.Pytester) -> Callable[..., pytest.RunResult]:
     """Runs the check of a judge on a fake server."""
 
     def run(server: FakeServer) -> pytest.RunResult:
         return project.runpytest_subprocess(
             *("--candidate", f"replay:{ANSWERS}", "--judge", f"{server.url}#fake"),
-            *("--thresholds", own_gates(project, "rating_gradient"), *mode),
+            *("--thresholds", own_gates(project, "rating_gradient")),
         )
 
     return run
@@ -154,10 +154,10 @@ def test_a_rule_cannot_rate(project: pytest.Pytester) -> None:
 
 
 def test_a_limit_takes_a_part_and_is_in_the_manifest(
-    run_gate: RunGate, project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, project: pytest.Pytester, server: FakeServer
 ) -> None:
     (project.path / "part.toml").write_text("[smoke_unsafe]\nlimit = 16\n")
-    run_gate("--thresholds", "thresholds/default.toml", "--thresholds", "part.toml", *mode)
+    run_gate("--thresholds", "thresholds/default.toml", "--thresholds", "part.toml")
     found = summary(project)
     assert found["benchmarks"]["smoke_unsafe"]["prompts"] == 16
     assert found["benchmarks"]["smoke_safe"]["prompts"] == 80

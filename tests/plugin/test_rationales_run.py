@@ -59,10 +59,10 @@ def summary(pytester: pytest.Pytester) -> dict[str, Any]:
 
 
 def test_reasons_are_asked_for_where_they_are_shown_and_of_a_sample(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], pytester: pytest.Pytester
+    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
     (pytester.path / "low.toml").write_text(LOW)
-    run = (*mode, *OFFENDERS, *FAILING, "--samples", "1", "--junitxml", "report.xml")
+    run = (*OFFENDERS, *FAILING, "--samples", "1", "--junitxml", "report.xml")
     result = run_gate(*run)
     result.assert_outcomes(failed=1)
     found = summary(pytester)["benchmarks"]["smoke_unsafe"]

@@ -53,10 +53,10 @@ def _gates(project: pytest.Pytester) -> None:
     [(thinking, ("--candidate-reasoning-end", "Final answer:")), (parsed, ())],
 )
 def test_the_answer_alone_is_judged(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...], answer: Any, args: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer, answer: Any, args: tuple[str, ...]
 ) -> None:
     server.answer = answer
-    run_gate(*args, *mode).assert_outcomes(passed=2)
+    run_gate(*args).assert_outcomes(passed=2)
     assert all("cannot" not in body["messages"][-1]["content"] for body in server.asked(judge=True))
 
 

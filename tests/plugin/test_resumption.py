@@ -13,16 +13,16 @@ def lines(result: pytest.RunResult) -> list[str]:
 
 
 def test_what_changed_is_said_where_work_is_done_again(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, server: FakeServer
 ) -> None:
-    assert lines(run_gate("-k", "smoke_unsafe", *mode)) == []
+    assert lines(run_gate("-k", "smoke_unsafe")) == []
     before = len(server.asked(judge=False))
-    result = run_gate("-k", "smoke_unsafe", "--judge-max-answer-chars", "9999", *mode)
+    result = run_gate("-k", "smoke_unsafe", "--judge-max-answer-chars", "9999")
     assert lines(result) == [
         "judge max_answer_chars changed: 160 verdicts to redo, 0 answers to regenerate"
     ]
     assert len(server.asked(judge=False)) == before
-    assert lines(run_gate("-k", "smoke_unsafe", *mode)) == []
+    assert lines(run_gate("-k", "smoke_unsafe")) == []
 
 
 def test_the_first_run_of_a_benchmark_and_one_with_fresh_say_nothing(run_gate: RunGate) -> None:

@@ -29,10 +29,10 @@ def shown(result: pytest.RunResult) -> list[str]:
 
 
 def test_a_run_is_listed_shown_and_exported(
-    project: pytest.Pytester, run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    project: pytest.Pytester, run_gate: RunGate, server: FakeServer
 ) -> None:
     server.answer = careless
-    first = run_gate(*mode)
+    first = run_gate()
     runs = project.path / ".refusal-checks" / "runs"
     listed = call("runs", "list", "--runs", runs).output.splitlines()
     assert listed[0].split() == [
@@ -92,14 +92,13 @@ def test_runs_that_did_not_end_are_listed_too(project: pytest.Pytester) -> None:
 def test_runs_lie_where_the_option_says_and_are_found_there(
     project: pytest.Pytester,
     run_gate: RunGate,
-    mode: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Relative to the folder of the call; the store stays where it is."""
     few = ("-k", "smoke_safe", "--samples", "1")
     there = f"../{project.path.name}-moved/runs"
     moved = (project.path / there).resolve()
-    run_gate(*mode, "--runs", there, *few).assert_outcomes(passed=1)
+    run_gate("--runs", there, *few).assert_outcomes(passed=1)
     (run,) = moved.iterdir()
     assert (run / ".gitignore").read_text() == "*\n"
     assert not (moved / ".gitignore").exists()
@@ -108,7 +107,7 @@ def test_runs_lie_where_the_option_says_and_are_found_there(
     assert call("runs", "list", "--runs", moved).output.splitlines()[1].startswith(run.name)
 
     monkeypatch.setenv("REFUSAL_CHECKS_RUNS", there)
-    result = run_gate(*mode, "--baseline", "last", *few)
+    result = run_gate("--baseline", "last", *few)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*0 answers to generate, 0 verdicts*", f"run folder {moved}/*"])
     assert call("runs", "show", run.name).exit_code == 0
@@ -117,11 +116,11 @@ def test_runs_lie_where_the_option_says_and_are_found_there(
     ini = project.path / "tox.ini"
     ini.write_text(f"{ini.read_text()}\nrefusal_checks_runs = {there}\n")
     monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "nowhere")
-    run_gate(*mode, *few).assert_outcomes(passed=1)
+    run_gate(*few).assert_outcomes(passed=1)
     assert len(list(moved.iterdir())) == 3
     assert len(call("runs", "list").output.splitlines()) == 4
     file = project.path / "file"
     file.touch()
-    refused = run_gate(*mode, f"--runs={file}", *few)
+    refused = run_gate(f"--runs={file}", *few)
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     refused.stderr.fnmatch_lines([f"*--runs {file}: name a folder that can be written: *"])

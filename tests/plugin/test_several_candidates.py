@@ -20,11 +20,9 @@ def both(project: pytest.Pytester, server: FakeServer) -> tuple[str, ...]:
     return ("--judge", f"{server.url}#fake", "--samples", "1", "--candidate", f"{server.url}#fake")
 
 
-def test_each_candidate_has_its_gates(
-    project: pytest.Pytester, both: tuple[str, ...], mode: tuple[str, ...]
-) -> None:
+def test_each_candidate_has_its_gates(project: pytest.Pytester, both: tuple[str, ...]) -> None:
     with FakeServer(careless, models=("bad",)) as bad:
-        args = ("--candidate", f"{bad.url}#bad", "--junitxml", "report.xml", *mode)
+        args = ("--candidate", f"{bad.url}#bad", "--junitxml", "report.xml", "-n2")
         result = project.runpytest_subprocess(*both, *args)
         result.assert_outcomes(passed=4, failed=2)
         names = {case.get("name", "") for case in ET.parse("report.xml").iter("testcase")}
@@ -57,12 +55,11 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
     project: pytest.Pytester,
     both: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
-    mode: tuple[str, ...],
 ) -> None:
     engine_project.install(project)
     monkeypatch.setenv("VLLM_FAKE", "fail")
     args = ("--candidate", "demo:aligned", *both, "--junitxml", "report.xml")
-    result = project.runpytest_subprocess(*args, "-k", "smoke_safe", *mode)
+    result = project.runpytest_subprocess(*args, "-k", "smoke_safe")
     result.assert_outcomes(errors=1, passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*the model has two left feet*"])
@@ -74,23 +71,21 @@ def test_one_whose_engine_does_not_start_leaves_the_others_their_turns(
     ]
 
 
-def test_candidates_of_one_engine_start_it_once(
-    project: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
+def test_candidates_of_one_engine_start_it_once(project: pytest.Pytester) -> None:
     engine_project.install(project)
     args = ("--candidate", "demo:aligned", "--candidate", "demo:regressed", "--judge", "demo:judge")
-    result = project.runpytest_subprocess(*args, "--samples", "1", *mode)
+    result = project.runpytest_subprocess(*args, "--samples", "1")
     result.assert_outcomes(passed=6)
     assert len(engine_project.starts(project)) == 1
     assert engine_project.orphans(project.path) == []
 
 
 def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(
-    project: pytest.Pytester, mode: tuple[str, ...]
+    project: pytest.Pytester,
 ) -> None:
     engine_project.install(project)
     shutil.copytree(MODEL_DIR, project.path / "other")
-    result = project.runpytest_subprocess(*engine_project.TWO, "--candidate", "./other", *mode)
+    result = project.runpytest_subprocess(*engine_project.TWO, "--candidate", "./other")
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["placement * as much", "vLLM goes on for *"])
     assert len(engine_project.starts(project)) == 3, "the judge's and one for each candidate"
@@ -99,12 +94,12 @@ def test_the_judge_s_engine_starts_once_for_candidates_of_one_size(
 
 @engine_project.LOADS_EARLY
 def test_the_next_candidate_s_engine_loads_while_one_works_that_leaves_a_core(
-    project: pytest.Pytester, mode: tuple[str, ...]
+    project: pytest.Pytester,
 ) -> None:
     engine_project.install(project)
     shutil.copytree(MODEL_DIR, project.path / "other")
     both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
-    result = project.runpytest_subprocess(*both, "--samples", "1", *mode)
+    result = project.runpytest_subprocess(*both, "--samples", "1")
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["*, beside the run before it", "placement * as much"])
     assert len(engine_project.starts(project)) == 2

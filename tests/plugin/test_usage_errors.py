@@ -30,10 +30,8 @@ def refused(result: pytest.RunResult, *words: str) -> None:
         assert word in said
 
 
-def test_without_a_candidate_both_commands_are_shown(
-    project: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
-    result = project.runpytest_subprocess(*mode)
+def test_without_a_candidate_both_commands_are_shown(project: pytest.Pytester) -> None:
+    result = project.runpytest_subprocess()
     refused(result, "--candidate and --judge missing", "refusal-checks gate ORG", "gate demo:")
 
 
@@ -249,11 +247,11 @@ def test_a_mirror_that_cannot_be_used(
 
 
 def test_a_run_s_folder_that_cannot_be_made_is_named(
-    run_gate: RunGate, project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+    run_gate: RunGate, project: pytest.Pytester, server: FakeServer
 ) -> None:
     (project.path / ".refusal-checks").write_text("")
     refused(
-        run_gate("--store", "store.sqlite", *mode),
+        run_gate("--store", "store.sqlite"),
         ".refusal-checks",
         "name a folder that can be written",
     )
