@@ -2,7 +2,8 @@
 
 ``VLLM_FAKE`` says how it behaves: ``fail`` ends at once, ``die`` ends after some requests,
 ``die-once`` does so in the first life only, ``abort-once`` breaks all
-answers off in the second before it does, ``slow`` takes its time to answer, ``load`` never
+answers off in the second before it does, ``slow`` takes its time to answer, ``hang`` never answers
+a request, ``load`` never
 gets ready but for the first one, ``late`` has the judge's engine get ready, and ``late-fail``
 end, only once the candidate has answered everything, ``wordy`` answers in several sentences.
 ``starts.txt`` gets a line at each start, with the number of fake servers that run already, and
@@ -103,7 +104,7 @@ def main() -> None:
     # Like vLLM's engine core: a child that does not end by itself.
     sleep = "import time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])
-    key, delay = os.environ["VLLM_API_KEY"], 0.5 if behaviour == "slow" else 0.0
+    key, delay = os.environ["VLLM_API_KEY"], {"slow": 0.5, "hang": 600.0}.get(behaviour, 0.0)
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
     with kind(recorded, api_key=key, port=port, delay=delay, tokens=refusing) as server:
