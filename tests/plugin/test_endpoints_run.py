@@ -53,8 +53,8 @@ def quick(project: pytest.Pytester) -> None:
     """Retries that wait for little, and an invalid gate."""
     project.makeconftest(
         """
-        from refusal_checks.models.client import http_errors
-        http_errors.WAIT_INITIAL = http_errors.WAIT_MAX = 0.01
+        from refusal_checks.models.client import errors
+        errors.WAIT_INITIAL = errors.WAIT_MAX = 0.01
         pytest_plugins = ["refusal_checks.plugin"]
         """
     )
