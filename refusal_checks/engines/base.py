@@ -9,18 +9,76 @@ from __future__ import annotations
 import importlib.util
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from refusal_checks.core.settings import CONNECTIONS
-from refusal_checks.engines.placement import Assignment, Parallel, Placement
 from refusal_checks.models.client.capabilities import ALL, Capabilities
-from refusal_checks.models.spec import Attached, Model, Served
+from refusal_checks.models.spec import Served
 
-if TYPE_CHECKING:
-    from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
+
+@dataclass(frozen=True)
+class Parallel:
+    """What an engine's arguments say of devices.
+
+    Attributes:
+        shards: devices that one copy of the model is cut over; copies: of the model on this
+            machine; both 1 unless the arguments say otherwise.
+        is_given: True if they say anything of that.
+        is_elsewhere: True if a cluster, or several machines, decide where it runs.
+        memory: the named share of a device's memory; None if none is named.
+    """
+
+    shards: int = 1
+    copies: int = 1
+    is_given: bool = False
+    is_elsewhere: bool = False
+    memory: float | None = None
+
+    @property
+    def ranks(self) -> int:
+        """Devices that it needs on this machine."""
+        return self.shards * self.copies
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Where one engine runs; the user's own arguments win over it.
+
+    Attributes:
+        devices: GPUs that it may see, as CUDA_VISIBLE_DEVICES names them; empty for all.
+        cores: of a CPU, which its processes may run on; empty for all.
+        memory: share of each GPU's memory; None for the engine's default.
+        shards: GPUs that each copy of the model is cut over.
+        copies: of the model, as far as the placement adds them.
+        cache: GiB for the cache of each rank on a CPU; None for the engine's default.
+        threads: that compute on a CPU, all ranks together; None for the engine's default.
+        turn: 0, or 1 for an engine that starts when those of turn 0 have stopped.
+    """
+
+    devices: tuple[str, ...] = ()
+    cores: tuple[int, ...] = ()
+    memory: float | None = None
+    shards: int = 1
+    copies: int = 1
+    cache: int | None = None
+    threads: int | None = None
+    turn: int = 0
+
+    def shown(self, count: int) -> str:
+        """Its part of this number of devices, for people."""
+        cores = self.cores if len(self.cores) < count else ()
+        parts = [
+            self.devices and f"on {','.join(self.devices)}",
+            cores and f"on {','.join(map(str, cores))}",
+            self.shards > 1 and f"cut over {self.shards} GPUs",
+            self.copies > 1 and f"in {self.copies} copies",
+            self.memory and f"with {self.memory:.0%} of the memory",
+        ]
+        return "".join(f" {part}" for part in parts if part)
+
 
 WHOLE_MACHINE = Assignment()
 """An engine that has the machine for itself."""
@@ -201,101 +259,3 @@ def _is_needed(name: str) -> bool:
         return True
     upper = name.upper()
     return (upper in NAMES or upper.startswith(PREFIXES)) and not SECRET & set(upper.split("_"))
-
-
-Say = Callable[[str], None]
-"""Shows one line to the user."""
-
-Needed = Callable[[], Iterable[Model]]
-"""Finds the models that a run needs."""
-
-Work = Callable[[], Coroutine[Any, Any, None]]
-"""Asks the servers; can be done again."""
-
-
-class Servers(Protocol):
-    """The servers of candidate and judges."""
-
-    @property
-    def clients(self) -> Sequence[Client]:
-        """All connections, to be opened in the event loop that uses them."""
-
-    @property
-    def are_live(self) -> bool:
-        """True if attached servers can be asked something before the run."""
-
-    @property
-    def placement(self) -> Placement:
-        """The result of the last ``place``."""
-
-    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """A client for a model.
-
-        Args:
-            option: the option that named the model, ``--candidate`` or ``--judge``.
-            number: which of the models that this option named, from 1.
-
-        Raises:
-            ModelError: its server cannot be used.
-        """
-
-    def account(self) -> dict[str, Any]:
-        """Token counts so far, and the capabilities of servers that may lack some."""
-
-    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
-        """Choose where the engines of these models run; starts nothing.
-
-        Args:
-            before: those of a run that has ended; what is needed of them goes on if the rest fits
-                into their places, and all others are stopped.
-
-        Raises:
-            UserError: they cannot be placed as the options say.
-        """
-
-    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
-        """Begin to load engines beside those of a run that still goes on, if there is room.
-
-        They take the places that ``before`` has until then; ``place`` and ``start`` follow once
-        that run has ended.
-
-        Args:
-            needed: the models that the run needs; called only if their engines may have room.
-
-        Raises:
-            EngineStartError: a process cannot be created, or all engines are closed.
-        """
-
-    def start(self, say: Say, turn: int = 0) -> None:
-        """Stop all engines and start those whose turn it is; returns when all are ready.
-
-        Raises:
-            EngineStartError: one did not start; others may run until ``stop``.
-        """
-
-    async def ready(self, models: Iterable[Model] | None = None) -> None:
-        """Return once the engines of these models, or all that were to start, can be asked.
-
-        An engine that shares its devices' memory with one that loads cannot.
-        """
-
-    def require_running(self) -> None:
-        """Raise EngineDiedError if a started engine has ended."""
-
-    async def guard(self, work: Work, say: Say) -> None:
-        """Do the work; if an engine ends, start it again, once, and repeat the work.
-
-        Args:
-            work: must itself remember what is not to be repeated.
-            say: takes one line for each engine that was started again.
-
-        Raises:
-            EngineDiedError: an engine has ended for the second time.
-            EngineStartError: one that has ended did not start again.
-        """
-
-    def stop(self) -> None:
-        """Stop every running engine."""
-
-    def close(self) -> None:
-        """Stop every running engine and start none any more, whatever other threads do."""

@@ -12,17 +12,18 @@ from typing import Any
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.engines import devices, placement
-from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec, Needed, Say, Servers, Work
+from refusal_checks.engines import devices
+from refusal_checks.engines.base import WHOLE_MACHINE, Assignment, EngineSpec
 from refusal_checks.engines.kinds import require_usable
 from refusal_checks.engines.placement import (
-    Assignment,
     EngineNeed,
     Placement,
     PlacementRequest,
     choose,
+    fit_beside,
 )
 from refusal_checks.engines.process import EngineProcess, EngineTransport
+from refusal_checks.engines.servers import Needed, Say, Servers, Work
 from refusal_checks.models import files
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.attaching import Attaching
@@ -52,12 +53,66 @@ class PoolSettings:
     placement: PlacementRequest = field(default_factory=PlacementRequest)
 
 
-class Engines:
-    """Candidate's and judges' engines; one for all that name the same model and arguments.
+@dataclass(frozen=True)
+class Tenant:
+    """An engine, what it needs, and where it runs or is to run."""
 
-    Attributes:
-        clients: all connections, to be opened in the event loop that uses them.
-        placement: the result of the last ``place``.
+    engine: EngineProcess
+    need: EngineNeed
+    place: Assignment = WHOLE_MACHINE
+
+    @classmethod
+    def of(cls, engine: EngineProcess, candidate: Model, judges: Iterable[Model]) -> Tenant:
+        """An engine of a run with these models, not placed yet."""
+        spec, kind = engine.spec, engine.engine
+
+        def serves(model: Model) -> bool:
+            return isinstance(model, Served) and EngineSpec.of(model) == spec
+
+        need = EngineNeed(
+            spec.model,
+            kind.parallel(spec.args),
+            files.weights_gib(spec.model, *kind.weights_at(spec.args)),
+            answers=serves(candidate),
+            judges=any(map(serves, judges)),
+        )
+        return cls(engine, need)
+
+    def can_follow(self, other: Tenant) -> bool:
+        """True if it fits where another one is: they need as much and are of one kind."""
+        needs = [replace(each.need, model="") for each in (self, other)]
+        of_a_kind = needs[0] == needs[1] and self.engine.spec.engine == other.engine.spec.engine
+        return self.engine is other.engine or of_a_kind
+
+
+def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
+    """The wanted engines in the places of those before; none if they do not all fit.
+
+    Those before must all be running and at the same time, else their places may not be free.
+    """
+    if len(wanted) != len(before) or any(tenant.place.turn for tenant in before):
+        return []
+    pairs = list(zip(wanted, before, strict=True))
+    fit = all(old.engine.is_running() and new.can_follow(old) for new, old in pairs)
+    return [replace(new, place=old.place) for new, old in pairs] if fit else []
+
+
+def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
+    """Those of the wanted engines that can load while the ones before still work, in their places.
+
+    Only on a CPU, with memory and a core to spare. On a GPU engines hold all the memory that they
+    may have; and without a spare core the work takes longer by as much as the start is hidden.
+    """
+    if not all(tenant.engine.engine.runs_on_cpu() for tenant in (*before, *wanted)):
+        return []
+    running = [tenant.engine for tenant in before]
+    new = [each for each in followed(before, wanted) if each.engine not in running]
+    places = [[(each.need, each.place) for each in group] for group in (new, before)]
+    return new if fit_beside(devices.cpu(), *places) else []
+
+
+class Engines(Servers):
+    """Candidate's and judges' engines; one for all that name the same model and arguments.
 
     Args:
         folder: for the engines' logs.
@@ -70,7 +125,7 @@ class Engines:
     are_live = True
 
     def __init__(self, settings: PoolSettings, folder: Path, shared: Shared | None = None) -> None:
-        self.clients: list[Client] = []
+        super().__init__()
         self._roles: dict[str, list[Client]] = {}
         self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
         self._settings = settings
@@ -99,7 +154,7 @@ class Engines:
         self.placement = self.place(self._models)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """See ``Servers.connect``; an attached server is asked for the model first."""
+        """See ``Servers``; an attached server is asked for the model first."""
         if isinstance(model, Attached):
             client = self._attaching.connect(model, option, number)
         else:
@@ -109,7 +164,7 @@ class Engines:
         return client
 
     def account(self) -> dict[str, Any]:
-        """See ``Servers.account``."""
+        """See ``Servers``."""
         attached = [client for found in self._attaching.clients.values() for client in found]
         shown = {
             role: {
@@ -128,7 +183,7 @@ class Engines:
         }
 
     def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
-        """See ``Servers.place``."""
+        """See ``Servers``."""
         wanted = self._wanted(models)
         taken = self._take_places(before, wanted) if isinstance(before, Engines) else []
         self._tenants = taken or self._choose(wanted)
@@ -159,7 +214,7 @@ class Engines:
         return [replace(tenant, place=place) for tenant, place in pairs]
 
     def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
-        """See ``Servers.load_early``."""
+        """See ``Servers``."""
         settled = before._settled if isinstance(before, Engines) else []
         if not early(settled, self._wanted(self._models)):
             return
@@ -180,7 +235,7 @@ class Engines:
         return [Tenant.of(process, candidate, judges) for process in found]
 
     def start(self, say: Say, turn: int = 0) -> None:
-        """See ``Servers.start``."""
+        """See ``Servers``."""
         self._turn = turn
         kept, self._kept = self._kept, []
         self.stop(but=kept)
@@ -228,7 +283,7 @@ class Engines:
         )
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
-        """See ``Servers.ready``."""
+        """See ``Servers``."""
         specs = {EngineSpec.of(model) for model in models or () if isinstance(model, Served)}
         awaited = self._of_turn()
         if models is not None and not self._must_load_alone(awaited):
@@ -239,12 +294,12 @@ class Engines:
             await asyncio.sleep(LOOK)
 
     def require_running(self) -> None:
-        """See ``Servers.require_running``."""
+        """See ``Servers``."""
         for process in self._started:
             process.require_running()
 
     async def guard(self, work: Work, say: Say) -> None:
-        """See ``Servers.guard``."""
+        """See ``Servers``."""
         async with AsyncExitStack() as stack:
             for transport in self._transports.values():
                 await stack.enter_async_context(transport)
@@ -288,74 +343,14 @@ class Engines:
         await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def stop(self, but: Collection[EngineProcess] = ()) -> None:
-        """See ``Servers.stop``; some may go on."""
+        """See ``Servers``; some may go on."""
         self._started = []
         for process in self._engines.values():
             if process not in but:
                 process.stop()
 
     def close(self) -> None:
-        """See ``Servers.close``."""
+        """See ``Servers``."""
         with self._launching:
             self._is_closed = True
         self.stop()
-
-
-@dataclass(frozen=True)
-class Tenant:
-    """An engine, what it needs, and where it runs or is to run."""
-
-    engine: EngineProcess
-    need: EngineNeed
-    place: Assignment = WHOLE_MACHINE
-
-    @classmethod
-    def of(cls, engine: EngineProcess, candidate: Model, judges: Iterable[Model]) -> Tenant:
-        """An engine of a run with these models, not placed yet."""
-        spec, kind = engine.spec, engine.engine
-
-        def serves(model: Model) -> bool:
-            return isinstance(model, Served) and EngineSpec.of(model) == spec
-
-        need = EngineNeed(
-            spec.model,
-            kind.parallel(spec.args),
-            files.weights_gib(spec.model, *kind.weights_at(spec.args)),
-            answers=serves(candidate),
-            judges=any(map(serves, judges)),
-        )
-        return cls(engine, need)
-
-    def can_follow(self, other: Tenant) -> bool:
-        """True if it fits where another one is: they need as much and are of one kind."""
-        needs = [replace(each.need, model="") for each in (self, other)]
-        of_a_kind = needs[0] == needs[1] and self.engine.spec.engine == other.engine.spec.engine
-        return self.engine is other.engine or of_a_kind
-
-
-def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
-    """The wanted engines in the places of those before; none if they do not all fit.
-
-    Those before must all be running and at the same time, else their places may not be free.
-    """
-    in_turns = any(tenant.place.turn for tenant in before)
-    if in_turns or len(wanted) != len(before):
-        return []
-    pairs = list(zip(wanted, before, strict=True))
-    fit = all(old.engine.is_running() and new.can_follow(old) for new, old in pairs)
-    return [replace(new, place=old.place) for new, old in pairs] if fit else []
-
-
-def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
-    """Those of the wanted engines that can load while the ones before still work, in their places.
-
-    Only on a CPU, with memory and a core to spare. On a GPU engines hold all the memory that they
-    may have; and without a spare core the work takes longer by as much as the start is hidden.
-    """
-    everyone = (*before, *wanted)
-    if not all(tenant.engine.engine.runs_on_cpu() for tenant in everyone):
-        return []
-    running = [tenant.engine for tenant in before]
-    new = [each for each in followed(before, wanted) if each.engine not in running]
-    places = [[(each.need, each.place) for each in group] for group in (new, before)]
-    return new if placement.fit_beside(devices.cpu(), *places) else []

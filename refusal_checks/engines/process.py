@@ -1,4 +1,8 @@
-"""One server process: started under a guard, watched, and stopped with all that it started."""
+"""One engine: its server process, which runs under a guard, and the way to it.
+
+The process is started, watched, and stopped with all that it started. Its transport is shared by
+all clients of its model.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,8 @@ from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineSta
 from refusal_checks.core.settings import Limits, Pace
 from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec, Say
+from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec
+from refusal_checks.engines.servers import Say
 from refusal_checks.models.client.answers import MALFORMED, require_finished
 from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
@@ -32,21 +37,6 @@ from refusal_checks.models.client.errors import TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport, session
 from refusal_checks.models.files import declared
 from refusal_checks.models.spec import Extras, Served
-
-
-def is_healthy(url: str, timeout: float = 2.0) -> bool:
-    """True if a server answers its health check at this URL."""
-    import aiohttp  # not before a request: it loads for a while
-
-    async def ask() -> bool:
-        async with session(url, timeout) as http, http.get(url) as response:
-            return response.status == 200
-
-    try:
-        return asyncio.run(ask())
-    except (aiohttp.ClientError, TimeoutError):
-        return False
-
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
@@ -59,9 +49,6 @@ GROUP_TIMEOUT = 10.0
 
 LOG_LINES = 25
 """Last lines of the log that an error shows."""
-
-
-Progress = Callable[[str], None]
 
 
 class EngineProcess:
@@ -132,7 +119,7 @@ class EngineProcess:
                 start_new_session=True,
             )
 
-    def wait_ready(self, timeout: float, progress: Progress = lambda line: None) -> None:
+    def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
         """Wait for the first good health check, as long as the process lives.
 
         Raises:
@@ -159,11 +146,7 @@ class EngineProcess:
     def _require_own(self) -> None:
         """Refuse to talk to a server that this process has not started: it would get the key.
 
-        The program of ``--engine-command`` may hand over to one that is out of sight, as a
-        container is.
-
-        Raises:
-            EngineStartError: another process listens on the port; the engine has been stopped.
+        The program of ``--engine-command`` may hand over to a container, which is out of sight.
         """
         assert self._process is not None
         if not self.spec.program and not _listens(self._process.pid, self.port):
@@ -250,43 +233,50 @@ def _cause(lines: Sequence[str]) -> tuple[str, str]:
 def _end_group(leader: int) -> None:
     """Kill what a dead leader may have left behind; returns when it holds no device any more."""
     deadline = time.monotonic() + GROUP_TIMEOUT
-    while _lives(leader) and time.monotonic() < deadline:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(leader, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def _lives(group: int) -> bool:
-    """True if a process group has a member that is not a zombie."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, 0)
-        return any(_belongs(process, group) for process in psutil.process_iter())
-    return False
+        while time.monotonic() < deadline:
+            os.killpg(leader, signal.SIGKILL)
+            if not _members(leader):
+                return
+            time.sleep(0.02)
 
 
-def _belongs(process: psutil.Process, group: int) -> bool:
-    try:
-        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, ProcessLookupError):
-        return False
+def _members(group: int) -> list[psutil.Process]:
+    """The processes of a group, without zombies."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def _listens(leader: int, port: int) -> bool:
     """True if a process of a group, or one that its leader's processes started, has a port."""
+    offspring = []
     with suppress(psutil.Error):
         offspring = psutil.Process(leader).children(recursive=True)
-        group = (each for each in psutil.process_iter() if _belongs(each, leader))
-        return any(_has(process, port) for process in (*offspring, *group))
+    for process in (*offspring, *_members(leader)):
+        with suppress(psutil.Error):
+            connections = process.net_connections("tcp")
+            ports = [each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN]
+            if port in ports:
+                return True
     return False
 
 
-def _has(process: psutil.Process, port: int) -> bool:
-    with suppress(psutil.Error):
-        return any(
-            each.status == psutil.CONN_LISTEN and each.laddr.port == port
-            for each in process.net_connections("tcp")
-        )
-    return False
+def is_healthy(url: str, timeout: float = 2.0) -> bool:
+    """True if a server answers its health check at this URL."""
+    import aiohttp  # not before a request: it loads for a while
+
+    async def ask() -> bool:
+        async with session(url, timeout) as http, http.get(url) as response:
+            return response.status == 200
+
+    try:
+        return asyncio.run(ask())
+    except (aiohttp.ClientError, TimeoutError):
+        return False
 
 
 def _free_port() -> int:
@@ -318,10 +308,6 @@ class EngineTransport(HttpTransport):
     def connect(self, model: Served) -> Client:
         """A client for the engine's model."""
         self._model = self._model or model
-        self._clients.append(self._client(model))
-        return self._clients[-1]
-
-    def _client(self, model: Served) -> Client:
         client = Client(
             self.url,
             model.served_name,
@@ -330,6 +316,7 @@ class EngineTransport(HttpTransport):
             transport=self,
         )
         client.context = declared(model)
+        self._clients.append(client)
         return client
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -342,7 +329,8 @@ class EngineTransport(HttpTransport):
         try:
             answer = await super().post(path, self._process.engine.translate(body))
             if path == CHAT:
-                _require_whole(answer)
+                with suppress(*MALFORMED):  # which its reader refuses
+                    require_finished(answer, FINISHED)
         except TransientError:
             await self._settle()
             raise
@@ -377,11 +365,5 @@ class EngineTransport(HttpTransport):
     async def _probe(self, model: Served) -> Capabilities:
         # Another thread's event loop may have opened this one already.
         own = EngineTransport(self._process, self._limits)
-        async with own, own._client(model) as client:
+        async with own, own.connect(model) as client:
             return await probe(client, RequestParams())
-
-
-def _require_whole(answer: Any) -> None:
-    """Raise TransientError if the engine broke an answer off; what is malformed others refuse."""
-    with suppress(*MALFORMED):
-        require_finished(answer, FINISHED)

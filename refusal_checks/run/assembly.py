@@ -16,9 +16,9 @@ from refusal_checks.core.errors import DataError, ModelError, UserError, require
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import Servers
 from refusal_checks.engines.kinds import require_program
 from refusal_checks.engines.pool import PoolSettings
+from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, panel
 from refusal_checks.judges.base import JudgeSetup, reasoned

@@ -9,7 +9,7 @@ from functools import partial
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.engines.base import Work
+from refusal_checks.engines.servers import Work
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress

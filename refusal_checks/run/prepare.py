@@ -10,8 +10,8 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
-from refusal_checks.engines.base import Servers
 from refusal_checks.engines.pool import Engines, Shared
+from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import PromptScores, Scores
 from refusal_checks.gates.compare import Earlier, Texts

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from refusal_checks.core.errors import EngineStartError, reason
-from refusal_checks.engines.base import Work as Asking
+from refusal_checks.engines.servers import Work as Asking
 from refusal_checks.models.spec import Model
 from refusal_checks.results.live import LiveLog, LivePlan
 from refusal_checks.results.outbox import JudgeOutcome

@@ -38,9 +38,9 @@ from refusal_checks.run.options import recorded as batch_options
 from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
-    from refusal_checks.engines.base import Say
     from refusal_checks.engines.batch.models import BatchReport
     from refusal_checks.engines.pool import Shared
+    from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress
     from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run, Series

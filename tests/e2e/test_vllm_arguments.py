@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement import Devices, EngineNeed, PlacementRequest, choose
+from refusal_checks.engines.placement import EngineNeed, PlacementRequest, choose
 
 PARSE = """
 import json, sys

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.engines import kinds
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement import Assignment
+from refusal_checks.engines.base import Assignment, EngineSpec
 
 ROOT = Path(__file__).parents[2]
 SAME = ("n", "temperature", "top_p", "top_k", "max_tokens", "min_tokens", "seed", "stop")

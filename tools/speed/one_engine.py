@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.settings import Sampling
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement import Assignment
+from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.models.spec import Served
 from refusal_checks.run.assembly import pool_settings
 from tools.speed import verdicts

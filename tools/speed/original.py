@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement import Assignment
+from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.judges.template import FOLDER
 from refusal_checks.models.spec import Served
 from tools.speed.bare import BATCH, batches

@@ -38,7 +38,7 @@ class RequestFile:
         size: their bytes.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: it cannot be written; by any of the methods.
     """
 
     def __init__(self, part: Path) -> None:
@@ -60,18 +60,15 @@ class RequestFile:
     def publish(self, path: Path) -> None:
         """Give the complete file its name."""
         with self._faults():
-            self.close()
+            if self._file is not None:
+                self._file.close()
             self._part.replace(path)
-
-    def close(self) -> None:
-        """Write out what is buffered."""
-        if self._file is not None:
-            self._file.close()
 
     def discard(self) -> None:
         """Remove the file unless it was published."""
-        with suppress(OSError):  # it is removed anyway
-            self.close()
+        if self._file is not None:
+            with suppress(OSError):  # it is removed anyway
+                self._file.close()
         self._part.unlink(missing_ok=True)
 
     @contextmanager
@@ -100,7 +97,7 @@ class ResultLine:
 
 
 def read_results(path: Path) -> Iterator[ResultLine]:
-    """The lines of a results file, one at a time; a malformed one is a ``Result`` too.
+    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too.
 
     Raises:
         UserError: the file cannot be read.
@@ -126,19 +123,16 @@ def read_result(line: bytes) -> ResultLine:
     status, body = answered.get("status_code"), answered.get("body")
     if error is not None or (answered and status != 200):
         message = error_words(json.dumps(body if error is None else error))
-        return ResultLine(request_id, fault="failed", words=f"status {str(status)[:40]}: {message}")
-    if not _has_choices(body):
-        return ResultLine(request_id, fault="malformed", words="no choices in the response's body")
-    return ResultLine(request_id, body)
-
-
-def _has_choices(body: Any) -> bool:
+        words = f"status {str(status)[:40]}: {message}"
+        return ResultLine(request_id, fault="failed", words=words)
     choices = body.get("choices") if isinstance(body, dict) else None
-    return isinstance(choices, list) and bool(choices) and all(map(_is_choice, choices))
-
-
-def _is_choice(choice: Any) -> bool:
-    return isinstance(choice, dict) and isinstance(choice.get("message"), dict)
+    is_whole = isinstance(choices, list) and all(
+        isinstance(choice, dict) and isinstance(choice.get("message"), dict) for choice in choices
+    )
+    if not (choices and is_whole):
+        words = "no choices in the response's body"
+        return ResultLine(request_id, fault="malformed", words=words)
+    return ResultLine(request_id, body)
 
 
 FORMAT = 1
@@ -160,15 +154,9 @@ class ImportCounts:
     counts: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
 
-    def add(self, result: ResultLine, what: str) -> None:
-        """Count one line."""
-        self.counts[what] += 1
-        if result.fault and len(self.examples) < SHOWN:
-            self.examples.append(f"{result.id} {result.words}".strip())
-
 
 class Inbox:
-    """Results by their request's id, in a SQLite file.
+    """Results from their import until the store has their answers and verdicts, in a SQLite file.
 
     A result is removed once used. Unreadable verdicts stay: nothing else holds them, and a second
     verdict is asked for only after them. Changes are rolled back if ``clear`` is never reached.
@@ -201,23 +189,22 @@ class Inbox:
 
     def take(self, found: Iterable[ResultLine]) -> ImportCounts:
         """Store the lines of result files; of several for one request the first one counts."""
-        reading = ImportCounts()
-        self._run("BEGIN IMMEDIATE")
-        for result in found:
-            if result.body is None:
-                reading.add(result, str(result.fault))
-            else:
-                is_first = self._insert(result.id, result.body)
-                reading.add(result, "answered" if is_first else "duplicate")
-        return reading
-
-    def _insert(self, request_id: str, body: Mapping[str, Any]) -> bool:
         # A result that an earlier import left here is no duplicate.
-        query = (
+        insert = (
             "INSERT INTO results VALUES (?, ?, 1) "
             "ON CONFLICT DO UPDATE SET fresh = 1 WHERE NOT fresh"
         )
-        return bool(self._run(query, request_id, json.dumps(body)).rowcount > 0)
+        imported = ImportCounts()
+        self._run("BEGIN IMMEDIATE")
+        for line in found:
+            if line.fault:
+                imported.counts[line.fault] += 1
+                if len(imported.examples) < SHOWN:
+                    imported.examples.append(f"{line.id} {line.words}".strip())
+            else:
+                is_first = self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
+                imported.counts["answered" if is_first else "duplicate"] += 1
+        return imported
 
     def get(self, request_id: str) -> Any:
         """A request's result, or None."""

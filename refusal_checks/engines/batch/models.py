@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +15,10 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.engines import devices, kinds
-from refusal_checks.engines.base import EngineSpec, Needed, Say, Servers, Work
+from refusal_checks.engines import kinds
+from refusal_checks.engines.base import EngineSpec
 from refusal_checks.engines.batch.files import ImportCounts, Inbox, RequestFile, custom_id
-from refusal_checks.engines.placement import Placement, PlacementRequest, choose
+from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import (
     MALFORMED,
     Choice,
@@ -29,7 +29,10 @@ from refusal_checks.models.client.answers import (
 )
 from refusal_checks.models.client.client import CHAT, Client
 from refusal_checks.models.files import declared
-from refusal_checks.models.spec import Attached, Extras, Model, Served
+from refusal_checks.models.spec import Attached, Extras, Served
+
+USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
+"""Collects the ids of the results that are read, while it holds a list."""
 
 
 @dataclass(frozen=True)
@@ -49,153 +52,6 @@ class Written:
     command: str
 
 
-class BatchModels:
-    """Stand in for a run's servers (``servers.Servers``): none is started, none is asked.
-
-    Args:
-        store: the store's file; results beside it are opened when needed.
-        export: file for requests without a result; None if they are not written.
-    """
-
-    are_live = False
-    placement = choose(devices.NONE, [], PlacementRequest())
-
-    def __init__(self, store: Path, export: Path | None = None) -> None:
-        self.clients: list[Client] = []
-        self._store = store
-        self._export = export
-        self._transports: dict[object, BatchTransport] = {}
-
-    @cached_property
-    def results(self) -> Inbox:
-        """The imported results."""
-        return Inbox(self._store)
-
-    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """See ``Servers.connect``; an attached server is not asked for its only model.
-
-        Raises:
-            ModelError: the URL of such a server does not name the model.
-        """
-        if isinstance(model, Served):
-            spec = EngineSpec.of(model)
-            name, url = model.served_name, model.path
-            transport = self._transport(spec, spec)
-            context = declared(model)
-        else:
-            if not model.model:
-                raise ModelError(f"{option} {model.url}: add #MODEL; a batch asks no server")
-            name, url = model.model, model.url
-            transport = self._transport((url, name), None)
-            context = None
-        transport.names[model.name] = None
-        client = Client(
-            url,
-            name,
-            extras=Extras((), model.template_kwargs, model.reasoning_end),
-            transport=transport,
-        )
-        client.context = transport.context = context
-        self.clients.append(client)
-        return client
-
-    def _transport(self, server: object, spec: EngineSpec | None) -> BatchTransport:
-        """One for all models of a server, since a batch goes to one."""
-        if server not in self._transports:
-            requests = None
-            if self._export is not None:
-                name = f"{self._export.name}.part{len(self._transports) + 1}"
-                requests = RequestFile(self._export.with_name(name))
-            self._transports[server] = BatchTransport(lambda: self.results, requests, spec)
-        return self._transports[server]
-
-    def account(self) -> dict[str, Any]:
-        """See ``Servers.account``; nothing is counted."""
-        return {}
-
-    def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
-        """See ``Servers.place``; nothing is placed."""
-        return self.placement
-
-    def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
-        """See ``Servers.load_early``; nothing is loaded."""
-
-    def start(self, say: Say, turn: int = 0) -> None:
-        """See ``Servers.start``; nothing is started."""
-
-    async def ready(self, models: Iterable[Model] | None = None) -> None:
-        """See ``Servers.ready``; always."""
-
-    def require_running(self) -> None:
-        """See ``Servers.require_running``; nothing runs."""
-
-    async def guard(self, work: Work, say: Say) -> None:
-        """See ``Servers.guard``."""
-        await work()
-
-    def stop(self) -> None:
-        """See ``Servers.stop``; nothing runs."""
-
-    def close(self) -> None:
-        """See ``Servers.close``; removes unpublished batch files and keeps the results."""
-        for transport in self._transports.values():
-            if transport.requests is not None:
-                transport.requests.discard()
-        if "results" in vars(self):
-            self.results.close()
-
-    @property
-    def waiting(self) -> int:
-        """Requests without a result."""
-        return sum(transport.waiting for transport in self._transports.values())
-
-    @property
-    def unfit(self) -> int:
-        """Results that do not answer their request."""
-        return sum(transport.unfit for transport in self._transports.values())
-
-    @property
-    def asked_for_tokens(self) -> bool:
-        """True if tokens of labels were asked for, which no batch gives."""
-        return any(transport.no_tokens for transport in self._transports.values())
-
-    def publish(self) -> tuple[Written, ...]:
-        """Give the batch files their names; from the second on they are numbered."""
-        files: list[Written] = []
-        for transport in self._transports.values():
-            requests = transport.requests
-            if requests is None or self._export is None or not requests.count:
-                continue
-            path = _numbered(self._export, len(files) + 1)
-            requests.publish(path)
-            command = _command(transport.spec, path) if transport.spec else ""
-            models = tuple(transport.names)
-            files.append(Written(path, models, requests.count, requests.size, command))
-        return tuple(files)
-
-
-def _numbered(path: Path, number: int) -> Path:
-    return path if number == 1 else path.with_stem(f"{path.stem}-{number}")
-
-
-def _command(spec: EngineSpec, path: Path) -> str:
-    """The shell command that answers a batch file; empty if the engine has none."""
-    engine = kinds.get(spec.engine)
-    command = engine.batch_command(spec, path, path.with_stem(f"{path.stem}-results"))
-    if not command:
-        return ""
-    given = {**os.environ, engine.key_variable: ""}
-    settings = engine.environment("", spec).items()
-    variables = [
-        f"{name}={shlex.quote(text)}" for name, text in settings if text != given.get(name)
-    ]
-    return " ".join([*variables, shlex.join(command)])
-
-
-USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
-"""Collects the ids of the results that are read, while it holds a list."""
-
-
 class DeferredError(EndpointError):
     """The answer is not here yet; it may come with a batch."""
 
@@ -208,13 +64,14 @@ class BatchTransport:
         requests: the file for those without a result; None if they are only counted.
         spec: the engine that would be started for the models; None for an attached server.
         waiting: requests without a result.
+        unfit: results that do not answer their request.
         context: of the models, where it is known.
         no_tokens: True if tokens of labels were asked for, which no batch gives.
     """
 
     def __init__(
         self,
-        results: Callable[[], Inbox],
+        inbox: Callable[[], Inbox],
         requests: RequestFile | None,
         spec: EngineSpec | None,
     ) -> None:
@@ -222,18 +79,13 @@ class BatchTransport:
         self.requests = requests
         self.spec = spec
         self.waiting = 0
+        self.unfit: set[str] = set()
         self.context: int | None = None
-        self._unfit: set[str] = set()
         self.no_tokens = False
-        self._results = results
-
-    @property
-    def unfit(self) -> int:
-        """Results that do not answer their request."""
-        return len(self._unfit)
+        self._inbox = inbox
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport.post``.
+        """See ``Transport``.
 
         Raises:
             DeferredError: there is no result, or batches do not have the path.
@@ -242,15 +94,14 @@ class BatchTransport:
             self.no_tokens = True
             raise DeferredError(f"no batch has {path}")
         request_id = custom_id(body)
-        results = self._results()
-        found, is_first = results.get(request_id), results.ask(request_id)
-        if found is not None and _fits(found, body, self.context):
-            used = USED.get()
-            if used is not None:
-                used.append(request_id)
-            return found
+        inbox = self._inbox()
+        found, is_first = inbox.get(request_id), inbox.ask(request_id)
         if found is not None:
-            self._unfit.add(request_id)
+            if _fits(found, body, self.context):
+                if (used := USED.get()) is not None:
+                    used.append(request_id)
+                return found
+            self.unfit.add(request_id)
         if is_first:
             self.waiting += 1
             if self.requests is not None:
@@ -267,9 +118,10 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
             read_labels(found["choices"][0], (), None)
     except (EndpointError, *MALFORMED):
         return False
-    is_answer = USED.get() is None and "top_logprobs" not in body
+    if USED.get() is not None or "top_logprobs" in body:
+        return True  # a verdict, which its judge reads
     most, prompt = body.get("max_tokens", 0), tokens(found)[0]
-    return not is_answer or not any(
+    return not any(
         _is_broken_off(choice, most) and not choice.fills(prompt, most, most, context)
         for choice in choices
     )
@@ -277,9 +129,112 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
 
 def _is_broken_off(choice: Choice, most: int) -> bool:
     """True if an answer was cut off, so that it is not stored."""
-    answer = Completion(choice.text, choice.finish_reason, choice.tokens)
-    fault = unusable(answer, most)
+    fault = unusable(Completion(choice.text, choice.finish_reason, choice.tokens), most)
     return fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
+
+
+class BatchModels(Servers):
+    """Stand in for a run's servers: none is started, none is asked.
+
+    Args:
+        store: the store's file; results beside it are opened when needed.
+        export: file for requests without a result; None if they are not written.
+    """
+
+    def __init__(self, store: Path, export: Path | None = None) -> None:
+        super().__init__()
+        self._store = store
+        self._export = export
+        self._transports: dict[object, BatchTransport] = {}
+
+    @cached_property
+    def results(self) -> Inbox:
+        """The imported results."""
+        return Inbox(self._store)
+
+    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+        """See ``Servers``; an attached server is not asked for its only model.
+
+        Raises:
+            ModelError: the URL of such a server does not name the model.
+        """
+        if isinstance(model, Served):
+            spec = EngineSpec.of(model)
+            name, url, context = model.served_name, model.path, declared(model)
+            transport = self._transport(spec, spec)
+        else:
+            if not model.model:
+                raise ModelError(f"{option} {model.url}: add #MODEL; a batch asks no server")
+            name, url, context = model.model, model.url, None
+            transport = self._transport((url, name), None)
+        transport.names[model.name] = None
+        extras = Extras((), model.template_kwargs, model.reasoning_end)
+        client = Client(url, name, extras=extras, transport=transport)
+        client.context = transport.context = context
+        self.clients.append(client)
+        return client
+
+    def _transport(self, server: object, spec: EngineSpec | None) -> BatchTransport:
+        """One for all models of a server, since a batch goes to one."""
+        if server not in self._transports:
+            requests = None
+            if self._export is not None:
+                name = f"{self._export.name}.part{len(self._transports) + 1}"
+                requests = RequestFile(self._export.with_name(name))
+            self._transports[server] = BatchTransport(lambda: self.results, requests, spec)
+        return self._transports[server]
+
+    def close(self) -> None:
+        """Remove unpublished batch files and keep the results."""
+        for transport in self._transports.values():
+            if transport.requests is not None:
+                transport.requests.discard()
+        if "results" in vars(self):
+            self.results.close()
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a result."""
+        return sum(transport.waiting for transport in self._transports.values())
+
+    @property
+    def unfit(self) -> int:
+        """Results that do not answer their request."""
+        return sum(len(transport.unfit) for transport in self._transports.values())
+
+    @property
+    def asked_for_tokens(self) -> bool:
+        """True if tokens of labels were asked for, which no batch gives."""
+        return any(transport.no_tokens for transport in self._transports.values())
+
+    def publish(self) -> tuple[Written, ...]:
+        """Give the batch files their names; from the second on they are numbered."""
+        files: list[Written] = []
+        for transport in self._transports.values():
+            requests, path = transport.requests, self._export
+            if requests is None or path is None or not requests.count:
+                continue
+            if files:
+                path = path.with_stem(f"{path.stem}-{len(files) + 1}")
+            requests.publish(path)
+            command = _command(transport.spec, path) if transport.spec else ""
+            models = tuple(transport.names)
+            files.append(Written(path, models, requests.count, requests.size, command))
+        return tuple(files)
+
+
+def _command(spec: EngineSpec, path: Path) -> str:
+    """The shell command that answers a batch file; empty if the engine has none."""
+    engine = kinds.get(spec.engine)
+    command = engine.batch_command(spec, path, path.with_stem(f"{path.stem}-results"))
+    if not command:
+        return ""
+    given = {**os.environ, engine.key_variable: ""}
+    settings = engine.environment("", spec).items()
+    variables = [
+        f"{name}={shlex.quote(text)}" for name, text in settings if text != given.get(name)
+    ]
+    return " ".join([*variables, shlex.join(command)])
 
 
 @dataclass(frozen=True)
@@ -287,15 +242,15 @@ class BatchReport:
     """The outcome of a round.
 
     Attributes:
-        reading: the lines of the result files.
-        left: counts of ``Results.clear``.
+        imported: the lines of the result files.
+        left: counts of ``Inbox.clear``.
         unfit: results that do not answer their request.
         waiting: requests without a result.
         written: the batch files.
         notes: facts that the user must know about the answers.
     """
 
-    reading: ImportCounts
+    imported: ImportCounts
     left: Mapping[str, int]
     unfit: int
     waiting: int
@@ -307,13 +262,13 @@ class BatchReport:
         return [*self._imported(), *self._exported(), *self.notes]
 
     def _imported(self) -> Iterator[str]:
-        if not self.reading.counts:
+        counts = self.imported.counts
+        if not counts:
             return
-        counts = self.reading.counts
         yield f"{counts.total()} result lines: " + ", ".join(
             f"{counts[name]} {name}" for name in ("answered", "failed", "malformed", "duplicate")
         )
-        yield from (f"  for example {clean(words, 300)}" for words in self.reading.examples)
+        yield from (f"  for example {clean(words, 300)}" for words in self.imported.examples)
         yield f"{self.left['used'] - self.unfit} results were used"
         if self.unfit:
             yield (
@@ -334,10 +289,7 @@ class BatchReport:
         elif not self.written:
             yield f"{self.waiting} requests are pending: write them with --batch-export FILE"
         for file in self.written:
+            size = f"{file.size / 1e6:.1f} MB" if file.size >= 1e5 else f"{file.size / 1e3:.1f} kB"
             models = ", ".join(file.models)
-            yield f"{file.requests} requests written to {file.path} ({_size(file.size)}): {models}"
+            yield f"{file.requests} requests written to {file.path} ({size}): {models}"
             yield f"  {file.command or 'for the batch API of that server'}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

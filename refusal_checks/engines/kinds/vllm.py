@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.base import Engine, EngineSpec
-from refusal_checks.engines.placement import Assignment, Parallel
+from refusal_checks.engines.base import Assignment, Engine, EngineSpec, Parallel
 
 STRUCTURED_OUTPUTS = '{"backend": "xgrammar", "disable_any_whitespace": true}'
 """vLLM's settings for constrained answers; forbidding white space needs a named backend."""

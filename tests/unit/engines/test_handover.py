@@ -13,9 +13,9 @@ from refusal_checks.core.errors import EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import devices, process
 from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import Vllm
-from refusal_checks.engines.placement import Devices
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.models import files as weight_files
 from refusal_checks.models.spec import Rule, Served

@@ -18,8 +18,7 @@ import pytest
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.engines import guard
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement import Assignment
+from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.engines.process import EngineProcess, is_healthy
 from tests.fake_server import FakeServer
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines.placement import Assignment
+from refusal_checks.engines.base import Assignment
 from refusal_checks.models.client.client import CHAT, TOKENIZE
 from refusal_checks.models.spec import Served
 from tools.speed import scale

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.base import Assignment, EngineSpec
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import transformers
 from refusal_checks.engines.kinds.transformers import ENGINE
-from refusal_checks.engines.placement import Assignment, Devices
 from refusal_checks.models.client.client import RequestParams
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.base import Assignment, EngineSpec, Parallel
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import ENGINE
-from refusal_checks.engines.placement import Assignment, Parallel
 from refusal_checks.engines.process import EngineProcess
 
 

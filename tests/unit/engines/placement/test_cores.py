@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from refusal_checks.engines.placement import Assignment, Devices, EngineNeed, fit_beside
+from refusal_checks.engines.base import Assignment
+from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.placement import EngineNeed, fit_beside
 
 SMALL = EngineNeed("org/candidate", weights=1.0)
 JUDGE = EngineNeed("org/judge", weights=3.0, answers=False, judges=True)

@@ -9,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.engines.base import Assignment, Parallel
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement import (
-    Assignment,
-    Devices,
-    EngineNeed,
-    Kind,
-    Parallel,
-    PlacementRequest,
-    choose,
-)
+from refusal_checks.engines.placement import EngineNeed, Kind, PlacementRequest, choose
 
 
 def gpus(count: int, memory: float | None = 80.0) -> Devices:
