@@ -1,11 +1,16 @@
-"""The private characters that mark options in an answer, and patterns about them."""
+"""Mark the options in an answer: one private character for each place that names one.
+
+The answer is made plain first: no markup, one width, one script. An option is named by its letter,
+its text, its place (第二个选项) or, for options such as yes and no, a synonym where an
+answer would stand. Everything here takes linear time.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -79,19 +84,18 @@ def _characters() -> dict[int, str]:
 _CHARACTERS = _characters()
 
 
-def _is_unseen(char: str) -> bool:
-    """True for controls, and for combining marks, long runs of which are slow to normalise."""
-    return unicodedata.category(char) in _UNSEEN or bool(unicodedata.combining(char))
-
-
 def _shown(char: str) -> str:
-    """A character, or what stands for it: nothing for unseen ones, a space for pictures."""
+    """A character, or what stands for it: nothing for unseen ones, a space for pictures.
+
+    Combining marks count as unseen, because long runs of them are slow to normalise.
+    """
+    category = unicodedata.category(char)
     if char in "\n\t":
         return char
-    if _is_unseen(char):
+    if category in _UNSEEN or unicodedata.combining(char):
         return ""
-    says_nothing = unicodedata.category(char) == "So" and char not in _TELLING
-    return " " if says_nothing and ord(char) not in _CHARACTERS else char
+    says_nothing = category == "So" and char not in _TELLING and ord(char) not in _CHARACTERS
+    return " " if says_nothing else char
 
 
 def plain(text: str) -> str:
@@ -112,49 +116,33 @@ def plain(text: str) -> str:
 
 
 def _continued(found: re.Match[str]) -> str:
-    """A heading, or a sentence that breaks off, and what the next line says."""
-    is_heading = not found[1].lower().endswith((":", "是", "为", "is"))
-    return found[1] + (": " if is_heading else " ")
+    """A heading, or a sentence that breaks off, before what the next line says."""
+    return found[1] + (" " if found[1].lower().endswith((":", "是", "为", "is")) else ": ")
 
 
-FUNCTION_WORDS = frozenset((
-    "是", "否", "对", "错", "有", "无", "不", "没有", "是的", "不是", "正确", "错误", "不正确",
-    "不对",
-    "yes", "no", "true", "false", "right", "wrong", "correct", "incorrect",
-))  # fmt: skip
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FUNCTION_WORDS = _words(
+    "是 否 对 错 有 无 不 没有 是的 不是 正确 错误 不正确 不对 yes no true false right wrong "
+    "correct incorrect"
+)
 """Option texts that are also ordinary words: they name the option only where an answer stands."""
 
 
-_YES = frozenset((
-    "是的", "是", "对的", "对", "没错", "正确", "肯定的", "肯定", "yes", "yeah", "yep", "true",
-    "correct", "right", "affirmative",
-))  # fmt: skip
-_NO = frozenset((
-    "不是的", "不是", "否", "错误", "错误的", "错的", "错", "不正确", "不对", "否定的", "否定",
-    "no", "nope", "false", "incorrect", "wrong", "negative",
-))  # fmt: skip
-JUDGING = frozenset((
-    "对", "对的", "正确", "错误", "错误的", "错的",
-    "错", "不正确", "不对", "true", "correct", "right",
-    "false", "incorrect", "wrong",
-))  # fmt: skip
+_YES = _words("是的 是 对的 对 没错 正确 肯定的 肯定 yes yeah yep true correct right affirmative")
+_NO = _words(
+    "不是的 不是 否 错误 错误的 错的 错 不正确 不对 否定的 否定 no nope false incorrect wrong "
+    "negative"
+)
+JUDGING = _words(
+    "对 对的 正确 错误 错误的 错的 错 不正确 不对 true correct right false incorrect wrong"
+)
 """Synonyms that may be about the matter in question, and mean yes or no only of a truth."""
 
-_RETRACTING = frozenset(
-    ("不对", "不是", "不是的", "错", "错误", "no", "nope", "wrong", "incorrect")
-)
+_RETRACTING = _words("不对 不是 不是的 错 错误 no nope wrong incorrect")
 """Words that go back on a claim where they stand alone."""
-
-_TRUTH = re.compile(
-    r"(?:正确|准确|可靠|真实|属实|成立|对|true|correct|right|accurate)(?:的|与否)?\s?(?:吗|么|\?|$|\n)"
-    r"|是否(?:是)?(?:正确|准确|可靠|真实|属实|成立|对)",
-    re.IGNORECASE,
-)
-
-
-def asks_for_truth(stem: str) -> bool:
-    """Whether a question, without its options, asks if something is right."""
-    return bool(_TRUTH.search(stem))
 
 
 def _synonyms(named: Mapping[str, str], truth: bool) -> Iterator[tuple[str, str]]:
@@ -194,7 +182,7 @@ def marked_slots(text: str, named: Mapping[str, str], truth: bool) -> str:
     ordered = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     # before its own letter
     own = rf"((?:^|[\n:\"]|答案是|选择)\s?)({ordered})\s?(?=(?:\(| ?[-—] ?){OPTION})"
-    text = compiled(own).sub(partial(_named, words), text)
+    text = compiled(own).sub(lambda found: found[1] + words[found[2]], text)
     texts = frozenset(name.lower() for name in named)
     for name, mark in named.items():
         if name.lower() in words:
@@ -202,11 +190,7 @@ def marked_slots(text: str, named: Mapping[str, str], truth: bool) -> str:
     return compiled(f"{_BEFORE}({ordered}){_AFTER}").sub(partial(_slot, words, texts), text)
 
 
-def _named(words: Mapping[str, str], found: re.Match[str]) -> str:
-    return found[1] + words[found[2]]
-
-
-_WRONG = frozenset(("错误", "错误的", "错的", "错", "不正确", "不对", "wrong", "incorrect"))
+_WRONG = _words("错误 错误的 错的 错 不正确 不对 wrong incorrect")
 
 
 def _slot(words: Mapping[str, str], texts: frozenset[str], found: re.Match[str]) -> str:
@@ -279,11 +263,12 @@ def marked(text: str, options: Mapping[str, str], truth: bool = False) -> str:
         truth: the question asks for it, so that right and wrong mean yes and no.
     """
     marks = {letter: chr(FIRST + number) for number, letter in enumerate(options)}
+    names = {letter: plain(option).strip(" \n.。,;:!?\"'") for letter, option in options.items()}
     by_text: dict[str, list[str]] = {}
-    for letter, option in options.items():
-        by_text.setdefault(_bare(plain(option)), []).append(marks[letter])
+    for letter, name in names.items():
+        by_text.setdefault(name, []).append(marks[letter])
     named = {name: "、".join(found) for name, found in by_text.items()}
-    text = _marked_texts(_marked_pairs(text, options, marks), named)
+    text = _marked_texts(_marked_pairs(text, names, marks), named)
     text = _marked_places(_marked_letters(text, marks), marks)
     text = text.lower()
     for short, long in _CONTRACTED.items():
@@ -291,26 +276,21 @@ def marked(text: str, options: Mapping[str, str], truth: bool = False) -> str:
     return _joined(marked_slots(text, named, truth))
 
 
-def _bare(text: str) -> str:
-    return text.strip(" \n.。,;:!?\"'")
-
-
-def _marked_pairs(text: str, options: Mapping[str, str], marks: Mapping[str, str]) -> str:
+def _marked_pairs(text: str, names: Mapping[str, str], marks: Mapping[str, str]) -> str:
     """Mark a letter with its own text behind it."""
-    for letter, option in options.items():
-        name = _bare(plain(option))
-        if name and not _is_said_of_another(name, letter, options, text):
+    for letter, name in names.items():
+        if name and not _is_said_of_another(name, letter, names, text):
             letters = f"(?<![A-Za-z0-9])[{letter}{letter.lower()}]"
             pair = rf"{letters}(?:选项|项)?{BETWEEN}{re.escape(name)}(?=$|[^\w、])"
             text = compiled(pair, re.IGNORECASE).sub(marks[letter], text)
     return text
 
 
-def _is_said_of_another(name: str, letter: str, options: Mapping[str, str], text: str) -> bool:
+def _is_said_of_another(name: str, letter: str, letters: Iterable[str], text: str) -> bool:
     """True if an option's text is a verdict, such as right, that another option has, too."""
     if name.lower() not in JUDGING:
         return False
-    others = "".join(other + other.lower() for other in options if other != letter)
+    others = "".join(other + other.lower() for other in letters if other != letter)
     verdict = rf"(?<![A-Za-z0-9])[{others}](?:选项|项)?(?:{BETWEEN})?{re.escape(name)}(?=$|[^\w、])"
     return bool(compiled(verdict, re.IGNORECASE).search(text))
 
@@ -321,15 +301,11 @@ def _marked_texts(text: str, named: Mapping[str, str]) -> str:
     if not words:
         return text
     lower = {name.lower(): mark for name, mark in named.items()}
-    ordered = sorted(words, key=len, reverse=True)
-    pattern = "|".join(_bounded(name) for name in ordered)
+    pattern = "|".join(map(_bounded, sorted(words, key=len, reverse=True)))
     return compiled(pattern, re.IGNORECASE).sub(lambda found: lower[found[0].lower()], text)
 
 
-_AGREEING = frozenset((
-    "认同", "不认同", "同意", "不同意", "赞成", "不赞成", "赞同", "不赞同", "支持", "不支持",
-    "反对",
-))  # fmt: skip
+_AGREEING = _words("认同 不认同 同意 不同意 赞成 不赞成 赞同 不赞同 支持 不支持 反对")
 """Option texts that may be about what another says: 有人选A, 但我不认同; 很难认同A."""
 
 _BUT = ("但", "但是", "不过", "然而", "可", "可是")
