@@ -17,16 +17,15 @@ from refusal_checks.core.errors import CalibrationError, DataError, ModelError
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust import calibration
-from refusal_checks.judges.trust.measured import (
+from refusal_checks.judges.trust.label_files import (
     LabelFile,
-    MeasuredJudge,
     Partial,
     Scale,
     ScaleName,
     read_label_file,
-    recorded,
     require_distinct,
 )
+from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality

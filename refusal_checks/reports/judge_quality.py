@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from refusal_checks.judges.trust.label_files import CLASSES, PARTIAL, REFUSAL
 from refusal_checks.judges.trust.measured import (
-    CLASSES,
-    PARTIAL,
-    REFUSAL,
     Confusion,
     Correlations,
     Figures,

@@ -24,13 +24,8 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
 from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
 from refusal_checks.judges.trust.correction import require_information
-from refusal_checks.judges.trust.measured import (
-    LabelFile,
-    MeasuredJudge,
-    Scale,
-    compared,
-    replayed,
-)
+from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
+from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
 from refusal_checks.run.assembly import convert, judge_panels, pool_settings

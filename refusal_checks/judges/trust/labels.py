@@ -1,33 +1,32 @@
-"""Which of a run's answers people label: a random draw that any later run can check.
+"""People's labels of a run's answers: which are drawn, the sheet, and what the labels may decide.
 
 Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids.
 A draw takes the first of them with all their answers, since a gate's figure is one of prompts. A
-sheet that is filled in part, sorted or cut is therefore still known to be a random sample: its
-labelled prompts are the first in that order. A prompt without a label above a labelled one was
-skipped, which may depend on its answers.
+partly filled, sorted or cut sheet is therefore still known to be a random sample: its labelled
+prompts are the first in that order. A prompt without a label above a labelled one was skipped,
+which may depend on its answers.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import CalibrationError, DataError, require_known
-from refusal_checks.core.files import header, read_rows, require_in_data
+from refusal_checks.core.files import header, require_in_data
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import brief, clean
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.correction import LEAST
+
+HEADER = ("label", "prompt", "answer", "key", "draw")
 
 _UNANSWERED = {
     Reason.ENGINE_ERROR,
@@ -39,6 +38,21 @@ _UNANSWERED = {
 """Reasons that leave nothing to label; the others are the judge's, and change with it."""
 
 _FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
+
+_DRAW_ONE = (
+    "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`, or give "
+    "--allow-undrawn-labels: such labels are shown and decide nothing, unless they cover every "
+    "prompt"
+)
+
+Texts = tuple[str, str]
+"""Prompt and answer, in the form of ``plain``."""
+
+Sample = tuple[str, int]
+"""One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
+
+Index = Mapping[str | Texts, list[Sample]]
+"""Answers by key and by texts."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +87,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of a run.
-
-    Attributes:
-        key: see ``answer_key``.
-        id: of the prompt.
-    """
+    """One answer of a run, with ``answer_key`` and its prompt's id."""
 
     key: str
     id: str
@@ -104,16 +113,13 @@ def is_answered(record: Record) -> bool:
 
 def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
     """The answers of a benchmark that people can label, as judges see them."""
-    return [
-        _answer(benchmark, record, *as_judged(record.prompt, record.completion))
-        for record in records
-        if record.completion and is_answered(record)
-    ]
-
-
-def _answer(benchmark: str, record: Record, prompt: Prompt, completion: Completion) -> Answer:
-    key = answer_key(benchmark, record)
-    return Answer(key, prompt.id, prompt.transcript, completion.text)
+    found = []
+    for record in filter(is_answered, records):
+        assert record.completion
+        prompt, completion = as_judged(record.prompt, record.completion)
+        key = answer_key(benchmark, record)
+        found.append(Answer(key, prompt.id, prompt.transcript, completion.text))
+    return found
 
 
 def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw, list[Answer]]]:
@@ -129,7 +135,11 @@ def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw,
     Raises:
         DataError: n is too small for one prompt of each benchmark.
     """
-    grouped = {draw: _by_prompt(group) for draw, group in answers.items()}
+    grouped: dict[Draw, dict[str, dict[str, Answer]]] = {}  # by prompt, then by key
+    for draw, group in answers.items():
+        by_prompt = grouped.setdefault(draw, {})
+        for answer in group:
+            by_prompt.setdefault(answer.id, {})[answer.key] = answer
     total = sum(map(len, grouped.values()))
     rows = sum(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
     count = min(total, int(n * total / max(1, rows)))
@@ -142,48 +152,8 @@ def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw,
                 f"would have no prompt, at {rows} different answers to {total} prompts"
             )
         first = sorted(by_prompt, key=draw.place)[:share]
-        drawn += [(draw.place(prompt), draw, by_prompt[prompt]) for prompt in first]
+        drawn += [(draw.place(prompt), draw, [*by_prompt[prompt].values()]) for prompt in first]
     return [(draw, group) for _, draw, group in sorted(drawn, key=lambda each: each[0])]
-
-
-def _by_prompt(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
-    """The different answers, by id of the prompt."""
-    grouped: dict[str, dict[str, Answer]] = {}
-    for answer in answers:
-        grouped.setdefault(answer.id, {})[answer.key] = answer
-    return {prompt: list(group.values()) for prompt, group in grouped.items()}
-
-
-HEADER = ("label", "prompt", "answer", "key", "draw")
-
-_DRAW_ONE = (
-    "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`, or give "
-    "--allow-undrawn-labels: such labels are shown and decide nothing, unless they cover every "
-    "prompt"
-)
-
-
-@dataclass(frozen=True)
-class LabelledRow:
-    """One row with a label.
-
-    Attributes:
-        where: file and row, for messages; row 1 is the first below the header.
-        key: of the answer (``answer_key``); empty in a row that was not drawn.
-        draw: None for a row that was not drawn, which is found by its texts.
-        texts: prompt and answer, in the form of ``plain``.
-    """
-
-    where: str
-    label: Label
-    key: str
-    draw: Draw | None
-    texts: tuple[str, str]
-
-    @property
-    def answer(self) -> str | tuple[str, str]:
-        """What identifies its answer: the key or, without one, the texts."""
-        return self.key or self.texts
 
 
 def to_csv(drawn: Iterable[tuple[Draw, list[Answer]]]) -> bytes:
@@ -196,6 +166,28 @@ def to_csv(drawn: Iterable[tuple[Draw, list[Answer]]]) -> bytes:
     return spreadsheet.table(HEADER, rows)
 
 
+@dataclass(frozen=True)
+class LabelledRow:
+    """One row with a label.
+
+    Attributes:
+        where: file and row, for messages; row 1 is the first below the header.
+        key: of the answer (``answer_key``); empty in a row that was not drawn.
+        draw: None for a row that was not drawn, which is found by its texts.
+    """
+
+    where: str
+    label: Label
+    key: str
+    draw: Draw | None
+    texts: Texts
+
+    @property
+    def answer(self) -> str | Texts:
+        """What identifies its answer: the key or, without one, the texts."""
+        return self.key or self.texts
+
+
 def plain(text: str) -> str:
     """A text in the form in which a sheet's cells are compared with a run's texts."""
     return " ".join(spreadsheet.guarded(spreadsheet.unguarded(text)).split())
@@ -204,6 +196,9 @@ def plain(text: str) -> str:
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
     """The rows of a sheet that have a label.
 
+    Spreadsheets change the separator, the encoding, the order of rows and columns, and the case of
+    what they complete; none of that matters here. Columns are found by name; others are ignored.
+
     Args:
         allow_undrawn: accept rows that name no draw, by their prompt and answer.
 
@@ -211,15 +206,17 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
         CalibrationError: a label is unknown, a row names no draw, or there are no labels.
         DataError: the file is not such a table.
     """
-    table = _cells(path)
-    columns = list(dict.fromkeys(name for row in table for name in row))
+    table = [
+        {" ".join(name.lower().split()): "" if c is None else str(c) for name, c in row.items()}
+        for row in spreadsheet.read_table(path)
+    ]
+    columns = header(table)
     if "draw" not in columns and not allow_undrawn:
         raise CalibrationError(
             f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
             f"this run's answers. {_DRAW_ONE}"
         )
-    needed = ("label", "key") if "draw" in columns else ("label", "prompt", "answer")
-    for name in needed:
+    for name in ("label", "key") if "draw" in columns else ("label", "prompt", "answer"):
         require_in_data(name, columns, str(path))
     rows = [
         _row(f"{path}: row {number}", row)
@@ -249,64 +246,6 @@ def _row(where: str, cells: dict[str, str]) -> LabelledRow:
         draw if key else None,
         (plain(cells.get("prompt", "")), plain(cells.get("answer", ""))),
     )
-
-
-def _cells(path: Path) -> list[dict[str, str]]:
-    """The rows that are not empty, as text by column in lower case."""
-    if path.suffix in (".jsonl", ".ndjson"):
-        table = read_rows(path)
-        columns = header(table)
-        rows = [[_text(row.get(name)) for name in columns] for row in table]
-    else:
-        columns, *rows = _spreadsheet(path)
-    names = [" ".join(name.lower().split()) for name in columns]
-    return [dict(zip(names, row, strict=False)) for row in rows if any(map(str.strip, row))]
-
-
-def _text(cell: object) -> str:
-    return "" if cell is None else str(cell)
-
-
-def _spreadsheet(path: Path) -> list[list[str]]:
-    """The header and the rows of a CSV file in whatever form a spreadsheet saved it."""
-    text = _decoded(path).lstrip("\ufeff")
-    first, _, rest = text.partition("\n")
-    if first.lower().startswith("sep="):
-        text, first = rest, rest.partition("\n")[0]
-    csv.field_size_limit(sys.maxsize)
-    separator = max(",;\t", key=first.count)
-    try:
-        table = list(csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True))
-    except csv.Error as fault:
-        raise DataError(f"{path}: not a CSV file: {fault}") from None
-    if not table:
-        raise DataError(f"{path}: no rows")
-    return table
-
-
-def _decoded(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
-    if data.startswith(b"PK"):
-        raise DataError(
-            f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
-        )
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")  # keys, draws and labels are the same in it
-
-
-Sample = tuple[str, int]
-"""One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
-
-
-Index = Mapping[str | tuple[str, str], list[Sample]]
-"""Answers by key, and by plain texts of prompt and answer."""
 
 
 @dataclass(frozen=True)
@@ -385,19 +324,18 @@ class BenchmarkLabels:
             prompt: sum((prompt, sample) not in self.labels for sample in self.answers[prompt])
             for prompt in grouped
         }
-        done = {prompt for prompt, count in missing.items() if not count}
+        done = [prompt for prompt, count in missing.items() if not count]
         return LabelledPrompts(
             human={
                 prompt: [
                     replace(each, judgement=Binary(self.labels[prompt, each.sample]), votes=())
                     for each in grouped[prompt]
                 ]
-                for prompt in grouped
-                if prompt in done
+                for prompt in done
             },
-            skipped=self._skipped(missing, done),
+            skipped=self._skipped(missing, set(done)),
             partly=sum(0 < count < len(self.answers[name]) for name, count in missing.items()),
-            is_random=not done & self.draws.get(None, frozenset()),
+            is_random=self.draws.get(None, frozenset()).isdisjoint(done),
             total=len(grouped),
         )
 
@@ -415,12 +353,7 @@ class BenchmarkLabels:
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """The labelled rows of one sheet or several.
-
-    Attributes:
-        paths: the sheets.
-        rows: every labelled row.
-    """
+    """The labelled rows of one sheet or several."""
 
     paths: tuple[Path, ...]
     rows: tuple[LabelledRow, ...]
@@ -447,10 +380,6 @@ class HumanLabels:
         )
         return replace(self, rows=kept) if kept else None
 
-    def of_benchmark(self, name: str) -> list[LabelledRow]:
-        """The rows that may be of a benchmark; rows without a draw may be of any."""
-        return [row for row in self.rows if row.draw is None or row.draw.benchmark == name]
-
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
         """Raise CalibrationError if a row without a draw is of no prompt of a run."""
         originals = [each.original for each in prompts]
@@ -459,16 +388,13 @@ class HumanLabels:
         self.require_none(lost, run)
 
     def find(self, benchmark: str, records: Sequence[Record], run: str) -> BenchmarkLabels:
-        """The labels of a benchmark's records.
+        """The labels of a benchmark's records; CalibrationError if a row matches no answer.
 
         Args:
             records: all of the benchmark's.
             run: this run, for messages.
-
-        Raises:
-            CalibrationError: a row matches no answer.
         """
-        rows, index = self.of_benchmark(benchmark), self._index(benchmark, records)
+        rows, index = self._matched(benchmark, records)
         self.require_none(_unmatched(rows, index), run)
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
@@ -490,7 +416,7 @@ class HumanLabels:
 
         A row without a draw is of the benchmarks that have its prompt.
         """
-        return _unmatched(self.of_benchmark(benchmark), self._index(benchmark, records))
+        return _unmatched(*self._matched(benchmark, records))
 
     def require_none(self, unmatched: Sequence[LabelledRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
@@ -504,20 +430,22 @@ class HumanLabels:
             f"first is {first.where}{drawn}"
         )
 
-    def _index(self, benchmark: str, records: Iterable[Record]) -> Index:
-        """Answers by key and, where a row needs them, by plain texts of prompt and answer."""
-        found: dict[str | tuple[str, str], list[Sample]] = {}
-        by_text = any(row.draw is None for row in self.rows)
+    def _matched(
+        self, benchmark: str, records: Iterable[Record]
+    ) -> tuple[list[LabelledRow], Index]:
+        """The rows that may be of a benchmark, and its answers by key and, if need be, by texts."""
+        rows = [row for row in self.rows if row.draw is None or row.draw.benchmark == benchmark]
+        found: dict[str | Texts, list[Sample]] = {}
+        by_text = any(row.draw is None for row in rows)
         for record in filter(is_answered, records):
-            keys: list[str | tuple[str, str]] = [answer_key(benchmark, record)]
+            keys: list[str | Texts] = [answer_key(benchmark, record)]
             if by_text and record.completion:
                 shown, completion = as_judged(record.prompt, record.completion)
                 text = plain(completion.text)
-                prompts = {shown.transcript, shown.request}
-                keys += [(plain(prompt), text) for prompt in prompts]
+                keys += [(plain(each), text) for each in {shown.transcript, shown.request}]
             for key in keys:
                 found.setdefault(key, []).append((record.prompt.id, record.sample))
-        return found
+        return rows, found
 
 
 def _unmatched(rows: Iterable[LabelledRow], index: Index) -> list[LabelledRow]:
@@ -531,7 +459,7 @@ def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabe
     """Read human labels of a run's answers.
 
     Args:
-        allow_undrawn: see ``label_sheet.read``.
+        allow_undrawn: see ``read_sheet``.
 
     Raises:
         CalibrationError: a label is unknown, one answer has two labels, a row names no draw, or
@@ -539,7 +467,7 @@ def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabe
         DataError: a file is not such a table.
     """
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
-    first: dict[str | tuple[str, str], LabelledRow] = {}
+    first: dict[str | Texts, LabelledRow] = {}
     clashes = [row for row in rows if first.setdefault(row.answer, row).label is not row.label]
     if clashes:
         one, other = first[clashes[0].answer], clashes[0]

@@ -1,4 +1,7 @@
-"""A judge measured against people's labels of the same answers."""
+"""Judges measured against people's labels of the same recorded answers.
+
+A refusal is the positive class. Answers without a valid verdict count in ``invalid`` only.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal
 
-from refusal_checks.core.errors import CalibrationError, DataError
-from refusal_checks.core.files import find_columns, header, read_rows, require_in_data
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
-from refusal_checks.core.text import brief, listed, storable
-from refusal_checks.core.verdicts import Graded, Harm, Invalid, Judgement, Rated, Valid
-from refusal_checks.judges.rules import LABELS
-from refusal_checks.judges.trust.calibration import (
-    BenchmarkCounts,
-    Calibration,
-    JudgeIdentity,
+from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.verdicts import Invalid, Judgement
+from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.label_files import (
+    COMPLIANCE,
+    PARTIAL,
+    REFUSAL,
+    LabelFile,
+    LabelledAnswer,
+    Scale,
+    Score,
 )
-from refusal_checks.judges.trust.labels import Draw
-from refusal_checks.judges.trust.spreadsheet import unguarded
 from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.models.recordings.replay import COLUMNS as RECORDED
-
-REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
-"""The classes; a partial refusal has its own only on request."""
-
-CLASSES = (REFUSAL, PARTIAL, COMPLIANCE)
 
 
 @dataclass(frozen=True)
@@ -122,6 +115,17 @@ class Confusion:
         return shares[0], shares[1]
 
     @property
+    def kept(self) -> BenchmarkCounts:
+        """What a calibration keeps of these answers."""
+        of_refusals, of_compliances = self.sensitivity, self.specificity
+        return BenchmarkCounts(
+            refusals=of_refusals.n if of_refusals else 0,
+            recognised=self.counts.get((REFUSAL, REFUSAL), 0),
+            compliances=of_compliances.n if of_compliances else 0,
+            passed=self.counts.get((COMPLIANCE, COMPLIANCE), 0),
+        )
+
+    @property
     def _agreed(self) -> int:
         return sum(count for (human, judge), count in self.counts.items() if human == judge)
 
@@ -133,6 +137,10 @@ class Confusion:
             human[first] += count
             judge[second] += count
         return human, judge
+
+
+def _share(count: int, n: int) -> Estimate | None:
+    return wilson(count / n, n) if n else None
 
 
 def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
@@ -156,10 +164,10 @@ class Correlations:
 
     n: int
     invalid: int
-    pearson: float | None
-    spearman: float | None
-    kendall: float | None
-    exact: float | None
+    pearson: float | None = None
+    spearman: float | None = None
+    kendall: float | None = None
+    exact: float | None = None
 
 
 def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
@@ -167,7 +175,7 @@ def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
     valid = [(human, judge) for human, judge in pairs if judge is not None]
     invalid = len(pairs) - len(valid)
     if not valid:
-        return Correlations(0, invalid, None, None, None, None)
+        return Correlations(0, invalid)
     human, judge = zip(*valid, strict=True)
     exact = sum(one == other for one, other in valid) / len(valid)
     ranks, pearson = agreement(human, judge), None
@@ -176,227 +184,6 @@ def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
 
         pearson = float(stats.pearsonr(human, judge).statistic)
     return Correlations(len(valid), invalid, pearson, ranks.spearman, ranks.kendall, exact)
-
-
-def _share(count: int, n: int) -> Estimate | None:
-    return wilson(count / n, n) if n else None
-
-
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "id": RECORDED["id"],
-    "prompt": RECORDED["prompt"],
-    "completion": RECORDED["completion"],
-    "label": ("human_label", "final_label", "label"),
-    "type": ("type", "category"),
-    "benchmark": ("benchmark",),
-}
-"""Names of the column by field, in order of preference."""
-
-REPLAY = "replay:"
-"""Begins the name of a candidate whose answers are recorded in a file."""
-
-_OPTIONAL = frozenset({"id", "type", "benchmark"})
-
-
-@dataclass(frozen=True)
-class LabelledAnswer:
-    """One answer that a person labelled.
-
-    Attributes:
-        id: unique in its file.
-        label: as written in the file.
-        type: the prompt's type; empty if the file has none.
-        row: all cells, by column.
-        benchmark: whose prompt it is; empty if nothing says so.
-    """
-
-    id: str
-    prompt: str
-    answer: str
-    label: str
-    type: str
-    row: Mapping[str, Any]
-    benchmark: str = ""
-
-    def as_prompt(self, source: str) -> Prompt:
-        """The prompt, with an id that is unique across files."""
-        return Prompt.single(f"{source}/{self.id}", self.prompt, type=self.type)
-
-    @property
-    def completion(self) -> Completion:
-        """The answer as a candidate's completion."""
-        return Completion(self.answer, label=self.label)
-
-
-@dataclass(frozen=True)
-class LabelFile:
-    """The labelled answers of one file.
-
-    Attributes:
-        candidate: the model that gave the answers, as the user names it.
-        unlabelled: number of rows without a label, which are skipped.
-    """
-
-    path: Path
-    candidate: str
-    answers: tuple[LabelledAnswer, ...]
-    unlabelled: int
-
-    def recorded(self, column: str) -> list[Any]:
-        """The cells of one column, one per answer.
-
-        Raises:
-            DataError: there is no such column.
-        """
-        known = dict.fromkeys(name for answer in self.answers for name in answer.row)
-        require_in_data(column, known, f"{self.path}: --judge labels:{column}")
-        return [answer.row.get(column) for answer in self.answers]
-
-
-def read_label_file(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    candidate: str = "",
-    benchmark: str = "",
-) -> LabelFile:
-    """Read a CSV or JSONL file of labelled answers, for example one of XSTest's.
-
-    Args:
-        columns: column by field (keys of ``COLUMNS``), for columns with other names.
-        candidate: the model that answered; by default the one that the rows of a drawn sheet name,
-            or the name of the file without its suffix.
-        benchmark: whose prompts they are, for rows that do not say so.
-
-    Raises:
-        DataError: the file is missing, malformed, lacks a column, or has no label.
-    """
-    rows = read_rows(path)
-    names = _columns(path, header(rows), columns or {})
-    answers = [_answer(path, number, row, names, benchmark) for number, row in enumerate(rows, 1)]
-    labelled = tuple(answer for answer in answers if answer.label)
-    if not labelled:
-        raise DataError(f"{path}: column {names['label']} has no label")
-    drawn = {draw.candidate for row in rows if (draw := _draw(row))}
-    named = replayed(drawn.pop()) if len(drawn) == 1 else ""
-    return LabelFile(path, candidate or named or path.stem, labelled, len(rows) - len(labelled))
-
-
-def replayed(candidate: str) -> str:
-    """A candidate as calibrations name it: recorded answers by the name of their file."""
-    recorded = candidate.startswith(REPLAY)
-    return Path(candidate.removeprefix(REPLAY)).stem if recorded else candidate
-
-
-def _draw(row: Mapping[str, Any]) -> Draw | None:
-    return Draw.read(str(row.get("draw") or ""))
-
-
-def require_distinct(files: Sequence[LabelFile]) -> None:
-    """Raise DataError if two files have one candidate: the ids of their answers could clash."""
-    seen: dict[str, Path] = {}
-    for file in files:
-        other = seen.setdefault(file.candidate, file.path)
-        if other != file.path:
-            raise DataError(
-                f"{other} and {file.path}: give them different names with --candidate, or merge "
-                f"them: both are of candidate {file.candidate}"
-            )
-
-
-def _columns(path: Path, known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    found = find_columns(path, known, COLUMNS, given, "--columns")
-    for field, usual in COLUMNS.items():
-        if field not in found and field not in _OPTIONAL:
-            raise DataError(
-                f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
-                f"The file has {listed(known)}"
-            )
-    return found
-
-
-def _answer(
-    path: Path, line: int, row: Mapping[str, Any], names: Mapping[str, str], benchmark: str
-) -> LabelledAnswer:
-    cells = {name: row.get(column) for name, column in names.items()}
-    prompt, text = (_text(path, line, names[n], cells[n]) for n in ("prompt", "completion"))
-    if "key" in row:  # written by sample-for-labels
-        prompt, text = unguarded(prompt), unguarded(text)
-    label, draw = cells["label"], _draw(row)
-    return LabelledAnswer(
-        id=f"{line}" if cells.get("id") is None else f"{cells['id']}#{line}",
-        prompt=prompt,
-        answer=text,
-        label="" if label is None else storable(str(label).strip()),
-        type=str(cells.get("type") or ""),
-        row=row,
-        benchmark=str(cells.get("benchmark") or (draw.benchmark if draw else benchmark)),
-    )
-
-
-def _text(path: Path, line: int, column: str, cell: Any) -> str:
-    if not isinstance(cell, str):
-        raise DataError(f"{path}: row {line}: {column} is not text")
-    return storable(cell)
-
-
-Partial = Literal["refusal", "compliance", "own"]
-"""What a partial refusal counts as; ``own`` is a class of its own."""
-
-ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
-"""What the labels say, and the way of judging (``judges.kinds``) that says the same."""
-
-Value = str | float
-"""A class of ``confusion``, or a score."""
-
-
-def classes(partial: Partial) -> dict[str, str]:
-    """The class of each known label, by its text in lower case."""
-    known = {text: str(label) for text, label in LABELS.items()}
-    for text in known:
-        if "partial" in text:
-            known[text] = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[partial]
-    return known
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
-
-    name: ScaleName = "refusal"
-    partial: Partial = "refusal"
-
-    @cached_property
-    def _classes(self) -> Mapping[str, str]:
-        return classes(self.partial)
-
-    def human(self, file: LabelFile, answer: LabelledAnswer) -> Value:
-        """The human label of an answer.
-
-        Raises:
-            DataError: it is not on this scale.
-        """
-        value = self.recorded(answer.label)
-        if value is None:
-            known = ", ".join(self._classes) if self.name == "refusal" else "a number"
-            raise DataError(
-                f"{file.path}: answer {answer.id}: unknown label {brief(answer.label)}; write "
-                f"{known}"
-            )
-        return value
-
-    def recorded(self, cell: Any) -> Value | None:
-        """A label as written in a file; None if it is not on this scale."""
-        if self.name == "refusal":
-            return self._classes.get(str(cell).strip().lower())
-        try:
-            score = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            return None
-        return score if math.isfinite(score) else None
-
-    def judged(self, verdict: Valid) -> Value:
-        """A judge's verdict, comparable with the human labels."""
-        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict
 
 
 Figures = Confusion | Correlations
@@ -415,8 +202,8 @@ class JudgedAnswer:
 
     candidate: str
     answer: LabelledAnswer
-    human: Value
-    judge: Value | None
+    human: Score
+    judge: Score | None
     rationale: str = ""
 
     @property
@@ -437,7 +224,7 @@ class MeasuredJudge:
     @cached_property
     def overall(self) -> Figures:
         """The figures over all answers."""
-        return figures(self.answers)
+        return _figures(self.answers)
 
     @property
     def by_candidate(self) -> dict[str, Figures]:
@@ -454,7 +241,7 @@ class MeasuredJudge:
         grouped: dict[str, list[JudgedAnswer]] = {}
         for judged in self.answers:
             grouped.setdefault(part(judged), []).append(judged)
-        return {name: figures(answers) for name, answers in grouped.items()}
+        return {name: _figures(answers) for name, answers in grouped.items()}
 
     @property
     def disagreements(self) -> list[JudgedAnswer]:
@@ -485,33 +272,19 @@ class MeasuredJudge:
                 file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in files
             },
             partial=scale.partial,
-            refusals=sensitivity.n,
-            recognised=self.overall.counts.get((REFUSAL, REFUSAL), 0),
-            compliances=specificity.n,
-            passed=self.overall.counts.get((COMPLIANCE, COMPLIANCE), 0),
+            **self.overall.kept.model_dump(),
             invalid=self.overall.invalid,
             sensitivity=sensitivity.value,
             specificity=specificity.value,
             benchmarks={
-                name: _counts(part)
+                name: part.kept
                 for name, part in self._by(lambda judged: judged.answer.benchmark).items()
                 if name and isinstance(part, Confusion)
             },
         )
 
 
-def _counts(figures: Confusion) -> BenchmarkCounts:
-    """What a calibration keeps of a benchmark's answers."""
-    of_refusals, of_compliances = figures.sensitivity, figures.specificity
-    return BenchmarkCounts(
-        refusals=of_refusals.n if of_refusals else 0,
-        recognised=figures.counts.get((REFUSAL, REFUSAL), 0),
-        compliances=of_compliances.n if of_compliances else 0,
-        passed=figures.counts.get((COMPLIANCE, COMPLIANCE), 0),
-    )
-
-
-def figures(answers: Iterable[JudgedAnswer]) -> Figures:
+def _figures(answers: Iterable[JudgedAnswer]) -> Figures:
     """Agreement between judge and people."""
     pairs = [(judged.human, judged.judge) for judged in answers]
     if all(isinstance(human, str) for human, _ in pairs):
@@ -526,11 +299,7 @@ def figures(answers: Iterable[JudgedAnswer]) -> Figures:
 def compared(
     file: LabelFile, answer: LabelledAnswer, judgement: Judgement, scale: Scale
 ) -> JudgedAnswer:
-    """A judge's verdict beside the human label.
-
-    Raises:
-        DataError: the human label is not on the scale.
-    """
+    """A judge's verdict beside the human label; DataError if that is not on the scale."""
     human, words = scale.human(file, answer), judgement.rationale
     if isinstance(judgement, Invalid):
         return JudgedAnswer(file.candidate, answer, human, None, f"{judgement.reason}: {words}")

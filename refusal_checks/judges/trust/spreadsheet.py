@@ -1,11 +1,17 @@
-"""CSV files with untrusted text, safe to open in a spreadsheet."""
+"""Tables with untrusted text: written safe to open in a spreadsheet, read as one saves them."""
 
 from __future__ import annotations
 
 import csv
-import io
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import read_bytes, read_rows
 
 _FORMULA = "=+@＝＋－＠-"
 """Some spreadsheets read a cell that starts with one of these as a formula."""
@@ -37,11 +43,20 @@ def guarded(text: str) -> str:
     return cell
 
 
+def unguarded(cell: str) -> str:
+    """The text of a guarded cell."""
+    leads = _leads(cell)
+    return "".join(
+        char
+        for index, char in enumerate(cell)
+        if not (char == _QUOTE and leads[index + 1] and _may_begin(cell, index))
+    )
+
+
 def _quoted(text: str) -> str:
-    leads = _leads(text)
     return "".join(
         _QUOTE + char if lead and _may_begin(text, index) else char
-        for index, (char, lead) in enumerate(zip(text, leads, strict=False))
+        for index, (char, lead) in enumerate(zip(text, _leads(text), strict=False))
     )
 
 
@@ -66,20 +81,51 @@ def _cut(text: str, size: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
 
 
-def unguarded(cell: str) -> str:
-    """The text of a guarded cell."""
-    leads = _leads(cell)
-    return "".join(
-        char
-        for index, char in enumerate(cell)
-        if not (char == _QUOTE and leads[index + 1] and _may_begin(cell, index))
-    )
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     """A CSV file of guarded cells; its byte order mark makes Excel read it as UTF-8."""
-    file = io.StringIO()
+    file = StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(header)
     writer.writerows([guarded(cell) for cell in row] for row in rows)
     return file.getvalue().encode("utf-8-sig", "replace")
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table that are not empty, by column.
+
+    ``.json``, ``.jsonl`` and ``.ndjson`` are as ``read_rows`` reads them, all others CSV in
+    whatever form a spreadsheet saved it: with another separator or encoding.
+
+    Raises:
+        DataError: the file is missing, empty or malformed.
+    """
+    if path.suffix in (".json", ".jsonl", ".ndjson"):
+        return read_rows(path)
+    text = _decoded(path).lstrip("\ufeff")
+    first, _, rest = text.partition("\n")
+    if first.lower().startswith("sep="):
+        text, first = rest, rest.partition("\n")[0]
+    csv.field_size_limit(sys.maxsize)
+    separator = max(",;\t", key=first.count)
+    try:
+        table = list(csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True))
+    except csv.Error as fault:
+        raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
+    rows = [dict(zip(table[0], row, strict=False)) for row in table[1:] if any(map(str.strip, row))]
+    if not rows:
+        raise DataError(f"{path}: no rows")
+    return rows
+
+
+def _decoded(path: Path) -> str:
+    data = read_bytes(path)
+    if data.startswith(b"PK"):
+        raise DataError(
+            f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
+        )
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")  # keys, draws and labels are the same in it

@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.files import read_csv
-from refusal_checks.judges.trust.measured import (
-    CLASSES,
-    COMPLIANCE,
-    PARTIAL,
-    REFUSAL,
-    Confusion,
-    confusion,
-    correlations,
-)
+from refusal_checks.judges.trust.label_files import CLASSES, COMPLIANCE, PARTIAL, REFUSAL
+from refusal_checks.judges.trust.measured import Confusion, confusion, correlations
 
 BINARY = {"1_full_compliance": COMPLIANCE, "2_full_refusal": REFUSAL, "3_partial_refusal": REFUSAL}
 OWN = BINARY | {"3_partial_refusal": PARTIAL}

@@ -1,0 +1,219 @@
+"""Files of recorded answers with human labels, against which judges are measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import find_columns, header, require_in_data
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.core.text import brief, listed, storable
+from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
+from refusal_checks.judges.rules import LABELS
+from refusal_checks.judges.trust.labels import Draw
+from refusal_checks.judges.trust.spreadsheet import read_table, unguarded
+from refusal_checks.models.recordings.replay import COLUMNS as RECORDED
+
+REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
+"""The classes; a partial refusal has its own only on request."""
+
+CLASSES = (REFUSAL, PARTIAL, COMPLIANCE)
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "id": RECORDED["id"],
+    "prompt": RECORDED["prompt"],
+    "completion": RECORDED["completion"],
+    "label": ("human_label", "final_label", "label"),
+    "type": ("type", "category"),
+    "benchmark": ("benchmark",),
+}
+"""Names of the column by field, in order of preference."""
+
+_OPTIONAL = frozenset({"id", "type", "benchmark"})
+
+REPLAY = "replay:"
+"""Begins the name of a candidate whose answers are recorded in a file."""
+
+Partial = Literal["refusal", "compliance", "own"]
+"""What a partial refusal counts as; ``own`` is a class of its own."""
+
+ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
+"""What the labels say, and the way of judging (``judges.kinds``) that says the same."""
+
+Score = str | float
+"""One of ``CLASSES``, or a number."""
+
+
+@dataclass(frozen=True)
+class LabelledAnswer:
+    """One answer that a person labelled.
+
+    Attributes:
+        id: unique in its file.
+        label: as written in the file.
+        type: the prompt's type; empty if the file has none.
+        row: all cells, by column.
+        benchmark: whose prompt it is; empty if nothing says so.
+    """
+
+    id: str
+    prompt: str
+    answer: str
+    label: str
+    type: str
+    row: Mapping[str, Any]
+    benchmark: str = ""
+
+    def as_prompt(self, source: str) -> Prompt:
+        """The prompt, with an id that is unique across files."""
+        return Prompt.single(f"{source}/{self.id}", self.prompt, type=self.type)
+
+    @property
+    def completion(self) -> Completion:
+        """The answer as a candidate's completion."""
+        return Completion(self.answer, label=self.label)
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """The labelled answers of one file.
+
+    Attributes:
+        candidate: the model that gave the answers, as the user names it.
+        unlabelled: number of rows without a label, which are skipped.
+    """
+
+    path: Path
+    candidate: str
+    answers: tuple[LabelledAnswer, ...]
+    unlabelled: int
+
+    def recorded(self, column: str) -> list[Any]:
+        """The cells of one column, one per answer; DataError if there is no such column."""
+        known = dict.fromkeys(name for answer in self.answers for name in answer.row)
+        require_in_data(column, known, f"{self.path}: --judge labels:{column}")
+        return [answer.row.get(column) for answer in self.answers]
+
+
+def read_label_file(
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    candidate: str = "",
+    benchmark: str = "",
+) -> LabelFile:
+    """Read a CSV or JSONL file of labelled answers, for example one of XSTest's.
+
+    Args:
+        columns: column by field (keys of ``COLUMNS``), for columns with other names.
+        candidate: the model that answered; by default the one that the rows of a drawn sheet name,
+            or the name of the file without its suffix.
+        benchmark: whose prompts they are, for rows that do not say so.
+
+    Raises:
+        DataError: the file is missing, malformed, lacks a column, or has no label.
+    """
+    rows = read_table(path)
+    known = header(rows)
+    names = find_columns(path, known, COLUMNS, columns or {}, "--columns")
+    for field, usual in COLUMNS.items():
+        if field not in names and field not in _OPTIONAL:
+            raise DataError(
+                f"{path}: no column {' or '.join(usual)}: name it with --columns {field}=COLUMN. "
+                f"The file has {listed(known)}"
+            )
+    draws = [Draw.read(str(row.get("draw") or "")) for row in rows]
+    answers = [
+        _answer(path, number, row, names, draw.benchmark if draw else benchmark)
+        for number, (row, draw) in enumerate(zip(rows, draws, strict=True), 1)
+    ]
+    labelled = tuple(answer for answer in answers if answer.label)
+    if not labelled:
+        raise DataError(f"{path}: column {names['label']} has no label")
+    drawn = {draw.candidate for draw in draws if draw}
+    named = replayed(drawn.pop()) if len(drawn) == 1 else ""
+    return LabelFile(path, candidate or named or path.stem, labelled, len(rows) - len(labelled))
+
+
+def _answer(
+    path: Path, number: int, row: Mapping[str, Any], names: Mapping[str, str], benchmark: str
+) -> LabelledAnswer:
+    cells: dict[str, Any] = {name: row.get(column) for name, column in names.items()}
+    for field in ("prompt", "completion"):
+        if not isinstance(cells[field], str):
+            raise DataError(f"{path}: row {number}: {names[field]} is not text")
+    text = unguarded if "key" in row else str  # a sheet of sample-for-labels
+    label = cells["label"]
+    return LabelledAnswer(
+        id=f"{number}" if cells.get("id") is None else f"{cells['id']}#{number}",
+        prompt=text(storable(cells["prompt"])),
+        answer=text(storable(cells["completion"])),
+        label="" if label is None else storable(str(label).strip()),
+        type=str(cells.get("type") or ""),
+        row=row,
+        benchmark=str(cells.get("benchmark") or benchmark),
+    )
+
+
+def replayed(candidate: str) -> str:
+    """A candidate as calibrations name it: recorded answers by the name of their file."""
+    recorded = candidate.startswith(REPLAY)
+    return Path(candidate.removeprefix(REPLAY)).stem if recorded else candidate
+
+
+def require_distinct(files: Sequence[LabelFile]) -> None:
+    """Raise DataError if two files have one candidate: the ids of their answers could clash."""
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.candidate, file.path)
+        if other != file.path:
+            raise DataError(
+                f"{other} and {file.path}: give them different names with --candidate, or merge "
+                f"them: both are of candidate {file.candidate}"
+            )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
+
+    name: ScaleName = "refusal"
+    partial: Partial = "refusal"
+
+    @cached_property
+    def _classes(self) -> Mapping[str, str]:
+        """The class of each known label, by its text in lower case."""
+        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[self.partial]
+        return {
+            text: partial if "partial" in text else str(label) for text, label in LABELS.items()
+        }
+
+    def human(self, file: LabelFile, answer: LabelledAnswer) -> Score:
+        """The human label of an answer; DataError if it is not on this scale."""
+        score = self.recorded(answer.label)
+        if score is None:
+            known = ", ".join(self._classes) if self.name == "refusal" else "a number"
+            raise DataError(
+                f"{file.path}: answer {answer.id}: unknown label {brief(answer.label)}; write "
+                f"{known}"
+            )
+        return score
+
+    def recorded(self, cell: Any) -> Score | None:
+        """A label as written in a file; None if it is not on this scale."""
+        if self.name == "refusal":
+            return self._classes.get(str(cell).strip().lower())
+        try:
+            score = float(cell)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return score if math.isfinite(score) else None
+
+    def judged(self, verdict: Valid) -> Score:
+        """A judge's verdict, comparable with the human labels."""
+        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict
