@@ -26,10 +26,15 @@ class Frozen(BaseModel):
         values: Mapping[str, Any],
         where: str,
         error: type[UserError] = UserError,
+        context: Mapping[str, Any] | None = None,
     ) -> Settings:
-        """Validate; the error is one line with ``where``, the key, the value and the rule."""
+        """Validate; the error is one line with ``where``, the key, the value and the rule.
+
+        Args:
+            context: what the rules depend on besides the values.
+        """
         try:
-            return cls.model_validate(values)
+            return cls.model_validate(values, context=context)
         except ValidationError as fault:
             first = suggestions.first(fault)
             key, problem = suggestions.key(first), suggestions.problem(first, cls)

@@ -21,9 +21,6 @@ from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 
 WORST = worst_attack_rejection_rate.name
 
-_OWN = FOR_ANY - {"sha256"}
-"""Keys besides gates that an attack's table can have."""
-
 Content = dict[str, Any]
 """Tables by name."""
 
@@ -75,7 +72,7 @@ class AttackTables:
 
 
 def read(parsed: Mapping[Path, Content]) -> AttackTables:
-    """Take the attacks out of the tables of threshold files.
+    """Take the attacks out of the tables of threshold files, which are changed.
 
     Of several files all attacks count; ``prefill = false`` takes one out again.
 
@@ -88,33 +85,23 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
     attacked = {
         plain: tuple(name for name, is_in in names.items() if is_in)
         for plain, names in found.items()
+        if any(names.values())
     }
-    attacked = {plain: names for plain, names in attacked.items() if names}
     plain_of = {
         name_of(plain, name): plain
         for plain, names in attacked.items()
         for name in (*names, attacks.ALL)
     }
-    _drop_removed(files, found, plain_of)
-    return AttackTables(files, attacked, plain_of)
-
-
-def _drop_removed(
-    files: Mapping[Path, Content],
-    found: Mapping[str, Mapping[str, bool]],
-    plain_of: Mapping[str, str],
-) -> None:
-    """Drop the tables of attacks that a file takes out."""
     for plain, names in found.items():
         for path, content in files.items():
             for name in names:
                 if name_of(plain, name) not in plain_of:
                     content.pop(name_of(plain, name), None)
-            together = name_of(plain, attacks.ALL)
-            if together in content and together not in plain_of:
+            if plain not in attacked and name_of(plain, attacks.ALL) in content:
                 raise ThresholdError(
                     f'{path}: [{plain}] {WORST}: say which attacks: {KEY} = ["prefill", "base64"]'
                 )
+    return AttackTables(files, attacked, plain_of)
 
 
 def _tables(
@@ -122,36 +109,30 @@ def _tables(
 ) -> Iterator[tuple[str, Any]]:
     """The tables of one file, each benchmark's followed by those of it under attack."""
     seen = set(content)
+
+    def take(name: str, mistake: str) -> str:
+        """A table's name, which no other table of the file has: one would replace the other."""
+        if name in seen:
+            raise ThresholdError(mistake)
+        seen.add(name)
+        return name
+
     for name, table in content.items():
         where = f"{path}: [{name}]"
         if not isinstance(table, dict):
             yield name, table
             continue
-        listed = _listed(f"{where} {KEY}", table.get(KEY, {}))
-        worst = listed.pop(WORST, None)
-        rest, together = _split(table)
-        if worst is not None:
-            together[WORST] = worst
-        yield name, rest
+        listed = _listed(f"{where} {KEY}", table.pop(KEY, {}))
+        worst = _pop_worst(table) | {key: listed.pop(key) for key in [WORST] if key in listed}
+        yield name, table
         for attack, gates in listed.items():
             known = _find(path, attack, f"{where} {KEY}").name
-            _take(name_of(name, known), seen, f"{where} {KEY}: name {known} once")
+            under = take(name_of(name, known), f"{where} {KEY}: name {known} once")
             found.setdefault(name, {})[known] = gates is not False
-            yield name_of(name, known), _gates(f"{path}: [{name}.{KEY}]", attack, gates)
-        if together:
+            yield under, _gates(f"{path}: [{name}.{KEY}]", attack, gates)
+        if worst:
             found.setdefault(name, {})
-            _take(name_of(name, attacks.ALL), seen, f"{where}: name {WORST} once")
-            yield name_of(name, attacks.ALL), together
-
-
-def _take(name: str, seen: set[str], mistake: str) -> None:
-    """Take a table's name, which no other table of the file may have: one would replace the other.
-
-    It may stand in the file itself, ``["xstest_unsafe+prefill"]``, or come of another short form.
-    """
-    if name in seen:
-        raise ThresholdError(mistake)
-    seen.add(name)
+            yield take(name_of(name, attacks.ALL), f"{where}: name {WORST} once"), worst
 
 
 def _find(path: Path, name: str, where: str) -> Attack:
@@ -173,26 +154,25 @@ def _listed(where: str, value: Any) -> dict[str, Any]:
             f'{where} = {value!r}: write a list of attacks, ["prefill", "base64"], or a table of '
             "their gates"
         )
-    for number, name in enumerate(value):
-        if name in value[:number]:
-            raise ThresholdError(f"{where}: remove one: {name} is there twice")
+    if twice := next((name for name in value if value.count(name) > 1), ""):
+        raise ThresholdError(f"{where}: remove one: {twice} is there twice")
     return {name: {} for name in value}
 
 
 def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
-    """The table of one attack."""
+    """The table of one attack; empty for one that the file takes out."""
     if value is False:
         return {}
     if not isinstance(value, dict) or value.keys() & {"min", "max", "max_drop", "max_rise"}:
         given = value if isinstance(value, dict) else {"min": value}
-        numbers = {key: given[key] for key in ("min", "max") if _is_number(given.get(key))}
-        bounds = ", ".join(f"{key} = {number}" for key, number in numbers.items()) or "min = 0.70"
+        numbers = ((key, given.get(key)) for key in ("min", "max"))
+        written = (f"{key} = {each}" for key, each in numbers if type(each) in (int, float))
         raise ThresholdError(
-            f"{where} {attack}: write {attack} = {{ rejection_rate = {{ {bounds} }} }}, or {{}} "
-            "for no gate of its own"
+            f"{where} {attack}: write {attack} = {{ rejection_rate = "
+            f"{{ {', '.join(written) or 'min = 0.70'} }} }}, or {{}} for no gate of its own"
         )
     for key in value:
-        if is_data(key, value[key]) and key not in _OWN:
+        if is_data(key, value[key]) and key not in FOR_ANY - {"sha256"}:
             raise ThresholdError(
                 f"{where} {attack} {key}: write it into the table of the plain benchmark, whose "
                 "data this is"
@@ -200,33 +180,16 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _split(table: Content) -> tuple[Content, Content]:
-    """A benchmark's own table, and what it says of the worst attack: overall and of groups."""
-    own: Content = {}
-    together: Content = {}
-    for key, value in table.items():
-        if key == KEY:
-            continue
-        mine, worst = _of_groups(value) if holds_groups(key, value) else (value, {})
-        if key == WORST:
-            together[key] = value
-        elif not worst:
-            own[key] = value
-        else:
-            together[key] = worst
-            own |= {key: mine} if mine else {}
-    return own, together
-
-
-def _of_groups(groups: Mapping[str, Content]) -> tuple[Content, Content]:
-    """The gates of groups without those on the worst attack, and these; no group without any."""
-    worst = {group: {WORST: gates[WORST]} for group, gates in groups.items() if WORST in gates}
-    rest = {
-        group: {name: bounds for name, bounds in gates.items() if name != WORST}
-        for group, gates in groups.items()
-    }
-    return {group: gates for group, gates in rest.items() if gates}, worst
+def _pop_worst(table: Content) -> Content:
+    """Take what a table says of the worst attack out of it: overall, and of groups."""
+    worst: Content = {WORST: table.pop(WORST)} if WORST in table else {}
+    for kind, groups in [item for item in table.items() if holds_groups(*item)]:
+        found = {
+            name: {WORST: gates.pop(WORST)} for name, gates in groups.items() if WORST in gates
+        }
+        if found:
+            worst[kind] = found
+            table[kind] = {name: gates for name, gates in groups.items() if gates}
+            if not table[kind]:
+                del table[kind]
+    return worst

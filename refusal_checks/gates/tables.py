@@ -1,4 +1,4 @@
-"""The values of a threshold file about gates: the bounds of one, and the settings of all."""
+"""What the tables of a threshold file may say: bounds of gates, settings of all, keys of data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from refusal_checks import judges
-from refusal_checks.benchmarks import Benchmark, Kind
+from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.settings import BenchmarkTable, Frozen
@@ -26,33 +26,6 @@ from refusal_checks.gates.gate import (
 )
 from refusal_checks.gates.waivers import FORM, WaiverTable
 from refusal_checks.metrics import METRICS, Metric
-
-
-def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
-    """The gate that a threshold file's bounds define under its settings.
-
-    Args:
-        source: the threshold file.
-    """
-    benchmark, metric, group_kind, group = key
-    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
-    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
-    words = {"rationale", "source", "date", "waive"}
-    fields = shared | bounds.model_dump(exclude=words, exclude_none=True)
-    if metric != CORRECTED and fields["use"] == "corrected":
-        fields["use"] = None
-    return Gate(
-        benchmark,
-        metric,
-        fields.pop("min", None),
-        fields.pop("max", None),
-        group_kind,
-        group,
-        source,
-        provenance=bounds.provenance,
-        waiver=bounds.waive.of(source) if bounds.waive else None,
-        **fields,
-    )
 
 
 class Bounds(Frozen):
@@ -82,18 +55,35 @@ class Bounds(Frozen):
     date: datetime.date | str = ""
     waive: WaiverTable | None = None
 
+    @field_validator("min", "max", "max_drop", "max_rise")
+    @classmethod
+    def _is_possible(cls, value: float | None, info: ValidationInfo) -> float | None:
+        """The metric is the validation's context."""
+        if value is None or not info.context:
+            return value
+        metric: Metric = info.context["metric"]
+        is_bound = info.field_name in ("min", "max")
+        low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
+        if not low <= value <= high:
+            remedy = f"write {share(value)}: " if high == 1 and 2 <= value <= 100 else ""
+            raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
+        return value
+
+    @field_validator("use")
+    @classmethod
+    def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value == "corrected" and info.context and info.context["metric"].name != CORRECTED:
+            raise ValueError(f"only {CORRECTED} can be corrected")
+        return value
+
     @model_validator(mode="after")
-    def _ordered(self) -> Bounds:
-        if not self.has_bounds and not self.only_waives:
+    def _bounds_something(self) -> Bounds:
+        ends = (self.min, self.max, self.max_drop, self.max_rise)
+        if all(end is None for end in ends) and not self.only_waives:
             raise ValueError("needs min or max, max_drop or max_rise")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min:g} is above max {self.max:g}")
         return self
-
-    @property
-    def has_bounds(self) -> bool:
-        """True if the figure or its change is bounded."""
-        return any(each is not None for each in (self.min, self.max, self.max_drop, self.max_rise))
 
     @property
     def only_waives(self) -> bool:
@@ -104,15 +94,16 @@ class Bounds(Frozen):
     def provenance(self) -> str:
         """Rationale, source and date in one line; empty without any."""
         origin = ", ".join(filter(None, (self.source, str(self.date))))
-        return (
-            f"{self.rationale} ({origin})"
-            if self.rationale and origin
-            else (self.rationale or origin)
-        )
+        if self.rationale and origin:
+            return f"{self.rationale} ({origin})"
+        return self.rationale or origin
 
 
 FileBounds = tuple[str, Bounds]
 """A threshold file and what it says about one gate."""
+
+Written = Mapping[GateKey, FileBounds | None]
+"""What files say about gates, None for "no such gate"."""
 
 
 class GateSettings(Frozen):
@@ -149,6 +140,68 @@ class GateSettings(Frozen):
         return self
 
 
+def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
+    """The gate that a threshold file's bounds define under its settings."""
+    benchmark, metric, group_kind, group = key
+    not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
+    shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
+    words = {"rationale", "source", "date", "waive"}
+    fields = shared | bounds.model_dump(exclude=words, exclude_none=True)
+    if metric != CORRECTED and fields["use"] == "corrected":
+        fields["use"] = None
+    return Gate(
+        benchmark,
+        metric,
+        fields.pop("min", None),
+        fields.pop("max", None),
+        group_kind,
+        group,
+        source,
+        provenance=bounds.provenance,
+        waiver=bounds.waive.of(source) if bounds.waive else None,
+        **fields,
+    )
+
+
+def where_of(source: str, key: GateKey) -> str:
+    """Where a gate is written: its file, table and key."""
+    benchmark, metric, kind, group = key
+    return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
+
+
+def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
+    """The bounds of one gate; None if the file removes it.
+
+    Args:
+        known: the metrics of its benchmark.
+
+    Raises:
+        ThresholdError: names the file, the table, the key, what to write and the nearest name.
+    """
+    benchmark, name, kind, _ = key
+    where = where_of(str(path), key)
+    if name == "waive":
+        raise ThresholdError(
+            f"{where}: move it into the table of the gate that may fail: METRIC = {{ {FORM} }}"
+        )
+    is_setting = kind is None and not isinstance(value, Mapping | bool)
+    if is_setting and name not in METRICS and not near(name, known):
+        fields = sorted(BenchmarkTable.model_fields)
+        raise ThresholdError(
+            f"{where}: no such key{near(name, fields)} (known: metrics, {', '.join(fields)})"
+        )
+    require_known(name, known, where, f"{benchmark} metric")
+    if value is False:
+        return None
+    if not isinstance(value, dict):
+        number = value if isinstance(value, float) else "..."
+        raise ThresholdError(
+            f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
+        )
+    context = {"metric": METRICS[name]}
+    return str(path), Bounds.read(value, where, ThresholdError, context)
+
+
 FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
 """Keys of ``BenchmarkTable`` that also apply to the package's own benchmarks."""
 
@@ -175,9 +228,8 @@ def read_tables(
                 raise ThresholdError(
                     f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
                 )
-            for key in ("file", "rubric"):
-                if key in values:
-                    values[key] = str(path.parent / values[key])
+            for key in {"file", "rubric"} & values.keys():
+                values[key] = str(path.parent / values[key])
             if new := _OLD_JUDGES.get(values.get("judge", "")):
                 old, values["judge"] = values["judge"], new
                 notes.append(f'{where}: rename judge "{old}" to "{new}"; the old name still works')
@@ -197,9 +249,8 @@ def is_data(key: str, value: Any) -> bool:
 
     ``category`` and ``cluster`` can be either: a column, or a kind of group.
     """
-    return key in BenchmarkTable.model_fields and not (
-        key in ("category", "cluster") and isinstance(value, dict)
-    )
+    is_group = key in ("category", "cluster") and isinstance(value, dict)
+    return key in BenchmarkTable.model_fields and not is_group
 
 
 def holds_groups(key: str, value: Any) -> bool:
@@ -209,8 +260,12 @@ def holds_groups(key: str, value: Any) -> bool:
     return all(isinstance(group, dict) for group in value.values())
 
 
-def verdicts_of(where: str, table: BenchmarkTable, benchmark: Benchmark | None) -> type[Valid]:
-    """The verdicts of a benchmark's way of judging, which decide its metrics.
+def metrics_of(
+    where: str, table: BenchmarkTable, benchmark: Benchmark | None
+) -> tuple[list[str], type[Valid]]:
+    """Names of a benchmark's metrics, and the verdicts of its way of judging, which decide them.
+
+    They are of any kind of benchmark if the file does not say of which it is.
 
     Args:
         benchmark: None for one that the table defines.
@@ -220,37 +275,19 @@ def verdicts_of(where: str, table: BenchmarkTable, benchmark: Benchmark | None) 
     own = benchmark.judge if benchmark else plain
     name = table.judge or own
     require_known(name, kinds, f"{where} judge", "way of judging")
-    found = kinds[name].verdicts
-    if found is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
+    reads = kinds[name].verdicts
+    if reads is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
         raise ThresholdError(
             f'{where} judge = "{name}": choose another way of judging; this one is for '
             "multiple-choice questions, and the prompts have no options"
         )
-    return found
-
-
-def metrics_of(
-    where: str, table: BenchmarkTable, benchmark: Benchmark | None
-) -> tuple[list[str], type[Valid]]:
-    """Names of a benchmark's metrics, and its verdicts.
-
-    They are of any kind of benchmark if the file does not say of which it is.
-
-    Args:
-        benchmark: None for one that the table defines.
-    """
-    reads = verdicts_of(where, table, benchmark)
-    kind: Kind | None = benchmark.kind if benchmark else KINDS.get(table.expect or "")
+    kind = benchmark.kind if benchmark else KINDS.get(table.expect or "")
     names = [
         metric.name
         for metric in METRICS.values()
         if reads in metric.reads and (kind is None or kind in metric.kinds)
     ]
     return names, reads
-
-
-_DATA = ("file", "dataset")
-"""The keys of which a benchmark of the user's own needs one."""
 
 
 def require_benchmark(
@@ -270,81 +307,9 @@ def require_benchmark(
     if other := near(name, others, 0.75):
         raise ThresholdError(f"{where}: no such table{other}")
     for key in table.keys() - BenchmarkTable.model_fields.keys() - METRICS.keys():
-        if found := near(key, _DATA):
+        if found := near(key, ("file", "dataset")):
             raise ThresholdError(
                 f'{where}: no benchmark "{name}", and one of your own needs file or dataset: no '
                 f'such key "{key}"{found}'
             )
     require_known(name, benchmarks, where, "benchmark")
-
-
-def require_metric(where: str, key: GateKey, value: Any, known: Sequence[str]) -> None:
-    """Refuse a key of a benchmark's table that is no metric.
-
-    Args:
-        known: the benchmark's metrics.
-
-    Raises:
-        ThresholdError: names the nearest metric or other key.
-    """
-    benchmark, name, kind, _ = key
-    is_setting = kind is None and not isinstance(value, Mapping | bool)
-    if is_setting and name not in METRICS and not near(name, known):
-        fields = sorted(BenchmarkTable.model_fields)
-        raise ThresholdError(
-            f"{where}: no such key{near(name, fields)} (known: metrics, {', '.join(fields)})"
-        )
-    require_known(name, known, where, f"{benchmark} metric")
-
-
-Written = Mapping[GateKey, FileBounds | None]
-"""What one table says, None for "no such gate"."""
-
-
-def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
-    """The bounds of one gate; None if the file removes it.
-
-    Args:
-        known: the metrics of its benchmark.
-
-    Raises:
-        ThresholdError: names the file, the table, the key and what to write.
-    """
-    name, where = key[1], where_of(str(path), key)
-    if name == "waive":
-        raise ThresholdError(
-            f"{where}: move it into the table of the gate that may fail: METRIC = {{ {FORM} }}"
-        )
-    require_metric(where, key, value, known)
-    if value is False:
-        return None
-    if not isinstance(value, dict):
-        number = value if isinstance(value, float) else "..."
-        raise ThresholdError(
-            f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
-        )
-    bounds = Bounds.read(value, where, ThresholdError)
-    _require_within(where, METRICS[name], bounds)
-    if bounds.use == "corrected" and name != CORRECTED:
-        raise ThresholdError(f'{where}: use = "corrected": only {CORRECTED} can be corrected')
-    return str(path), bounds
-
-
-def where_of(source: str, key: GateKey) -> str:
-    """Where a gate is written: its file, table and key."""
-    benchmark, metric, kind, group = key
-    return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
-
-
-def _require_within(where: str, metric: Metric, bounds: Bounds) -> None:
-    ranges = (
-        ((bounds.min, bounds.max), metric.lowest, metric.highest),
-        ((bounds.max_drop, bounds.max_rise), 0.0, metric.span),
-    )
-    for values, lowest, highest in ranges:
-        for value in values:
-            if value is not None and not lowest <= value <= highest:
-                is_percent = highest == 1 and 2 <= value <= 100
-                remedy = f"write {share(value)}: " if is_percent else ""
-                why = f"{value:g} is outside [{lowest:g}, {highest:g}]"
-                raise ThresholdError(f"{where}: {remedy}{why}")

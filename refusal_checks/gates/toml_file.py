@@ -1,4 +1,4 @@
-"""Reads a threshold file's TOML, and says in plain words why it is none."""
+"""Threshold files as files: where they are, their TOML or why they have none, and their lines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from typing import Any
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.files import FILE_NAME, is_file_name
 from refusal_checks.core.suggestions import either, near, share
+
+FOLDER = Path(__file__).parents[1] / "thresholds"
+"""The files that come with the package."""
+
+DEFAULT = FOLDER / "default.toml"
 
 _HINTS: Mapping[str, str] = {
     r"=\s*[+-]?\d+,\d": "write a decimal number with a point",
@@ -28,6 +33,29 @@ _HINTS: Mapping[str, str] = {
 
 _PERCENT = re.compile(r"=\s*([+-]?\d+(?:\.\d+)?)\s*%")
 _TWICE = {"overwrite a value": "the key", "twice": "the table", "mutate immutable": "the table"}
+
+
+def names() -> list[str]:
+    """The files that come with the package, without the ending."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find(path: Path) -> Path:
+    """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ...
+
+    Raises:
+        ThresholdError: there is neither.
+    """
+    if path.exists():
+        return path
+    own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
+    if own.is_file():
+        return own
+    hint = near(path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7)
+    raise ThresholdError(
+        f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
+        f"one that comes with refusal-checks: {', '.join(names())}"
+    )
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -104,36 +132,6 @@ def _hint(line: str, reason: str) -> str:
     for words, what in _TWICE.items():
         if words in reason:
             return f"remove one: {what} is there twice; "
-    percent = _PERCENT.search(line)
-    if percent:
+    if percent := _PERCENT.search(line):
         return f"write {share(float(percent[1]))}; "
-    found = (hint for pattern, hint in _HINTS.items() if re.search(pattern, line))
-    hint = next(found, "")
-    return f"{hint}; " if hint else ""
-
-
-FOLDER = Path(__file__).parents[1] / "thresholds"
-DEFAULT = FOLDER / "default.toml"
-
-
-def names() -> list[str]:
-    """Their names, without the ending."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
-
-
-def find(path: Path) -> Path:
-    """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ...
-
-    Raises:
-        ThresholdError: there is neither.
-    """
-    if path.exists():
-        return path
-    own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
-    if own.is_file():
-        return own
-    hint = near(path.name, [*names(), *(one.name for one in path.parent.glob("*.toml"))], 0.7)
-    raise ThresholdError(
-        f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
-        f"one that comes with refusal-checks: {', '.join(names())}"
-    )
+    return next((f"{hint}; " for pattern, hint in _HINTS.items() if re.search(pattern, line)), "")
