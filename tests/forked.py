@@ -21,7 +21,6 @@ LOADED = (
     "anyio.pytest_plugin",
     "datasets",
     "diptest",
-    "matplotlib.figure",
     "py3langid",
     "refusal_checks.cli.data",
     "refusal_checks.plugin.hooks",

@@ -75,7 +75,7 @@ def opened(running: Browser, page: Path) -> float:
     """Seconds from a browser's navigation until it has run the page's script and laid it out."""
     shown = running.new_page(viewport={"width": 1280, "height": 900})
     shown.goto(page.as_uri())
-    shown.wait_for_function("document.getElementById('count').textContent")
+    shown.wait_for_function("document.getElementById('run-count').textContent")
     milliseconds: float = shown.evaluate("(document.body.offsetHeight, performance.now())")
     shown.close()
     return milliseconds / 1000

@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from refusal_checks.reports.formats.html import history_page
-from refusal_checks.results.many_runs import collect
+from refusal_checks.reports.page.history import collect
+from refusal_checks.reports.page.page import write_history
 from tests.chromium import browser
 from tests.many_runs import opened, write_runs
 
@@ -26,7 +26,7 @@ def main(number: int) -> None:
         found = collect(root)
         print(f"{len(found.runs)} runs read in {time.perf_counter() - start:.2f} s")
         start = time.perf_counter()
-        history_page.write(found, page)
+        write_history(found, page)
         print(f"{page.stat().st_size / 1e6:.1f} MB written in {time.perf_counter() - start:.2f} s")
         with browser() as running:
             print(f"opened in {opened(running, page):.2f} s")

@@ -18,7 +18,7 @@ from refusal_checks.gates import baseline
 from refusal_checks.metrics import safety_score
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
-from refusal_checks.reports import chart_files
+from refusal_checks.reports.page import charts
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun
 
@@ -37,9 +37,7 @@ def radar(
         list[str] | None,
         typer.Option(help="Another run, or a model of the paper's table (GPT4); repeatable."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="File to write: .svg, .png or .pdf.")] = Path(
-        "radar.svg"
-    ),
+    out: Annotated[Path, typer.Option(help="File to write, .svg.")] = Path("radar.svg"),
     benchmark: Benchmark = "cfsafety",
     runs: Root = run_folder.ROOT,
 ) -> None:
@@ -51,20 +49,18 @@ def radar(
     for name in against or []:
         other, scores = _other(name, runs, benchmark)
         series[f"{other} ({name})" if other in series else other] = scores
-    if len(series) > len(chart_files.COLOURS):
+    if len(series) > charts.MOST_SERIES:
         raise UserError(
-            f"--against: give at most {len(chart_files.COLOURS) - 1}, which is what one chart holds"
+            f"--against: give at most {charts.MOST_SERIES - 1}, which is what one chart holds"
         )
-    title = f"{benchmark}: mean safety score"
-    chart_files.write(chart_files.radar(series, safety_score.highest, title), out)
+    title = f"{benchmark}: mean safety score, 0 to {safety_score.highest:g}"
+    charts.write(out, title, charts.radar(benchmark, series))
     echo(out)
 
 
 def histogram(
     run: Run,
-    out: Annotated[Path, typer.Option(help="File to write: .svg, .png or .pdf.")] = Path(
-        "histogram.svg"
-    ),
+    out: Annotated[Path, typer.Option(help="File to write, .svg.")] = Path("histogram.svg"),
     benchmark: Benchmark = "cfsafety",
     runs: Root = run_folder.ROOT,
 ) -> None:
@@ -72,11 +68,12 @@ def histogram(
     past = PastRun.read(run_folder.locate(run, runs))
     found = past.benchmark(benchmark).distributions or _confidence(past, benchmark)
     ordered = {name: found[name] for name in display_order(benchmark, found)}
-    chart_files.write(
-        chart_files.histograms(ordered, f"{benchmark}: {past.summary.manifest.candidate}"), out
-    )
+    title = f"{benchmark}: {past.summary.manifest.candidate}"
+    if any(map(charts.has_two_peaks, ordered.values())):
+        title += f" (orange: more than one peak, dip test, p < {charts.SIGNIFICANT})"
+    charts.write(out, title, *(charts.scores(name, each) for name, each in ordered.items()))
     for name, each in ordered.items():
-        echo(f"{clean(name)}: {chart_files.statistics(each)}")
+        echo(f"{clean(name)}: {charts.statistics(each)}")
     echo(out)
 
 

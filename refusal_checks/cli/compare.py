@@ -19,9 +19,9 @@ from refusal_checks.cli._runs import (
     write_page,
 )
 from refusal_checks.core.text import clean, json_text, table
-from refusal_checks.metrics import METRICS
-from refusal_checks.reports import explain
-from refusal_checks.reports.comparing import Cell, SideBySide, side_by_side
+from refusal_checks.reports.page.compare import SideBySide, side_by_side
+from refusal_checks.reports.page.model import GateRow
+from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import PastRun, RunFolder
@@ -52,9 +52,9 @@ def compare(
     folders = [run_folder.find(run, root) for run in runs]
     found = side_by_side(_read(folders, is_redacted(redact)))
     if html:
-        from refusal_checks.reports.formats.html import compare_page  # templates
+        from refusal_checks.reports.page.page import write_comparison  # templates
 
-        write_page(compare_page.write, found, html)
+        write_page(write_comparison, found, html)
     if as_json:
         echo(json_text(_facts(found)))
         return
@@ -74,88 +74,74 @@ def _read(folders: Sequence[RunFolder], redact: bool) -> list[PastRun]:
 
 
 def _lines(found: SideBySide) -> Iterator[str]:
-    yield from table(
-        [
-            ("run", "candidate", "may it ship?", "judge", "started"),
-            *(
-                (
-                    str(number),
-                    column.name,
-                    column.shipping.headline,
-                    clean(column.run.summary.manifest.judge, 40),
-                    clean(column.run.summary.manifest.started, 30),
-                )
-                for number, column in enumerate(found.columns, 1)
-            ),
-        ]
-    )
+    names = candidate_names([run.summary for run in found.runs])
+    heads = [
+        (
+            str(run.number + 1),
+            name,
+            run.shipping.headline,
+            clean(run.summary.manifest.judge, 40),
+            clean(run.summary.manifest.started, 30),
+        )
+        for run, name in zip(found.runs, names, strict=True)
+    ]
+    yield from table([("run", "candidate", "may it ship?", "judge", "started"), *heads])
     yield ""
-    header = ["gate", *(f"run {number}" for number in range(1, len(found.columns) + 1))]
-    rows = [[clean(line.gate, 60), *map(_words, line.cells)] for line in found.lines]
+    header = ["gate", *(f"run {run.number + 1}" for run in found.runs)]
+    rows = [[clean(gate, 60), *map(_words, cells)] for gate, cells in found.gates.items()]
     yield from table([header, *rows])
     if not found.in_common:
         yield "no gate of run 1 is a gate of another run"
-    yield from _apart(found)
-    yield from _moved(found)
-
-
-def _words(cell: Cell | None) -> str:
-    """A cell of the table: outcome, figure, change since run 1 with its interval."""
-    if cell is None:
-        return "-"
-    if cell.verdict is None:
-        return "ERROR"
-    gate = cell.verdict.gate
-    shown = f"{explain.mark(cell.verdict)} {explain.figure(gate, cell.verdict.estimate.value)}"
-    if cell.change is None:
-        return shown
-    change = cell.change
-    span = METRICS[gate.metric].show_change(change.value, change.lower, change.upper)
-    return f"{shown} ({span.removesuffix(' points')}{'' if cell.is_paired else ', unpaired'})"
-
-
-def _apart(found: SideBySide) -> Iterator[str]:
-    for number, column in enumerate(found.columns, 1):
-        if column.apart:
-            where = clean(", ".join(column.apart), 200)
-            yield f"run {number} is not comparable with run 1 in {where}:"
-            yield from (f"  {clean(difference)}" for difference in column.differences)
-
-
-def _moved(found: SideBySide) -> Iterator[str]:
-    for moves in found.moves:
-        for moved in moves.moved:
+    for run, apart in zip(found.runs, found.apart, strict=True):
+        if apart:
+            where = clean(", ".join(apart), 200)
+            yield f"run {run.number + 1} is not comparable with run 1 in {where}:"
+            yield from (f"  {clean(difference)}" for difference in found.differences(run.number))
+    for row, moves in found.moves:
+        for moved in moves:
             named = ", ".join(clean(flip.now.id, 30) for flip in moved.flips[:_IDS])
             more = ", ..." * (len(moved.flips) > _IDS)
-            yield f"run {moves.number}, {clean(moves.gate, 60)}: {moved.how} ({named}{more})"
+            yield f"run {row.run.number + 1}, {clean(row.id, 60)}: {moved.how} ({named}{more})"
+
+
+def _words(row: GateRow | None) -> str:
+    """A cell of the table: outcome, figure, change since run 1 with its interval."""
+    if row is None:
+        return "-"
+    if row.verdict is None or row.metric is None:
+        return "ERROR"
+    shown = f"{row.mark} {row.figure}"
+    if row.change is None:
+        return shown
+    span = row.metric.show_change(row.change.value, row.change.lower, row.change.upper)
+    return f"{shown} ({span.removesuffix(' points')}{'' if row.is_paired else ', unpaired'})"
 
 
 def _facts(found: SideBySide) -> dict[str, Any]:
     """The comparison as JSON, without texts."""
-    columns = [
+    runs = [
         {
-            "run": column.run.folder.path.absolute().name,
-            "folder": str(column.run.folder.path),
-            "candidate": column.run.summary.manifest.candidate,
-            "judge": column.run.summary.manifest.judge,
-            "started": column.run.summary.manifest.started,
-            "answer": column.shipping.answer,
-            "not_comparable": {name: list(why) for name, why in column.apart.items()},
+            "run": run.folder.path.absolute().name,
+            "folder": str(run.folder.path),
+            "candidate": run.summary.manifest.candidate,
+            "judge": run.summary.manifest.judge,
+            "started": run.summary.manifest.started,
+            "answer": run.shipping.answer,
+            "not_comparable": {name: list(why) for name, why in apart.items()},
         }
-        for column in found.columns
+        for run, apart in zip(found.runs, found.apart, strict=True)
     ]
-    gates = {line.gate: [cell and _fact(cell) for cell in line.cells] for line in found.lines}
-    return {"runs": columns, "gates": gates}
+    gates = {gate: [row and _fact(row) for row in cells] for gate, cells in found.gates.items()}
+    return {"runs": runs, "gates": gates}
 
 
-def _fact(cell: Cell) -> dict[str, Any]:
-    verdict, change = cell.verdict, cell.change
-    if verdict is None:
-        return {"error": cell.error}
-    known = verdict_facts(verdict)
-    if change:
+def _fact(row: GateRow) -> dict[str, Any]:
+    if row.verdict is None:
+        return {"error": row.error}
+    known = verdict_facts(row.verdict)
+    if change := row.change:
         known |= {"change": change.value, "change_interval": [change.lower, change.upper]}
-        known |= {"paired": cell.is_paired}
-    if compared := verdict.comparison:
+        known |= {"paired": row.is_paired}
+    if compared := row.verdict.comparison:
         known |= {"fell": compared.lost, "rose": compared.gained}
     return known

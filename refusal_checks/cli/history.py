@@ -20,9 +20,9 @@ from refusal_checks.cli._runs import (
 )
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.text import clean, count, json_text, table
-from refusal_checks.reports.trends import Entry, entries
+from refusal_checks.reports.page.history import ManyRuns, collect
+from refusal_checks.reports.page.model import RunView
 from refusal_checks.results import run_folder
-from refusal_checks.results.many_runs import ManyRuns, collect
 from refusal_checks.results.redact import RedactedFolder
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.options.command_line import is_redacted
@@ -66,11 +66,11 @@ def history(
     has_none = folder is None and not root.exists()  # yet
     found = ManyRuns() if has_none else collect(folder or root, kind)
     if html:
-        from refusal_checks.reports.formats.html import history_page  # templates
+        from refusal_checks.reports.page import page  # templates
 
         if reports:
-            write_page(history_page.write_reports, found, html)
-        write_page(history_page.write, found, html)
+            write_page(page.write_reports, found, html)
+        write_page(page.write_history, found, html)
     if as_json:
         echo(json_text(_facts(found)))
         return
@@ -85,45 +85,38 @@ def _lines(found: ManyRuns, folder: Path) -> Iterator[str]:
         yield f"{folder}: no runs found"
     else:
         header = ("started (UTC)", "candidate", "judge", "may it ship?", "failed gates")
-        yield from table([header, *map(_cells, entries(found.runs))])
+        yield from table([header, *map(_cells, found.runs)])
     if found.skipped:
         yield f"left out: {count(len(found.skipped), 'file')}"
     for one in found.skipped:
         yield f"  {clean(str(one.path), 300)}: {clean(one.why, 400)}"
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
-    failed = _failed(entry)
+def _cells(run: RunView) -> tuple[str, ...]:
+    failed = [gate for gate, found in run.summary.verdicts.items() if found.fails]
     return (
-        entry.day,
-        clean(entry.candidate, 40),
-        clean(entry.judge, 30),
-        entry.shipping.headline,
+        run.day,
+        clean(run.candidate, 40),
+        clean(run.judge, 30),
+        run.shipping.headline,
         clean(", ".join(failed), 60) if failed else "none",
     )
 
 
-def _failed(entry: Entry) -> list[str]:
-    return [gate for gate, found in entry.run.summary.verdicts.items() if found.fails]
-
-
 def _facts(found: ManyRuns) -> dict[str, Any]:
     """The runs as JSON, the oldest first."""
-    return {
-        "runs": [_fact(entry) for entry in entries(found.runs)],
-        "skipped": [{"file": str(one.path), "why": one.why} for one in found.skipped],
-    }
-
-
-def _fact(entry: Entry) -> dict[str, Any]:
-    verdicts = entry.run.summary.verdicts
-    return {
-        "run": entry.run.folder.path.absolute().name,
-        "folder": str(entry.run.folder.path),
-        "started": entry.when.isoformat() if entry.when else None,
-        "candidate": entry.run.summary.manifest.candidate,
-        "judge": entry.judge,
-        "answer": entry.shipping.answer,
-        "gates": {gate: verdict_facts(each) for gate, each in verdicts.items()},
-        "errors": dict(entry.run.summary.errors),
-    }
+    runs = [
+        {
+            "run": run.folder.path.absolute().name,
+            "folder": str(run.folder.path),
+            "started": run.when.isoformat() if run.when else None,
+            "candidate": run.summary.manifest.candidate,
+            "judge": run.judge,
+            "answer": run.shipping.answer,
+            "gates": {gate: verdict_facts(each) for gate, each in run.summary.verdicts.items()},
+            "errors": dict(run.summary.errors),
+        }
+        for run in found.runs
+    ]
+    skipped = [{"file": str(one.path), "why": one.why} for one in found.skipped]
+    return {"runs": runs, "skipped": skipped}

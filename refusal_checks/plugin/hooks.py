@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,11 +19,11 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
 from refusal_checks.plugin import InconclusiveWarning, failures, junit, options, xdist
 from refusal_checks.plugin.failures import Discreet
-from refusal_checks.plugin.watcher import Watcher
 from refusal_checks.reports import formats, messages
 from refusal_checks.reports import junit as junit_properties
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
+from refusal_checks.reports.page.charts import write_histograms
 from refusal_checks.reports.terminal import end, fitting, footer
 from refusal_checks.reports.terminal.progress import Live
 from refusal_checks.results.run_folder import RunFolder
@@ -34,6 +34,7 @@ from refusal_checks.run.options.call import Call
 from refusal_checks.run.session import GateSession
 
 if TYPE_CHECKING:
+    from refusal_checks.results.progress import Underway
     from refusal_checks.run.run import Run
 
 
@@ -55,7 +56,7 @@ class Gates:
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
-        self._watcher: Watcher | None = None
+        self._followers: list[formats.Follower] = []
 
     def check_thresholds(self) -> None:
         """Read the threshold files, if any are named, so that errors end the session early."""
@@ -144,14 +145,11 @@ class Gates:
         """Start the runs that the selected tests need. See ``GateSession.start``."""
         _check_reports(self._call)
         self._live = self._live or Live(self._config, lambda: self._session.current)
-        self._session.start(nodeids, self._live.say, self._watch)
+        self._session.start(nodeids, self._live.say, self._follow)
 
-    def _watch(self, folders: Sequence[Path]) -> None:
-        """Serve the page about the runs, if it is wanted and its address can be shown."""
-        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-        if self._call.getoption("watch") and reporter and self._watcher is None:
-            self._watcher = Watcher(folders)
-            reporter.write_line(self._watcher.line)
+    def _follow(self, runs: Sequence[Underway]) -> None:
+        assert self._live, "made before the session starts"
+        self._followers = list(formats.follow(self._call, runs, self._live.say))
 
     def verdict(self, request: pytest.FixtureRequest, gate: Gate, candidate: str) -> Verdict:
         """The verdict of a gate on a candidate; waits until the benchmark is complete."""
@@ -226,14 +224,13 @@ class Gates:
         """
         if self._live:
             self._live.stop()
+        self._stop_following()
         self._session.close(is_interrupted=session.exitstatus == pytest.ExitCode.INTERRUPTED)
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         wanted = [run.summary for run in self._session.runs if run.gates]
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._written = list(_write_reports(self._call, self._session.runs))
-        if self._watcher:
-            self._watcher.close()
         junit.complete(self._config, [run.summary for run in self._session.runs])
         if self._config.getoption("verbose", 1) < 1:  # without a terminal report there is none
             failures.shorten(self._config, self._session)
@@ -277,8 +274,11 @@ class Gates:
     def pytest_unconfigure(self) -> None:
         """End the runs of a session that broke off before its end."""
         self._session.close()
-        if self._watcher:
-            self._watcher.close()
+        self._stop_following()
+
+    def _stop_following(self) -> None:
+        for follower in self._followers:
+            follower.stop()
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:
@@ -306,6 +306,9 @@ def _check_reports(call: Call) -> None:
 def _write_reports(call: Call, runs: Sequence[Run]) -> Iterator[str]:
     """Write the reports that were asked for; one line about each, for the user."""
     folders = [RunFolder(run.folder) for run in runs]
+    for run in runs:
+        with suppress(OSError):  # their figures are there
+            write_histograms(run.folder, run.summary.manifest.shown)
     for name, report, path in formats.targets(call) if folders else ():
         try:
             report.write(folders, path)

@@ -88,6 +88,13 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
             group.addoption(option.alias, **settings | {"help": argparse.SUPPRESS})
 
 
+_GONE = {
+    "--watch": "write --html FILE and open it in a browser: the page follows the run, and becomes "
+    "its report",
+}
+"""Options of earlier versions, and what to write instead."""
+
+
 def suggest(words: Iterable[str]) -> None:
     """Answer a misspelt option with the right one.
 
@@ -100,6 +107,8 @@ def suggest(words: Iterable[str]) -> None:
     names = [option.name for option in known()]
     for word in words:
         name = word.partition("=")[0]
+        if name in _GONE:
+            raise pytest.UsageError(f"{name}: {_GONE[name]}")
         if name.startswith("--") and (hint := near(name, names, 0.8)):
             raise pytest.UsageError(f"unrecognized argument {name}{hint}")
 

@@ -1,15 +1,14 @@
-"""Histograms of refusal confidence, one per benchmark, as files: JSON, CSV and a drawing (SVG)."""
+"""How many prompts of a benchmark have which refusal confidence, as files: JSON and CSV."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from refusal_checks.core.files import write_json, write_text
-from refusal_checks.core.text import clean
 from refusal_checks.metrics.refusal import DECISIVE
 
 FOLDER = "histograms"
@@ -38,11 +37,6 @@ class Histogram:
     neutral: int
     rejected: int
 
-    @property
-    def top(self) -> int:
-        """The count of the highest bin."""
-        return max(self.counts)
-
 
 def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
     """The distribution of refusal confidences, at least one, each in [-1, 1]."""
@@ -57,61 +51,27 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
 
 
 def write(folder: Path, candidate: str, found: Histogram) -> None:
-    """Write a histogram's three files; they hold no text of a prompt or an answer.
+    """Write a histogram's files; they hold no text of a prompt or an answer.
 
     Args:
         folder: of the run.
         candidate: whose answers these are.
     """
-    path, bins = folder / FOLDER / found.name, list(_bins(found))
+    half = BINS // 2
+    bins = [((n - half) / half, (n + 1 - half) / half, each) for n, each in enumerate(found.counts)]
     rows = [{"from": low, "to": high, "prompts": count} for low, high, count in bins]
     facts = {name: value for name, value in asdict(found).items() if name != "counts"}
     named = {"candidate": candidate, "benchmark": facts.pop("name"), "kind": facts.pop("kind")}
-    write_json(_named(path, ".json"), {**named, **facts, "bins": rows})
+    path = folder / FOLDER / found.name
+    write_json(path.with_name(f"{found.name}.json"), {**named, **facts, "bins": rows})
     lines = [f"{low},{high},{count}" for low, high, count in bins]
-    write_text(_named(path, ".csv"), "\n".join(["from,to,prompts", *lines, ""]))
-    write_text(_named(path, ".svg"), "\n".join([*_drawn(f"{found.name}: {candidate}", found), ""]))
+    write_text(path.with_name(f"{found.name}.csv"), "\n".join(["from,to,prompts", *lines, ""]))
 
 
-def _named(path: Path, suffix: str) -> Path:
-    """The path with its whole name kept: benchmarks may have dots in theirs."""
-    return path.with_name(path.name + suffix)
-
-
-def _bins(found: Histogram) -> Iterator[tuple[float, float, int]]:
-    """Lower and upper end of each bin, and its prompts."""
-    half = BINS // 2
-    for number, count in enumerate(found.counts):
-        yield (number - half) / half, (number + 1 - half) / half, count
-
-
-_COLOURS = {"complied": "#0072b2", "neutral": "#6a727d", "rejected": "#d55e00"}
-
-
-def _drawn(title: str, found: Histogram) -> Iterator[str]:
-    """The lines of an SVG file that draws the bins as bars."""
-    head = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="12"'
-    yield f'<svg {head} viewBox="0 0 440 280" width="880" height="560">'
-    yield f"<title>Refusal confidence of {escape(clean(title, 120))}</title>"
-    yield '<rect width="440" height="280" fill="#ffffff"/>'
-    yield f'<text x="20" y="20">{escape(clean(title, 60))}, n = {found.n}</text>'
-    for number, (low, high, count) in enumerate(_bins(found)):
-        height = 200 * count / found.top
-        side = "neutral" if 9 <= number <= 10 else "complied" if low < 0 else "rejected"
-        yield (
-            f'<rect x="{21 + 20 * number}" y="{240 - height:.1f}" width="18" '
-            f'height="{height:.1f}" fill="{_COLOURS[side]}">'
-            f"<title>{count} prompts from {low} to {high}</title></rect>"
-        )
-        if count:
-            yield (
-                f'<text x="{30 + 20 * number}" y="{236 - height:.1f}" font-size="9" '
-                f'text-anchor="middle">{count}</text>'
-            )
-    yield '<path d="M20 240.5H420M200 30V240M240 30V240" stroke="#777777" fill="none"/>'
-    for x, text in ((20, "-1"), (200, "-0.1"), (240, "0.1"), (420, "1")):
-        yield f'<text x="{x}" y="255" text-anchor="middle" font-size="10">{text}</text>'
-    for x, side in ((70, "complied"), (220, "neutral"), (370, "rejected")):
-        words = f"{side} {getattr(found, side)}"
-        yield f'<text x="{x}" y="273" text-anchor="middle" fill="{_COLOURS[side]}">{words}</text>'
-    yield "</svg>"
+def read(folder: Path) -> Iterator[Histogram]:
+    """The histograms of a run's folder."""
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        found = json.loads(path.read_bytes())
+        counts = [each["prompts"] for each in found["bins"]]
+        sides = (found[side] for side in ("complied", "neutral", "rejected"))
+        yield Histogram(found["benchmark"], found["kind"], found["n"], counts, *sides)

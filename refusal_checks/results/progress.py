@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
+from refusal_checks.gates.gate import Gate
+from refusal_checks.results.redact import Redaction
+from refusal_checks.results.summary import RunSummary
 
 
 @dataclass
@@ -72,3 +76,25 @@ class Progress:
     def finished(self, benchmark: str) -> None:
         """Mark a benchmark as complete."""
         self.benchmarks[benchmark].done = True
+
+
+@dataclass(frozen=True)
+class Underway:
+    """A run that goes on, for those who show it.
+
+    Attributes:
+        summary, progress: filled by other threads.
+        planned: prompts to evaluate, by benchmark.
+        gates: to be decided.
+        level: confidence level of intervals.
+        redaction: makes records and summary fit to be shown.
+    """
+
+    folder: Path
+    summary: RunSummary
+    progress: Progress
+    planned: Mapping[str, int]
+    gates: Sequence[Gate]
+    level: float
+    redaction: Redaction
+    has_ended: Callable[[], bool]

@@ -15,9 +15,8 @@ from pathlib import Path
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.engines.servers import Work as Asking
 from refusal_checks.models.spec import Model
-from refusal_checks.results.live import LiveLog, LivePlan
 from refusal_checks.results.outbox import JudgeOutcome
-from refusal_checks.results.progress import Progress
+from refusal_checks.results.progress import Progress, Underway
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.aio import together
 from refusal_checks.run.evaluate import Pending, Plan
@@ -148,7 +147,6 @@ class Run:
         self.summary = prepared.summary
         self.folder = prepared.board.folder
         self.progress = Progress(tokens=self._generated)
-        self._live = LiveLog(self.folder, self.progress, prepared.redaction.records)
         self._engines = prepared.parts.engines
         self._cancelled = self._finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -160,6 +158,21 @@ class Run:
     def gates(self) -> int:
         """How many gates are to be decided."""
         return len(self._run.gates)
+
+    @property
+    def underway(self) -> Underway:
+        """The run for those who show it while it goes on."""
+        run = self._run
+        return Underway(
+            folder=self.folder,
+            summary=self.summary,
+            progress=self.progress,
+            planned={name: len(prompts) for name, prompts in run.parts.plan.items()},
+            gates=tuple(run.gates),
+            level=run.rules.level,
+            redaction=run.redaction,
+            has_ended=lambda: self._finished,
+        )
 
     @property
     def store(self) -> Path:
@@ -190,7 +203,6 @@ class Run:
         if (answers or verdicts) and not self.options.fresh:
             self._say_changes()
         run.board.open(facts(self.summary.manifest))
-        self._live.start(self._live_plan())
         if run.canary.why_idle:
             run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
         models = self._needed([*todos, run.canary.pending()])
@@ -212,17 +224,6 @@ class Run:
 
         with suppress(Exception):
             self._engines.load_early(needed, before._engines, self._run.say)
-
-    def _live_plan(self) -> LivePlan:
-        run, manifest = self._run, self.summary.manifest
-        return LivePlan(
-            candidate=manifest.shown,
-            judge=manifest.judge,
-            benchmarks={name: len(prompts) for name, prompts in run.parts.plan.items()},
-            gates=tuple(run.gates),
-            level=run.rules.level,
-            redacted=self.options.redact,
-        )
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that have something left to do."""
@@ -359,4 +360,3 @@ class Run:
             RunFolder(self.folder).write_summary(self._run.redaction.summary(self.summary))
         except OSError as fault:
             self.summary.note(f"no summary was written: {reason(fault)}")
-        self._live.stop(keep=not self._run.is_complete)

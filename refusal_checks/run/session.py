@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from refusal_checks.engines.batch.models import BatchReport
     from refusal_checks.engines.pool import Shared
     from refusal_checks.engines.servers import Say
-    from refusal_checks.results.progress import Progress
+    from refusal_checks.results.progress import Progress, Underway
     from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run, Series
 
@@ -230,11 +230,11 @@ class GateSession:
         report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
 
     def start(
-        self, nodeids: Collection[str], say: Say, prepared: Callable[[Sequence[Path]], None]
+        self, nodeids: Collection[str], say: Say, prepared: Callable[[Sequence[Underway]], None]
     ) -> None:
         """Start the runs that the selected tests need, once; does nothing if they need none.
 
-        Calls ``prepared`` with the runs' folders before an engine starts.
+        Calls ``prepared`` with the runs before an engine starts.
 
         Raises:
             pytest.UsageError: the user's input is wrong; nothing has been started.
@@ -260,7 +260,7 @@ class GateSession:
                 self.batch = Round(runs, batch, say).run()
                 return
             self._series = self._prepare(wanted, options, say)
-        prepared([run.folder for run in self.runs])
+        prepared([run.underway for run in self.runs])
         try:
             with _usage_errors():
                 self._series.start()

@@ -185,7 +185,7 @@ def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
         (("--batch-export", "thresholds"), "*--batch-export *thresholds: a folder*"),
         (("--batch-export", "a.jsonl", "--fresh"), "*--fresh with a batch: *--store FILE*"),
         (("--batch-export", "a.jsonl", "--stop-early"), "*--stop-early with a batch: *"),
-        (("--batch-export", "a.jsonl", "--watch"), "*--watch with a batch: *nothing to watch"),
+        (("--watch",), "*--watch: write --html FILE and open it in a browser*"),
         (("--batch-export", "a.jsonl", "--candidate", "http://x/v1"), "*add #MODEL*"),
         (("--stored-only", "--fresh"), "*--stored-only and --fresh: give one of them*"),
     ],

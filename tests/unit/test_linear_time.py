@@ -30,7 +30,7 @@ from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
 from refusal_checks.models import files
 from refusal_checks.models.client import answers, errors
 from refusal_checks.reports import markdown
-from refusal_checks.reports.formats.html.visible import visible as in_page
+from refusal_checks.reports.page.render import visible as in_page
 
 LENGTH = 100_000
 SECONDS = 0.5

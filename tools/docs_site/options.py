@@ -25,7 +25,6 @@ DECLARED = {
     "batch": recorded.add_batch,
     "placement": models.add_engines,
     "texts": command_line.add_redact,
-    "watch": command_line.add_watch,
     "reports": formats.add,
 }
 """What declares the options of each section; the section ``run`` holds all others."""

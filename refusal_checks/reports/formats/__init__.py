@@ -6,22 +6,27 @@ A module is a format if it defines what ``Format`` lists. If it has an option, i
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
+- ``follow(runs, path, say)``: shows runs (``results.progress.Underway``) while they go on, until
+  ``stop()`` of what it returns is called; ``say`` prints a line. It must not fail.
 - ``written()``: what became of the report, in a few words, where METAVAR is another word than FILE.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
 from refusal_checks.core import extensions
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.results.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from refusal_checks.results.progress import Underway
 
 FILE = "FILE"
 
@@ -102,6 +107,20 @@ def targets(call: Call) -> Iterator[tuple[str, Format, Path]]:
         path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
         if path:
             yield name, module, call.folder / path if metavar(module) == FILE else Path(path)
+
+
+class Follower(Protocol):
+    """Shows runs while they go on."""
+
+    def stop(self) -> None:
+        """Show them no more."""
+
+
+def follow(call: Call, runs: Sequence[Underway], say: Callable[[str], None]) -> Iterator[Follower]:
+    """Start the formats that show runs while they go on."""
+    for _, module, path in targets(call):
+        if starts := getattr(module, "follow", None):
+            yield starts(runs, path, say)
 
 
 def check(call: Call) -> None:

@@ -58,16 +58,6 @@ def is_redacted(option: bool) -> bool:
     return option or value not in ("", "0", "false", "no")
 
 
-def add_watch(group: pytest.OptionGroup) -> None:
-    """Declare the option."""
-    group.addoption(
-        "--watch",
-        action="store_true",
-        help="serve a page on 127.0.0.1 with progress, answers, verdicts and figures as they come; "
-        "its address is printed (`refusal-checks watch` does so from another terminal)",
-    )
-
-
 COMMANDS = """\
     refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml
     refusal-checks gate demo:aligned --judge bundled --thresholds smoke    (models to try it with)
@@ -169,7 +159,6 @@ def add(group: pytest.OptionGroup) -> None:
     recorded.add_batch(group)
     model_options.add_engines(group)
     add_redact(group)
-    add_watch(group)
     add(
         "--offenders",
         metavar="N",

@@ -35,7 +35,6 @@ class BatchFiles:
 _TOGETHER = {
     "fresh": "answers of a batch go into the store; for an empty one give --store FILE",
     "stop_early": "a batch asks for everything at once",
-    "watch": "a batch is not evaluated here, so there is nothing to watch",
 }
 """Options that make no sense with a batch, and why."""
 

@@ -13,7 +13,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
-from refusal_checks.reports.formats.html.visible import visible
+from refusal_checks.reports.page.render import visible
 from tests.chromium import ROWS, unfold, why_not
 from tests.report_runs import HOSTILE, write_run
 

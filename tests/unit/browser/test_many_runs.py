@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from refusal_checks.reports.comparing import side_by_side
-from refusal_checks.reports.formats.html import compare_page, history_page
-from refusal_checks.results.many_runs import collect
+from refusal_checks.reports.page.compare import side_by_side
+from refusal_checks.reports.page.history import collect
+from refusal_checks.reports.page.page import write_comparison, write_history
 from refusal_checks.results.run_folder import PastRun
 from tests.chromium import Watched, why_not
 from tests.many_runs import manifest, opened, write_runs
@@ -27,7 +27,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
     """One page of every kind."""
     folder = tmp_path_factory.mktemp("many")
     write_runs(folder / "runs", 12, 2)
-    history_page.write(collect(folder / "runs"), folder / "history.html")
+    write_history(collect(folder / "runs"), folder / "history.html")
     other = {"models": {"judges": {"org/judge": {"version": "other"}}}}
     facts = {"one": {}, "two": {}, "three": other}
     runs = []
@@ -35,7 +35,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
         records = {"unsafe": list(refusals("unsafe", 40, 1, refused=0.9 - number / 4))}
         run = write_run(folder / name, records, manifest=manifest(number, **more))
         runs.append(PastRun.read(run.path))
-    compare_page.write(side_by_side(runs), folder / "compare.html")
+    write_comparison(side_by_side(runs), folder / "compare.html")
     return {
         "report": file,
         "history": folder / "history.html",
@@ -75,9 +75,9 @@ def test_axe_finds_no_serious_fault(
 
 
 def test_runs_are_filtered(history: Page) -> None:
-    rows = history.locator("#runs tbody tr:visible")
+    rows = history.locator("#all-runs tbody tr:visible")
     assert rows.count() == 12
-    assert history.locator("#count").inner_text() == "12 of 12 runs shown"
+    assert history.locator("#run-count").inner_text() == "12 of 12 runs shown"
     history.select_option("#judge", "org/other")
     assert rows.count() == 3
     assert history.locator("figure.trend:visible").count() == 4
@@ -90,7 +90,7 @@ def test_runs_are_filtered(history: Page) -> None:
     history.select_option("#suite", "suite_1")
     assert history.locator("figure.trend:visible").count() == 2
     history.select_option("#candidate", "org/model-3")
-    assert history.locator("#count").inner_text() == "No run matches these filters."
+    assert history.locator("#run-count").inner_text() == "No run matches these filters."
     history.click("text=Clear")
     assert rows.count() == 12
     assert history.locator("figure.trend:visible").count() == 8
@@ -99,8 +99,8 @@ def test_runs_are_filtered(history: Page) -> None:
 def test_clear_shows_all_runs_at_once(history: Page) -> None:
     history.select_option("#candidate", "org/model-0")
     said = history.evaluate(
-        "() => { document.querySelector('button[type=reset]').click();"
-        "return document.getElementById('count').textContent }"
+        "() => { document.querySelector('#run-filters button').click();"
+        "return document.getElementById('run-count').textContent }"
     )
     assert said == "12 of 12 runs shown"
     assert history.locator("#candidate").input_value() == ""
@@ -139,6 +139,6 @@ def test_runs_that_cannot_be_compared_stand_apart(
 
 def test_the_page_of_200_runs_opens_at_once(chromium: Browser, tmp_path: Path) -> None:
     write_runs(tmp_path / "runs", 200)
-    history_page.write(collect(tmp_path / "runs"), tmp_path / "history.html")
+    write_history(collect(tmp_path / "runs"), tmp_path / "history.html")
     # Machines of tests are slow and busy: the best of three attempts.
     assert min(opened(chromium, tmp_path / "history.html") for _ in range(3)) < 2

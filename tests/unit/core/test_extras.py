@@ -9,7 +9,7 @@ import pytest
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.extensions import require_extra
 from refusal_checks.metrics.statistics import descriptive
-from refusal_checks.reports.chart_files import statistics
+from refusal_checks.reports.page.charts import statistics
 
 
 def test_a_missing_dependency_is_named_with_its_extra() -> None:

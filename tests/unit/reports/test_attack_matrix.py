@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.attack_matrix import lines, matrix
-from refusal_checks.reports.formats.html.documents import _environment
+from refusal_checks.reports.page.render import environment
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 PLAIN = {"1": 1.0, "2": 1.0, "3": 1.0, "4": -1.0}
@@ -80,7 +80,7 @@ def test_without_plain_prompts_there_is_a_rate_and_no_change(summary: RunSummary
 
 def test_the_page_has_a_table_and_escapes_names(summary: RunSummary) -> None:
     summary.benchmarks["x"] = replace(summary.benchmarks.pop("mine+base64"), attack="<b>")
-    template = _environment().get_template("attacks.html.j2")
+    template = environment().get_template("attacks.html.j2")
     text = template.render(view=SimpleNamespace(attacks=matrix(summary)))
     assert text.count("<tr>") == 4
     assert "&lt;b&gt;" in text

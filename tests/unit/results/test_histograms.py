@@ -10,6 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusal_checks.reports.page.charts import write_histograms
 from refusal_checks.results.histograms import BINS, FOLDER, histogram, write
 
 VOTES = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.2, 0.6000000000000001, 0.5999999999999999, 1.0]
@@ -18,6 +19,7 @@ VOTES = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.2, 0.6000000000000001, 0.5999999999999999
 
 def test_the_three_files_hold_the_same_bins(tmp_path: Path) -> None:
     write(tmp_path, "org/model", histogram("xstest_safe", "sanity", VOTES))
+    write_histograms(tmp_path, "org/model")
     folder = tmp_path / FOLDER
     names = [f"xstest_safe{end}" for end in (".csv", ".json", ".svg")]
     assert sorted(path.name for path in folder.iterdir()) == names
@@ -40,12 +42,13 @@ def test_the_three_files_hold_the_same_bins(tmp_path: Path) -> None:
     drawn = ET.parse(folder / "xstest_safe.svg").getroot()
     words = [text for each in drawn.iter() if (text := (each.text or "").strip())]
     assert "2 prompts from 0.6 to 0.7" in words
-    assert "xstest_safe: org/model, n = 9" in words
+    assert {"xstest_safe: org/model", "must be answered, n = 9"} <= set(words)
     assert {"complied 2", "neutral 3", "rejected 4"} <= set(words)
 
 
 def test_a_name_is_text_in_the_drawing_and_keeps_its_dots(tmp_path: Path) -> None:
     write(tmp_path, "<script>&\x1b[31m\x00", histogram("a.b", "safety", [1.0]))
+    write_histograms(tmp_path, "<script>&\x1b[31m\x00")
     text = (tmp_path / FOLDER / "a.b.svg").read_text()
     assert "<script>" not in text
     assert "<script>&" in (ET.fromstring(text)[0].text or "")

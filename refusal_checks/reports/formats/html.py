@@ -1,0 +1,31 @@
+"""One self-contained HTML file: the answer, the gates, charts, and every record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refusal_checks.results.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from refusal_checks.reports.page.follow import Follower
+    from refusal_checks.results.progress import Underway
+
+OPTION = "--html"
+VARIABLE = "REFUSAL_CHECKS_HTML"
+HELP = "write an HTML report of the runs to this file, which shows a run while it goes on, too"
+
+
+def follow(runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> Follower:
+    """Show runs while they go on. See ``formats``."""
+    from refusal_checks.reports.page.follow import Follower
+
+    return Follower(runs, path, say)
+
+
+def write(runs: Sequence[RunFolder], path: Path) -> None:
+    """Write the report. See ``formats.Format.write``."""
+    from refusal_checks.reports.page import page  # templates, which no other run needs
+
+    page.write_runs(runs, path)

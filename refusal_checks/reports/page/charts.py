@@ -1,0 +1,347 @@
+"""Every chart, as SVG: its data in the units of its drawing, which ``charts.html.j2`` draws.
+
+A chart stands in the page, or alone in a file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from refusal_checks.benchmarks import display_order
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import write_text
+from refusal_checks.core.prompts import Kind
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import AllowedRange
+from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
+from refusal_checks.metrics.refusal import DECISIVE
+from refusal_checks.metrics.statistics.descriptive import Distribution
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.page.scatter import Spot
+from refusal_checks.results import histograms
+from refusal_checks.results.histograms import Histogram
+from refusal_checks.results.summary import BenchmarkSummary
+
+
+@dataclass(frozen=True)
+class Span:
+    """An interval on an axis from 0 to 100.
+
+    Attributes:
+        good: the allowed range of the figure; None if it is not bounded.
+        lines: thresholds.
+    """
+
+    lower: float
+    value: float
+    upper: float
+    good: tuple[float, float] | None
+    lines: Sequence[float]
+
+
+def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
+    """An estimate on its metric's whole range."""
+
+    def at(value: float) -> float:
+        return round(100 * min(1.0, max(0.0, metric.scaled(value))), 2)
+
+    lines = [at(end) for end in limits.ends]
+    low = 0.0 if limits.low is None else at(limits.low)
+    high = 100.0 if limits.high is None else at(limits.high)
+    good = (low, high) if lines else None
+    return Span(at(estimate.lower), at(estimate.value), at(estimate.upper), good, lines)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A histogram.
+
+    Attributes:
+        about: what it counts, in a few words.
+        counts: by bin of equal width, from ``lowest`` to ``highest``.
+        tones: the colour of each bin.
+        lines: thresholds on the axis.
+        totals: words and colour of what stands below the axis.
+    """
+
+    name: str
+    about: str
+    counts: Sequence[int]
+    lowest: float
+    highest: float
+    tones: Sequence[str]
+    lines: Sequence[float]
+    totals: Sequence[tuple[str, str]]
+
+    @property
+    def bins(self) -> Iterator[tuple[str, int, str, str]]:
+        """Colour, number, and the ends of each bin that holds something."""
+        width = (self.highest - self.lowest) / len(self.counts)
+        for place, (tone, count) in enumerate(zip(self.tones, self.counts, strict=True)):
+            if count:
+                low = self.lowest + place * width
+                yield tone, place, f"{low:.3g}", f"{low + width:.3g}"
+
+    def x(self, value: float) -> float:
+        """Where a value lies on the axis, from 0 to 320."""
+        return round(320 * (value - self.lowest) / (self.highest - self.lowest), 1)
+
+
+_ASKS = {Kind.SAFETY.value: "must be refused", Kind.SANITY.value: "must be answered"}
+
+
+def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
+    """The distribution of refusal confidences, each in [-1, 1].
+
+    None for fewer than three bars, such as those of one answer per prompt: they have no shape.
+    """
+    found = histograms.histogram(name, kind, values)
+    return confidences(found) if sum(count > 0 for count in found.counts) >= 3 else None
+
+
+def confidences(found: Histogram) -> Columns:
+    """The refusal confidences of a benchmark's prompts, with the lines at -0.1 and 0.1."""
+    tones = ["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9
+    totals = [
+        (f"complied {found.complied:,}", "answering"),
+        (f"neutral {found.neutral:,}", ""),
+        (f"rejected {found.rejected:,}", "refusing"),
+    ]
+    about = f"{_ASKS.get(found.kind, found.kind)}, n = {found.n:,}".lstrip(", ")
+    lines = (-DECISIVE, DECISIVE)
+    return Columns(found.name, about, found.counts, -1.0, 1.0, tones, lines, totals)
+
+
+SIGNIFICANT = 0.05
+"""Distributions whose dip test has a p-value below this level are marked."""
+
+
+def has_two_peaks(found: Distribution) -> bool:
+    """True if the dip test says so."""
+    return found.p_value is not None and found.p_value < SIGNIFICANT
+
+
+def scores(name: str, found: Distribution) -> Columns:
+    """A distribution with its statistics of bimodality, in another colour if it has two peaks."""
+    tones = ["answering" if has_two_peaks(found) else "refusing"] * len(found.counts)
+    shown, about = " ".join(words(name)), statistics(found)
+    return Columns(shown, about, found.counts, found.lowest, found.highest, tones, (), ())
+
+
+def statistics(found: Distribution) -> str:
+    """Size and statistics of a distribution, in a few words."""
+    if found.bimodality is None:
+        return f"n = {found.n}, too few different scores to test"
+    shown = f"n = {found.n}, bimodality {found.bimodality:.2f}"
+    if found.p_value is None:
+        return f"{shown}, no dip test (install refusal-checks[cfsafety])"
+    return f"{shown}, dip p {'< 0.001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A benchmark's main figure by group of one kind.
+
+    Attributes:
+        limits: of the gate on the whole benchmark.
+    """
+
+    by: str
+    metric: Metric
+    limits: AllowedRange
+    estimates: Mapping[str, Estimate]
+
+
+def bars(
+    name: str, summary: BenchmarkSummary, limits: Mapping[str, AllowedRange]
+) -> Iterator[Bars]:
+    """A chart for each kind of group that has at least two groups.
+
+    Args:
+        limits: of the gates on the whole benchmark, by metric.
+    """
+    metric = main_metric(summary.figures)
+    if metric is None:
+        return
+    for kind, groups in summary.groups.items():
+        estimates = _figures(name, groups, metric)
+        if len(estimates) > 1:
+            yield Bars(kind, metric, limits.get(metric.name, AllowedRange()), estimates)
+
+
+def _figures(
+    benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
+) -> dict[str, Estimate]:
+    """A metric by group, in the benchmark's order."""
+    names = (group for group in display_order(benchmark, groups) if metric.name in groups[group])
+    return {group: groups[group][metric.name] for group in names}
+
+
+@dataclass(frozen=True)
+class Spoke:
+    """One category of a radar, whose centre is (0, 0) and whose radius is 100.
+
+    Attributes:
+        words: its name in parts, one per line.
+        value: what is written below its name; empty if there are several series.
+        label: where its name stands; ``anchor`` says how it is aligned.
+    """
+
+    words: Sequence[str]
+    value: str
+    end: Spot
+    label: Spot
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Outline:
+    """One series of a radar.
+
+    Attributes:
+        spots: where it meets each spoke, with the score in words; None where it has no score.
+    """
+
+    name: str
+    spots: Sequence[tuple[Spot, str] | None]
+
+    @property
+    def path(self) -> str:
+        """The line through all spots, back to the first; a missing one leaves a gap."""
+        around = [*self.spots, self.spots[0]]
+        drawn = [
+            f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}"
+            for before, spot in pairwise([None, *around])
+            if spot
+        ]
+        return "".join(drawn)
+
+
+@dataclass(frozen=True)
+class Radar:
+    """Mean safety scores by category, from 0 to 5."""
+
+    name: str
+    spokes: Sequence[Spoke]
+    outlines: Sequence[Outline]
+
+
+MOST_SERIES = 8
+"""Colours that can be told apart."""
+
+
+def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
+    """One closed line for each series, the first one filled.
+
+    Args:
+        series: score by category, by name; at most ``MOST_SERIES``.
+    """
+    categories = list(dict.fromkeys(each for found in series.values() for each in found))
+    angles = {each: 2 * math.pi * n / len(categories) for n, each in enumerate(categories)}
+
+    def point(angle: float, radius: float) -> Spot:
+        return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
+
+    spokes, alone = [], next(iter(series.values()))
+    for category, angle in angles.items():
+        x = math.sin(angle)
+        anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
+        value = f"{alone[category]:.2f}" if len(series) == 1 else ""
+        spokes.append(Spoke(words(category), value, point(angle, 100), point(angle, 110), anchor))
+    outlines = [
+        Outline(
+            label,
+            [
+                (
+                    point(angle, 100 * found[each] / safety_score.highest),
+                    f"{each}: {found[each]:.2f}",
+                )
+                if each in found
+                else None
+                for each, angle in angles.items()
+            ],
+        )
+        for label, found in series.items()
+    ]
+    return Radar(name, spokes, outlines)
+
+
+def category_radar(name: str, summary: BenchmarkSummary) -> Radar | None:
+    """The radar of a rated benchmark; None if it has fewer than three categories."""
+    found = _figures(name, summary.groups.get("category", {}), safety_score)
+    values = {category: estimate.value for category, estimate in found.items()}
+    return radar(name, {"": values}) if len(values) >= 3 else None
+
+
+def words(name: str) -> Sequence[str]:
+    """The words of a category: ``LLMRewriting_Persuasion`` is LLM, Rewriting, Persuasion."""
+    return re.split(r"_|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A verdict in a trend that is 320 wide and 120 high.
+
+    Attributes:
+        span, marks: the paths of its interval and of its thresholds.
+    """
+
+    verdict: Verdict
+    x: float
+    y: float
+    span: str
+    marks: str
+
+
+def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
+    """A gate's verdicts from left to right; a single one stands in the middle."""
+    step = 320 / max(1, len(verdicts) - 1)
+    found = []
+    for number, verdict in enumerate(verdicts):
+        metric, estimate = METRICS[verdict.gate.metric], verdict.estimate
+        values = (estimate.value, estimate.lower, estimate.upper, *verdict.gate.limits.ends)
+        y, low, high, *ends = (
+            round(120 * (1 - min(1.0, max(0.0, metric.scaled(value)))), 1) for value in values
+        )
+        x = 160.0 if len(verdicts) == 1 else round(number * step, 1)
+        marks = "".join(f"M{x - 4:.1f},{end}h8" for end in ends)
+        found.append(Dot(verdict, x, y, f"M{x},{low}V{high}", marks))
+    return found
+
+
+def write(path: Path, title: str, *charts: Radar | Columns) -> None:
+    """Write charts as one SVG file.
+
+    Raises:
+        UserError: the file's name ends in another format, or it cannot be written.
+    """
+    from refusal_checks.reports.page.render import drawing  # templates: not for every command
+
+    if path.suffix.lower() != ".svg":
+        raise UserError(
+            f"{path}: name a file that ends in .svg, which browsers and office programs show; "
+            "converters such as rsvg-convert make a PNG or PDF of it"
+        )
+    try:
+        write_text(path, drawing(title=title, charts=charts))
+    except OSError as fault:
+        raise UserError(f"{path}: cannot be written: {fault.strerror}") from None
+
+
+def write_histograms(folder: Path, candidate: str) -> None:
+    """Draw the histograms of a run's folder beside their figures.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    from refusal_checks.reports.page.render import drawing
+
+    for found in histograms.read(folder):
+        chart = confidences(found)
+        path = folder / histograms.FOLDER / f"{found.name}.svg"
+        write_text(path, drawing(title=f"{found.name}: {candidate}", charts=[chart]))

@@ -1,0 +1,190 @@
+"""Several runs side by side: their gates, each with its change since the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import is_file_name
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import Record
+from refusal_checks.gates import baseline, compare
+from refusal_checks.gates.baseline import Scores, score_prompts
+from refusal_checks.gates.compare import Comparison, Earlier
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.metrics import METRICS, by_prompt, score_all
+from refusal_checks.metrics.statistics.intervals import unpaired_difference
+from refusal_checks.reports.explain import Moved
+from refusal_checks.reports.page.model import GateRow, RunView, views
+from refusal_checks.reports.rows import benchmark_of
+from refusal_checks.results.manifest import known_conditions
+from refusal_checks.results.run_folder import PastRun
+
+MOVED = 50
+"""Most prompts to list that moved in one direction."""
+
+_UNKNOWN = "conditions that one of the runs did not record"
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Several runs.
+
+    Attributes:
+        apart: for each run, why it is not comparable with the first one, by benchmark.
+        gates: by id, in the order in which the runs have them: a row per run, None where the run
+            does not have the gate. A verdict has the comparison with the first run, if prompts
+            could be paired.
+    """
+
+    runs: Sequence[RunView]
+    apart: Sequence[Mapping[str, Sequence[str]]]
+    gates: Mapping[str, Sequence[GateRow | None]]
+
+    def differences(self, number: int) -> list[str]:
+        """Why a run is not comparable with the first one, each reason once."""
+        return list(dict.fromkeys(each for why in self.apart[number].values() for each in why))
+
+    @property
+    def moves(self) -> list[tuple[GateRow, Sequence[Moved]]]:
+        """Where prompts moved, on gates of whole benchmarks that say something of the candidate."""
+        return [
+            (row, found)
+            for number in range(1, len(self.runs))
+            for cells in self.gates.values()
+            if (row := cells[number]) and not (row.is_of_a_group or row.is_of_judging)
+            if (found := row.moved("run 1"))
+        ]
+
+    @property
+    def in_common(self) -> bool:
+        """True if a gate of the first run is another one's, too."""
+        return any(cells[0] and any(cells[1:]) for cells in self.gates.values())
+
+
+def side_by_side(past: Sequence[PastRun]) -> SideBySide:
+    """Compare runs with the first one.
+
+    Raises:
+        UserError: there are fewer than two, or one is named twice.
+        DataError: a run's records are damaged.
+    """
+    if len(past) < 2:
+        raise UserError("name two runs or more: the first is what the others are compared with")
+    seen: set[str] = set()
+    for each in past:
+        path = each.folder.summary_file
+        if str(path.resolve()) in seen:
+            raise UserError(f"{path}: name another run; this one is named twice")
+        seen.add(str(path.resolve()))
+    runs = views(past)
+    apart = [_apart(runs[0], run) for run in runs]
+    answers = [_Answers(run) for run in runs]
+    ids = dict.fromkeys(
+        gate for run in runs for gate in (*run.summary.verdicts, *run.summary.errors)
+    )
+    order = {name: place for place, name in enumerate(dict.fromkeys(map(benchmark_of, ids)))}
+    return SideBySide(
+        runs,
+        apart,
+        {
+            gate: [_row(gate, answers[0], *each) for each in zip(answers, apart, strict=True)]
+            for gate in sorted(ids, key=lambda gate: order[benchmark_of(gate)])
+        },
+    )
+
+
+def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
+    """Why a run is not comparable with the first, by benchmark that both have."""
+    found = {}
+    for name in first.summary.benchmarks.keys() & run.summary.benchmarks.keys():
+        then, now = (known_conditions(each.summary.manifest, name) for each in (first, run))
+        found[name] = [_UNKNOWN] if then is None or now is None else baseline.changed(then, now)
+    return {name: why for name, why in sorted(found.items()) if why and run is not first}
+
+
+class _Answers:
+    """The records of a run, as far as they are there; each benchmark is read once."""
+
+    def __init__(self, run: RunView) -> None:
+        self.run = run
+        self._there = set(run.folder.benchmarks)
+        self._read: dict[str, list[Record]] = {}
+        self._earlier: dict[str, Earlier | None] = {}
+
+    def of(self, benchmark: str) -> list[Record]:
+        """A benchmark's records; none if they are not there."""
+        if benchmark not in self._read:
+            is_there = benchmark in self._there
+            self._read[benchmark] = list(self.run.folder.records(benchmark)) if is_there else []
+        return self._read[benchmark]
+
+    def earlier(self, benchmark: str) -> Earlier | None:
+        """The benchmark as others are compared with it; None without its records or scores."""
+        if benchmark not in self._earlier:
+            self._earlier[benchmark] = self._scored(benchmark)
+        return self._earlier[benchmark]
+
+    def _scored(self, benchmark: str) -> Earlier | None:
+        records = self.of(benchmark)
+        file = self.run.folder.path / baseline.FOLDER / f"{benchmark}.json"
+        if not records:
+            is_safe = is_file_name(benchmark)  # it comes from a file that anybody may have written
+            return Earlier(baseline.read(file)) if is_safe and file.is_file() else None
+        answers = by_prompt(records)
+        keys = {name: [f"{each.sample}" for each in found] for name, found in answers.items()}
+        manifest = self.run.summary.manifest
+        scores = Scores(
+            benchmark=benchmark,
+            kind=Kind.SAFETY,
+            candidate=manifest.shown,
+            version="",
+            started=manifest.started,
+            conditions={},
+            figures={},
+            prompts=score_prompts(records, score_all(records), keys),
+        )
+        return Earlier(scores, texts=lambda prompt, _: _texts(answers.get(prompt.id, ())))
+
+
+def _texts(answers: Iterable[Record]) -> dict[str, str]:
+    """An earlier prompt's answers by the number of their sample."""
+    return {str(each.sample): each.completion.text for each in answers if each.completion}
+
+
+def _row(
+    gate: str, first: _Answers, now: _Answers, apart: Mapping[str, Sequence[str]]
+) -> GateRow | None:
+    run = now.run
+    if gate in run.summary.errors:
+        return GateRow(run, gate, error=run.summary.errors[gate])
+    if gate not in run.summary.verdicts:
+        return None
+    verdict = replace(run.summary.verdicts[gate], comparison=None)
+    alone = GateRow(run, gate, verdict=verdict, gate=verdict.gate)
+    before = first.run.summary.verdicts.get(gate)
+    if now is first or before is None or verdict.gate.benchmark in apart:
+        return alone
+    if compared := _paired(verdict, first, now):
+        return replace(alone, verdict=replace(verdict, comparison=compared), change=compared.change)
+    if before.use != verdict.use:  # one as judged, the other corrected for the judge's errors
+        return alone
+    return replace(alone, change=unpaired_difference(before.estimate, verdict.estimate))
+
+
+def _paired(verdict: Verdict, first: _Answers, now: _Answers) -> Comparison | None:
+    """The change prompt by prompt; None without prompts that both runs have."""
+    gate = verdict.gate
+    records = [each for each in now.of(gate.benchmark) if gate.concerns(each.prompt.groups)]
+    earlier = first.earlier(gate.benchmark) if records else None
+    if earlier is None:
+        return None
+    return compare.compare(
+        METRICS[gate.metric],
+        records,
+        earlier,
+        level=verdict.level,
+        limit=MOVED,
+        whole=gate.group is None,
+    )

@@ -1,0 +1,359 @@
+"""What the page shows: a run and its gates, whether it goes on, has ended or is one of many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain, groupby
+
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import count, pathless
+from refusal_checks.engines import kinds
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import Gate
+from refusal_checks.metrics import METRICS, Metric
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.models.demo import BUNDLED
+from refusal_checks.models.spec import RULE_JUDGES
+from refusal_checks.reports import explain, remarks
+from refusal_checks.reports.explain import Moved, Topic, moved, select
+from refusal_checks.reports.rows import benchmark_of
+from refusal_checks.results.run_folder import PastRun, RunFolder
+from refusal_checks.results.shipping import Shipping, shipping
+from refusal_checks.results.summary import RunSummary
+
+TONES = {
+    "ERROR": "fail",
+    "FAIL": "fail",
+    "FAIL?": "fail",
+    "waived": "warn",
+    "warn?": "warn",
+    "warn": "warn",
+    "pass?": "warn",
+    "outside so far": "skip",
+    "within so far": "skip",
+    "waiting": "skip",
+    "pass": "pass",
+    "skip": "skip",
+}
+"""The colours of marks, those first that need attention."""
+
+_REASONS = (
+    Topic.SUMMARY,
+    Topic.WAIVER,
+    Topic.MISS,
+    Topic.DOUBT,
+    Topic.INVALID_DECIDES,
+    Topic.SKIPPED,
+    Topic.CHANGE,
+)
+"""What is said of a gate at once; all else is a detail."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run.
+
+    Attributes:
+        number: its place among those that the page shows, from 0.
+    """
+
+    number: int
+    folder: RunFolder
+    summary: RunSummary
+
+    @cached_property
+    def shipping(self) -> Shipping:
+        """Whether it may ship."""
+        return shipping(self.summary)
+
+    @property
+    def candidate(self) -> str:
+        """The candidate's name as reports show it."""
+        return self.summary.manifest.shown or self.folder.path.name
+
+    @property
+    def judge(self) -> str:
+        """The judge's name."""
+        return self.summary.manifest.judge or "unknown"
+
+    @cached_property
+    def when(self) -> datetime | None:
+        """Its start in UTC; None where it is not known."""
+        try:
+            found = datetime.fromisoformat(self.summary.manifest.started)
+        except ValueError:
+            return None
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+    @property
+    def day(self) -> str:
+        """Date and time of its start."""
+        return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
+
+    @property
+    def suites(self) -> list[str]:
+        """Its benchmarks."""
+        return sorted(self.summary.benchmarks)
+
+    @property
+    def wrong(self) -> list[str]:
+        """One sentence about each gate that failed."""
+        return [
+            remarks.full_sentence(each)
+            for each in self.summary.verdicts.values()
+            if not each.passed
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know beside the gates."""
+        found = self.summary
+        lines = (remarks.second_judge_line, remarks.reasons_line)
+        asked = (of(*each) for each in found.benchmarks.items() for of in lines)
+        scope = remarks.bundled_scope([found])
+        return [*found.notes, *scope, *chain.from_iterable(asked), *remarks.worst_answers(found)]
+
+
+def views(runs: Iterable[PastRun]) -> list[RunView]:
+    """Runs with their numbers."""
+    return [RunView(number, *run) for number, run in enumerate(runs)]
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One gate of one run.
+
+    Attributes:
+        number: of its verdict in the run; None for a gate without one.
+        verdict: None if there is none, or none yet.
+        error: why it has none.
+        gate: None where only the gate's id is known.
+        early: the figure so far, where there is no verdict yet.
+        change: of the figure since the first of several runs; None for that run, and for others
+            that cannot be compared with it.
+    """
+
+    run: RunView
+    id: str
+    number: int | None = None
+    verdict: Verdict | None = None
+    error: str = ""
+    gate: Gate | None = None
+    early: Estimate | None = None
+    change: Estimate | None = None
+
+    @property
+    def benchmark(self) -> str:
+        """What it is a gate of."""
+        return self.gate.benchmark if self.gate else benchmark_of(self.id)
+
+    @property
+    def metric(self) -> Metric | None:
+        """What it is a gate on."""
+        return METRICS.get(self.gate.metric) if self.gate else None
+
+    @property
+    def mark(self) -> str:
+        """The outcome in a word or two."""
+        if self.verdict:
+            return explain.mark(self.verdict)
+        if self.error or not self.gate:
+            return "ERROR"
+        if not self.early:
+            return "waiting"
+        inside = self.gate.limits.holds(self.early.value)
+        return "within so far" if inside else "outside so far"
+
+    @property
+    def tone(self) -> str:
+        """The mark's colour: ``fail``, ``warn``, ``pass`` or ``skip``."""
+        return TONES[self.mark]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The figure that decides, or that so far."""
+        return self.verdict.estimate if self.verdict else self.early
+
+    @property
+    def figure(self) -> str:
+        """The figure as it is usually written."""
+        return explain.figure(self.gate, self.estimate.value) if self.gate and self.estimate else ""
+
+    @property
+    def interval(self) -> str:
+        """The figure's interval, and the number of prompts."""
+        if not self.gate or not self.estimate:
+            return ""
+        return f"{explain.interval(self.gate, self.estimate)}, n = {self.estimate.n}"
+
+    @property
+    def must(self) -> str:
+        """The threshold, short."""
+        if not self.gate:
+            return ""
+        bounds = (("≥", self.gate.minimum), ("≤", self.gate.maximum))
+        shown = [f"{sign} {explain.figure(self.gate, at)}" for sign, at in bounds if at is not None]
+        return ", ".join(shown) or self.gate.margins
+
+    @property
+    def is_paired(self) -> bool:
+        """True if the change is that of single prompts."""
+        return bool(self.verdict and self.verdict.comparison)
+
+    @property
+    def since_baseline(self) -> tuple[str, str]:
+        """The change against the baseline, and its interval; empty without one."""
+        compared = self.verdict and self.verdict.comparison
+        if not compared or not self.metric:
+            return "", ""
+        found = compared.change
+        lower, upper = (
+            self.metric.show_change(end).removesuffix(" points")
+            for end in (found.lower, found.upper)
+        )
+        return self.metric.show_change(found.value), f"[{lower}, {upper}], n = {found.n}"
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Why it needs attention, in plain explain."""
+        return select(self.verdict, *_REASONS) if self.verdict else [self.error] * bool(self.error)
+
+    @property
+    def details(self) -> Sequence[str]:
+        """What else no column shows."""
+        others = set(Topic) - {Topic.HEADLINE, *_REASONS}
+        return select(self.verdict, *others) if self.verdict else ()
+
+    def moved(self, since: str = "the baseline") -> Sequence[Moved]:
+        """The prompts that moved since an earlier run."""
+        return moved(self.verdict, since) if self.verdict else ()
+
+    @property
+    def needs_attention(self) -> bool:
+        """True unless the gate passed, had nothing to check, or is not yet decided."""
+        return self.tone in ("fail", "warn")
+
+    @property
+    def is_of_a_group(self) -> bool:
+        """True for a gate on some of a benchmark's prompts."""
+        return self.gate is not None and self.gate.group is not None
+
+    @property
+    def is_of_judging(self) -> bool:
+        """True for a gate on how answers were judged, which says nothing of the candidate."""
+        return self.metric is not None and self.metric.group == "judging"
+
+
+def rows(run: RunView) -> list[GateRow]:
+    """All gates of a run that have an outcome, those that need attention first."""
+    summary = run.summary
+    errors = [GateRow(run, gate, error=why) for gate, why in summary.errors.items()]
+    decided = [
+        GateRow(run, gate, number, each, gate=each.gate)
+        for number, (gate, each) in enumerate(summary.verdicts.items())
+    ]
+    return by_need(errors + decided)
+
+
+def by_need(found: Iterable[GateRow]) -> list[GateRow]:
+    """Gates that need attention first."""
+    return sorted(found, key=lambda row: list(TONES).index(row.mark))
+
+
+@dataclass(frozen=True)
+class Section:
+    """Gates that stand together.
+
+    Attributes:
+        rows: always shown.
+        folded: shown on demand.
+        title: of the folded ones, with their outcomes.
+        is_open: show them at once, since one needs attention and no shown row says so.
+    """
+
+    rows: Sequence[GateRow]
+    folded: Sequence[GateRow] = ()
+    title: str = ""
+    is_open: bool = False
+
+
+def sections(found: Sequence[GateRow]) -> list[Section]:
+    """A run's gates: a section per benchmark, the weightiest first, then those on judging.
+
+    Gates on groups are folded under their benchmark, and gates on judging that need nobody.
+    """
+    own = [row for row in found if not row.is_of_judging]
+    order = {name: place for place, name in enumerate(dict.fromkeys(row.benchmark for row in own))}
+    own.sort(key=lambda row: order[row.benchmark])
+    parts = []
+    for _, each in groupby(own, lambda row: row.benchmark):
+        part = list(each)
+        whole = [row for row in part if not row.is_of_a_group]
+        groups = [row for row in part if row.is_of_a_group]
+        is_open = any(row.needs_attention for row in groups)
+        is_open = is_open and not any(row.needs_attention for row in whole)
+        parts.append(Section(whole, groups, _title(groups, "on groups"), is_open))
+    if judging := [row for row in found if row.is_of_judging]:
+        shown = [row for row in judging if row.needs_attention]
+        folded = [row for row in judging if not row.needs_attention]
+        parts.append(Section(shown, folded, _title(folded, "on how answers were judged")))
+    return parts
+
+
+def _title(found: Sequence[GateRow], about: str) -> str:
+    """How many rows are folded, and how they ended, the weightiest outcome first."""
+    marks = Counter(row.mark for row in found)
+    ends = ", ".join(f"{marks[mark]} {mark}" for mark in TONES if marks[mark])
+    return f"{count(len(found), 'gate')} {about}: {ends}"
+
+
+def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
+    """The manifest by its first keys: path and value of every fact that applied to the run.
+
+    Paths of the machine are cut to the names of their files.
+    """
+    values = summary.manifest.model_dump()
+    idle = set(_idle(summary))
+    found = {name: list(_flat("", value)) for name, value in values.items() if name not in idle}
+    if _starts_nothing(summary):
+        engines = {package for name in kinds.names() for package in kinds.get(name).packages}
+        rows = found.get("versions", [])
+        found |= {"versions": [row for row in rows if row[0] not in engines]}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _idle(summary: RunSummary) -> Iterator[str]:
+    """Settings that no part of the run has used."""
+    manifest = summary.manifest
+    if manifest.candidate.startswith("replay:"):
+        yield "sampling"
+    if manifest.models.judges and set(manifest.models.judges) <= {*RULE_JUDGES, BUNDLED}:
+        yield "judge_sampling"
+    asked = {benchmark.kind for benchmark in summary.benchmarks.values()}
+    if asked and not asked & {Kind.RECOGNITION.value, ""}:
+        yield "multiple_choice"
+    if _starts_nothing(summary):
+        yield from ("placement", "engines")
+
+
+def _starts_nothing(summary: RunSummary) -> bool:
+    """True if no engine was needed, of this machine or of another."""
+    engines = summary.manifest.engines
+    return engines is not None and not engines.started and not engines.attached
+
+
+def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
+    """The values that say something."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            shown = pathless(str(name))
+            yield from _flat(f"{path} › {shown}" if path else shown, inner)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        if value:
+            yield path, pathless(", ".join(map(str, value)))
+    elif value not in (None, ""):
+        yield path, pathless(str(value))

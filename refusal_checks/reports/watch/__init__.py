@@ -1,1 +1,0 @@
-"""A local page about a run that goes on: ``refusal-checks watch``."""

@@ -1,0 +1,184 @@
+"""The charts: in the page, and as files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.records import Record
+from refusal_checks.gates.compare import Earlier
+from refusal_checks.gates.gate import AllowedRange, Gate
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.page import charts
+from refusal_checks.reports.page.scatter import RADIUS, places, scatter
+from refusal_checks.results.summary import RunSummary, balance, summarise
+from tests.deciding import decide
+from tests.report_runs import RATED, chosen, rated
+from tests.unit.gates.test_baseline import scores_of
+
+Many = Callable[..., list[Record]]
+
+UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
+SAFE = Gate("safe", "rejection_rate", maximum=0.2)
+
+
+def test_confidences_are_put_into_bins() -> None:
+    votes = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.10000000000000009, 0.2, 1.0]
+    found = charts.shape("b", "safety", votes)
+    assert found
+    assert found.about == "must be refused, n = 8"
+    assert [words for words, _ in found.totals] == ["complied 2", "neutral 4", "rejected 2"]
+    filled = {number: count for number, count in enumerate(found.counts) if count}
+    assert filled == {0: 1, 4: 1, 9: 1, 10: 1, 11: 2, 12: 1, 19: 1}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "good"),
+    [
+        ((0.8, None), (80, 100)),
+        ((None, 0.1), (0, 10)),
+        ((0.2, 0.4), (20, 40)),
+        ((None, None), None),
+    ],
+)
+def test_an_interval_lies_on_its_axis(
+    bounds: tuple[float | None, float | None], good: Sequence[float] | None
+) -> None:
+    found = charts.span(
+        METRICS["rejection_rate"], Estimate(0.5, 0.25, 0.75, 10), AllowedRange(*bounds)
+    )
+    assert (found.lower, found.value, found.upper) == (25, 50, 75)
+    assert found.good == good
+    assert len(found.lines) == sum(bound is not None for bound in bounds)
+
+
+def test_an_axis_is_the_range_of_its_metric() -> None:
+    found = charts.span(
+        METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3), AllowedRange(-0.5)
+    )
+    assert (found.lower, found.value, found.upper, found.good) == (0, 50, 100, (25, 100))
+
+
+def test_groups_have_bars_of_the_first_figure_there_is() -> None:
+    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), {"accuracy": AllowedRange(0.5)})
+    assert (found.metric.name, found.by, found.limits.low) == ("accuracy", "area", 0.5)
+    assert {group: estimate.value for group, estimate in found.estimates.items()} == {
+        "area_0": 0.5,
+        "area_1": 1.0,
+    }
+
+
+def test_a_single_group_has_no_bars(records: Many) -> None:
+    assert not list(charts.bars("b", summarise(records("R C", category="one"), 0.95), {}))
+    assert not list(charts.bars("b", summarise(records("- -"), 0.95), {}))
+
+
+def test_a_radar_has_a_spoke_for_each_category() -> None:
+    found = charts.category_radar("cfsafety", summarise(rated(), 0.95))
+    assert found
+    assert ["".join(spoke.words) for spoke in found.spokes] == [
+        "SocialBias", "CriminalUnethical", "Misleading", "MinorityLanguage", "LLMRewriting",
+    ]  # fmt: skip
+    assert found.spokes[-1].words == ["LLM", "Rewriting"]
+    first, (outline,) = found.spokes[0], found.outlines
+    assert first.end == (0.0, -100.0)
+    assert outline.spots[0]
+    assert outline.spots[0][0][1] == pytest.approx(-100 * float(first.value) / 5, abs=0.2)
+    assert outline.path.count("L") == 5  # back to the first
+
+
+def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
+    found = charts.radar("b", {"one": {"a": 1.0, "b": 2.0, "c": 3.0}, "two": {"a": 2.0, "c": 1.0}})
+    whole, gap = found.outlines
+    assert (whole.path.count("M"), whole.path.count("L")) == (1, 3)
+    assert (gap.path.count("M"), gap.path.count("L")) == (2, 1)
+    assert not any(spoke.value for spoke in found.spokes)
+
+
+def test_two_categories_make_no_radar(records: Many) -> None:
+    few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
+    assert charts.category_radar("rated", summarise(few, 0.95)) is None
+    assert charts.category_radar("b", summarise(records("R C"), 0.95)) is None
+
+
+def both(records: Many, unsafe: str, safe: str, earlier: str = "") -> RunSummary:
+    """A run of two benchmarks, against an earlier one of both where that is given."""
+    then = Earlier(scores_of(records(earlier))) if earlier else None
+    found = {"unsafe": (UNSAFE, records(unsafe)), "safe": (SAFE, records(safe))}
+    verdicts = [decide(gate, answers, earlier=then) for gate, answers in found.values()]
+    run = RunSummary(verdicts={each.gate.id: each for each in verdicts})
+    for (name, (_, answers)), kind in zip(found.items(), ("safety", "sanity"), strict=True):
+        run.benchmarks[name] = summarise(answers, 0.95, kind=kind)
+    run.balance = balance(((b.kind, b.figures) for b in run.benchmarks.values()), 0.95)
+    return run
+
+
+def test_a_run_is_one_point(records: Many) -> None:
+    found = scatter([("m", both(records, "C C C R", "R C C C"))])
+    assert found
+    (point,) = found.points
+    assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
+    assert found.top == 1.0
+    assert not found.moves
+    assert (found.x(0.5), found.y(0.5)) == (125, -85)
+
+
+def test_the_baseline_is_another(records: Many) -> None:
+    found = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))])
+    assert found
+    before, now = found.points
+    assert (before.under.value, before.over.value) == (0.5, 0.5)
+    assert before.is_baseline
+    assert found.moves == [(before, now)]
+    alone = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))], baselines=False)
+    assert alone
+    assert [point.name for point in alone.points] == ["m"]
+
+
+POINT = st.tuples(st.floats(0, 250), st.floats(-170, 0))
+
+
+@given(st.lists(POINT, max_size=12))
+def test_numbers_of_points_cover_no_point_and_no_other_number(
+    points: list[tuple[float, float]],
+) -> None:
+    found = places(points)
+    assert [place.text for place in found] == [str(n) for n in range(1, len(points) + 1)]
+    for number, place in enumerate(found):
+        assert place.is_free(points, found[:number])
+
+
+def test_a_number_stands_next_to_its_point_where_there_is_room() -> None:
+    (place,) = places([(100, -80)])
+    assert not place.is_far
+    assert RADIUS < math.dist((place.x, place.y), (100, -80)) < 3 * RADIUS
+
+
+def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
+    run = both(records, "C C", "C C", "R R")
+    del run.verdicts[SAFE.id]
+    found = scatter([("m", run)])
+    assert found
+    assert [point.name for point in found.points] == ["m"]
+
+
+def test_a_run_without_both_kinds_is_no_point() -> None:
+    assert scatter([("m", RunSummary())]) is None
+
+
+def test_good_runs_are_seen_from_near(records: Many) -> None:
+    found = scatter([("m", both(records, "R " * 100, "C " * 100))])
+    assert found
+    assert found.top == 0.05
+    assert found.x(1.0) == 250
+
+
+def test_answers_that_all_say_one_of_two_things_have_no_histogram() -> None:
+    assert charts.shape("b", "safety", [-1.0, 1.0, 1.0]) is None
+    assert charts.shape("b", "safety", []) is None
+    assert charts.shape("b", "safety", [-1.0, 1.0, 0.2])

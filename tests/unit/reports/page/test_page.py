@@ -1,0 +1,205 @@
+"""The HTML report: one file that fetches nothing, and in which no text is anything but text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.reports.formats import html
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+from tests.html_page import Page
+from tests.report_runs import HOSTILE, usual, write_run
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The report of a run with every kind of benchmark, and of another candidate's."""
+    folder = tmp_path_factory.mktemp("html")
+    other = {"candidate": "<b>other</b>\u202e", "judge": "j"}
+    runs = [usual(folder / "one"), write_run(folder / "two", {}, manifest=other, judge=None)]
+    html.write(runs, folder / "report.html")
+    return Page(folder / "report.html")
+
+
+def report(path: Path, **summary: Any) -> Page:
+    """The report of a run without records."""
+    html.write([write_run(path / "run", {}, **summary)], path / "report.html")
+    return Page(path / "report.html")
+
+
+def test_nothing_is_fetched_and_only_its_own_scripts_run(page: Page) -> None:
+    (policy,) = (
+        meta["content"] or ""
+        for meta in page.named("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    inline = [page.style, *page.code]
+    digests = (hashlib.sha256(text.encode()).digest() for text in inline)
+    assert allowed == {base64.b64encode(digest).decode() for digest in digests}
+    for _, attributes in page.elements:
+        assert not {"src", "srcset", "srcdoc", "style", "action", "data"} & attributes.keys()
+        assert not [name for name in attributes if name.startswith("on")]
+        assert (attributes.get("href") or "#").startswith("#")
+    assert "url(" not in page.style
+    assert "@import" not in page.style
+
+
+def test_there_is_no_element_that_the_templates_do_not_have(page: Page) -> None:
+    assert not [tag for tag, _ in page.elements if tag in ("b", "img", "iframe", "object", "link")]
+    assert len(page.code) == 1
+    assert len(page.data("records")) == 6
+    assert len(page.data("gates")) == 2
+    assert len(page.scripts) == 9
+
+
+def test_the_script_never_writes_html(page: Page) -> None:
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "fetch("):
+        assert not [text for text in page.code if word in text]
+
+
+def test_every_record_is_there(page: Page) -> None:
+    found = {bench["name"]: bench for bench in page.data("records")}
+    assert {name: len(bench["prompts"]) for name, bench in found.items()} == {
+        "unsafe": 120, "safe": 60, "hostile": len(HOSTILE), "rated": 30, "mcq": 20, "degrees": 12,
+    }  # fmt: skip
+    texts = [prompt[2][1][1] for prompt in found["hostile"]["prompts"]]
+    assert texts == [storable(text) for text in HOSTILE]
+
+
+def test_the_head_answers_the_question(page: Page) -> None:
+    assert "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)" in page.words
+    assert "2 of 4 gates failed; the judge failed its check" in page.words
+    assert "Judge demo:judge" in page.words
+    assert "the judge failed its check" in page.words
+
+
+def test_every_candidate_has_its_part(page: Page) -> None:
+    assert [button["data-run"] for button in page.named("button", "select")] == ["0", "1"]
+    assert [article["data-run"] for article in page.named("article")] == ["0", "1", "0", "1"]
+    assert "<b>other</b>�" in page.words
+
+
+def test_failures_come_first_and_gates_on_judging_last(page: Page) -> None:
+    marks = [m["class"] for m in page.named("tbody") if m.get("class") in ("fail", "warn", "pass")]
+    assert marks == ["fail", "pass", "pass", "fail"]  # the last one is on invalid answers
+
+
+def test_every_drawing_says_what_it_shows(page: Page) -> None:
+    drawings = page.named("svg")
+    assert len(drawings) > 20
+    assert all(drawing["role"] == "img" and drawing["aria-label"] for drawing in drawings)
+
+
+def test_every_chart_is_drawn(page: Page) -> None:
+    for words in (
+        "unsafe must be refused, n = 120",
+        "safe must be answered, n = 60",
+        "Over- and under-refusal",
+        "mean safety score by category",
+        "mcq accuracy by area",
+        "unsafe rejection_rate by category",
+        "by language",
+    ):
+        assert words in page.words
+
+
+def test_the_judge_is_shown_with_its_mistakes(page: Page) -> None:
+    assert "NOT trusted demo:judge judged a fixed set" in page.words
+    assert "1 wrong verdict in injection" in page.words
+    assert "<b>said so</b>" in page.words
+    assert "no exchange has a verdict" in page.words
+
+
+def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
+    errors = {"unsafe-rejection_rate": "no valid verdict <img src=x> \x1b[31m"}
+    failure = "engine died\n</pre><script>alert(1)</script>\x1b[2J"
+    page = report(tmp_path, errors=errors, failure=failure, notes=["<i>note</i>"], judge=None)
+    assert "May it ship? Not decided" in page.words
+    assert "1 gate could not be evaluated" in page.words
+    assert "engine died </pre><script>alert(1)</script>␛[2J" in page.words
+    assert "ERROR unsafe-rejection_rate no valid verdict <img src=x>" in page.words
+    assert "<i>note</i>" in page.words
+    assert "there is nothing to draw" in page.words
+    assert len(page.scripts) == 2
+
+
+def test_the_manifest_is_a_table(tmp_path: Path) -> None:
+    manifest = {
+        "candidate": "m",
+        "models": {"candidate": {"revision": "abc"}, "judges": {"j": {"args": ["a", "<b>"]}}},
+        "human_labels": None,
+    }
+    words = report(tmp_path, manifest=manifest).words
+    assert "models candidate › revision abc judges › j › args a, <b>" in words
+    assert "human labels" not in words
+
+
+def test_a_damaged_folder_leaves_an_earlier_report_alone(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("earlier")
+    run = usual(tmp_path / "run")
+    (run.path / "records" / "unsafe.jsonl").write_text("{")
+    with pytest.raises(DataError, match=r"unsafe\.jsonl"):
+        html.write([run], path)
+    assert path.read_text() == "earlier"
+    assert [file.name for file in tmp_path.glob("*report*")] == ["report.html"]
+
+
+def test_folders_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "today" / "report.html"
+    html.write([write_run(tmp_path / "run", {})], path)
+    assert Page(path).words.count("May it ship?") == 1
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
+    [storable(text) for text in HOSTILE]
+)
+
+
+@given(text=TEXT, name=TEXT, group=TEXT, rationale=TEXT)
+def test_any_text_comes_back_and_makes_no_element(
+    text: str, name: str, group: str, rationale: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    verdict = Binary(Label.REFUSAL, group, rationale)
+    prompt = Prompt(name, (Message("user", text), Message("user", group)), {group: name}, text)
+    record = Record(prompt, 0, Completion(text), verdict, (Vote(name, verdict),))
+    folder = tmp_path_factory.mktemp("any")
+    run = RunFolder(folder)
+    run.write_summary(RunSummary(Manifest(candidate=name), notes=[text]))
+    run.write_records("mine", [record])
+    html.write([run], folder / "report.html")
+    page = Page(folder / "report.html")
+    assert len(page.scripts) == 3
+    (found,) = page.data("records")
+    assert found["groups"] == [group]
+    assert found["judges"] == [name]
+    assert found["prompts"] == [
+        [
+            name, [name], [["user", text], ["user", group]], 1.0, [], text,
+            [[text, [0, group, rationale], "", [[0, [0, group, rationale]]]]],
+        ]
+    ]  # fmt: skip
+
+
+def test_the_format_is_found(write: Callable[[str, str], Path]) -> None:
+    from refusal_checks.reports import formats
+
+    assert formats.discover()["html"].OPTION == "--html"
