@@ -127,6 +127,7 @@ class Engines(Servers):
     def __init__(self, settings: PoolSettings, folder: Path, shared: Shared | None = None) -> None:
         super().__init__()
         self._roles: dict[str, list[Client]] = {}
+        self._attached: list[Client] = []
         self._attaching = Attaching(settings.limits, settings.sampling, settings.judge_sampling)
         self._settings = settings
         self._models = (settings.candidate, *settings.judges)
@@ -157,6 +158,7 @@ class Engines(Servers):
         """See ``Servers``; an attached server is asked for the model first."""
         if isinstance(model, Attached):
             client = self._attaching.connect(model, option, number)
+            self._attached.append(client)
         else:
             client = self._transports[self._engines[EngineSpec.of(model)]].connect(model)
         self.clients.append(client)
@@ -165,12 +167,11 @@ class Engines(Servers):
 
     def account(self) -> dict[str, Any]:
         """See ``Servers``."""
-        attached = [client for found in self._attaching.clients.values() for client in found]
         shown = {
             role: {
                 f"{client.url}#{client.model}": client.capabilities.as_words()
                 for client in clients
-                if client in attached or client.capabilities != ALL
+                if client in self._attached or client.capabilities != ALL
             }
             for role, clients in self._roles.items()
         }

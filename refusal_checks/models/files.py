@@ -1,8 +1,10 @@
-"""The special tokens that a model's own files declare: its tokenizer's, and its chat template's."""
+"""What a model's own files say: its special tokens, its context, and how large its weights are.
+
+The files of a Hugging Face id are those of the local cache.
+"""
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import time
@@ -42,16 +44,35 @@ _TAGS = re.compile(r"\{([#%]).*?(?:\1\}|(\Z))", re.DOTALL)
 _TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*+)'?|\"((?:[^\"\\\n]|\\.)*+)\"?")
 """A string constant, or the rest of a line after a quotation mark."""
 
-
 RETRY = 5.0
 """Seconds after which files are looked for again that were not there: an engine downloads them."""
 
+_WEIGHTS = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
+"""Names of weight files, best first: some folders hold the same weights in several formats."""
+
+PATIENCE = 10.0
+"""Seconds that the hub may take to list a model's files."""
+
+
+def _options(model: Served) -> dict[str, str]:
+    """An engine's arguments as pairs of an option and what follows it."""
+    return dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
+
+
+def _cached(model: str, name: str, cache: str | None, revision: str | None) -> Path | None:
+    """A file of a Hugging Face id in the local cache; None if it is not there."""
+    from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, name, cache, revision)
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
+
 
 def special_tokens(model: Model) -> SpecialTokens:
-    """The special tokens of a model: those of its files, where there are any, and all known ones.
-
-    The files of a Hugging Face id are read from the local cache.
-    """
+    """The special tokens of a model: those of its files, if there are any, and all known ones."""
     return SpecialTokens(_Declared(model)) if isinstance(model, Served) else FAMILIES
 
 
@@ -59,8 +80,7 @@ class _Declared:
     """Reads the tokens of an engine's model, of another tokenizer or template, and of adapters."""
 
     def __init__(self, model: Served) -> None:
-        args = [part for arg in model.args for part in arg.split("=", 1)]
-        options = dict(pairwise(args))
+        options = _options(model)
         adapters = (arg.partition("=")[2] for arg in model.args if not arg.startswith("-"))
         others = (options.get("--tokenizer"), options.get("--chat-template"), *adapters)
         self._places = (model.path, *filter(None, others))
@@ -85,15 +105,10 @@ class _Declared:
             elif path.is_dir():
                 yield from filter(Path.is_file, (path / name for name in _NAMES))
             else:
-                yield from filter(None, (self._cached(place, name) for name in _NAMES))
+                found = (_cached(place, name, self._cache, self._revision) for name in _NAMES)
+                yield from filter(None, found)
         except (OSError, RuntimeError, ValueError):  # no name of a file, such as a template itself
             return
-
-    def _cached(self, model: str, name: str) -> Path | None:
-        from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
-
-        found = try_to_load_from_cache(model, name, self._cache, self._revision)
-        return Path(found) if isinstance(found, str) else None
 
 
 @cache
@@ -113,28 +128,24 @@ def _of_file(path: Path) -> frozenset[str]:
 
 
 def _of_json(content: Any) -> Iterator[str]:
-    """Tokens in any of the files' forms."""
+    """Tokens in any of the files' forms: bare, as objects, in lists, and in chat templates."""
     if not isinstance(content, dict):
         return
-    yield from _texts([value for key, value in content.items() if key.endswith("_token")])
+    entries = [value for key, value in content.items() if key.endswith("_token")]
     for key in ("added_tokens", "special_tokens", "additional_special_tokens"):
-        yield from _texts(content.get(key))
+        entries += content[key] if isinstance(content.get(key), list) else []
     decoder = content.get("added_tokens_decoder")
-    yield from _texts(list(decoder.values()) if isinstance(decoder, dict) else None)
-    templates = content.get("chat_template")
-    for one in templates if isinstance(templates, list) else [templates]:
-        source = one.get("template") if isinstance(one, Mapping) else one
-        yield from _of_template(source) if isinstance(source, str) else ()
-
-
-def _texts(entries: Any) -> Iterator[str]:
-    """The texts of tokens, which are given bare or as objects."""
-    for entry in entries if isinstance(entries, list) else ():
+    entries += decoder.values() if isinstance(decoder, dict) else []
+    for entry in entries:
         token = entry
         if isinstance(entry, Mapping):
             token = entry.get("content", entry.get("token_str"))
         if isinstance(token, str):
             yield token
+    templates = content.get("chat_template")
+    for one in templates if isinstance(templates, list) else [templates]:
+        source = one.get("template") if isinstance(one, Mapping) else one
+        yield from _of_template(source) if isinstance(source, str) else ()
 
 
 def _of_template(source: str) -> Iterator[str]:
@@ -145,11 +156,26 @@ def _of_template(source: str) -> Iterator[str]:
     yield from _MARKER.findall(text)
 
 
-_FILES = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
-"""Names of weight files, best first: some folders hold the same weights in several formats."""
+def declared(model: Served) -> int | None:
+    """The context of a model that an engine serves, by its arguments, else by its configuration.
 
-PATIENCE = 10.0
-"""Seconds that the hub may take to list a model's files."""
+    None where neither is clear: the file is not here yet, or positions are stretched.
+    """
+    options = _options(model)
+    given = options.get("--max-model-len") or options.get("--max_model_len") or ""
+    if given and given not in ("auto", "-1"):
+        return int(given) if given.isdecimal() and len(given) < 10 else None
+    path: Path | None = expanded(model.path) / "config.json"
+    if path and not path.parent.is_dir():
+        revision, folder = options.get("--revision"), options.get("--download-dir")
+        path = _cached(model.path, "config.json", folder, revision)
+    with suppress(*MALFORMED, OSError):
+        config = json.loads(path.read_text(encoding="utf-8")) if path else {}
+        text = config.get("text_config", config)
+        if not (text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")):
+            found = text["max_position_embeddings"]
+            return found if type(found) is int and found >= LEAST else None
+    return None
 
 
 def weights_gib(model: str, revision: str | None = None, cache: str | None = None) -> float | None:
@@ -164,42 +190,28 @@ def weights_gib(model: str, revision: str | None = None, cache: str | None = Non
     if Path(model).is_dir():
         size = _size(Path(model))
     else:
-        folder = _cached(model, revision, cache)
-        size = (folder and _size(folder)) or _on_hub(model, revision)
+        config = _cached(model, "config.json", cache, revision)
+        size = (config and _size(config.parent)) or _on_hub(model, revision)
     return size / 2**30 if size else None
 
 
 def _size(folder: Path) -> int:
     """Bytes, as an index of several files declares, else of the files themselves."""
     for index in folder.glob("*.safetensors.index.json"):
-        try:
+        with suppress(OSError, ValueError, LookupError, TypeError):
             return int(json.loads(index.read_bytes())["metadata"]["total_size"])
-        except (OSError, ValueError, LookupError, TypeError):
-            continue
     return _of_one_format({p.name: p.stat().st_size for p in folder.iterdir() if p.is_file()})
 
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
     """Bytes of the weight files among those of a folder."""
-    for pattern in _FILES:
+    for pattern in _WEIGHTS:
         if found := [size for name, size in sizes.items() if fnmatchcase(name, pattern)]:
             return sum(found)
     return 0
 
 
-def _cached(model: str, revision: str | None, cache: str | None) -> Path | None:
-    """The folder in the hub's cache; some of the model's files may be missing there."""
-    from huggingface_hub import try_to_load_from_cache  # not before it is needed: it loads HTTP
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        config = try_to_load_from_cache(model, "config.json", cache_dir=cache, revision=revision)
-    except HFValidationError:
-        return None
-    return Path(config).parent if isinstance(config, str) else None
-
-
-@functools.cache
+@cache
 def _on_hub(model: str, revision: str | None) -> int:
     """Bytes as the hub lists them; 0 if it cannot be asked or has no such model."""
     from huggingface_hub import HfApi
@@ -212,33 +224,3 @@ def _on_hub(model: str, revision: str | None) -> int:
         return 0
     files = {file.rfilename: file.size or 0 for file in info.siblings or []}
     return _of_one_format({name: size for name, size in files.items() if "/" not in name})
-
-
-def declared(model: Served) -> int | None:
-    """The context of a model that an engine serves, by its arguments, else by its configuration.
-
-    None where neither is clear: the file is not here yet, or positions are stretched.
-    """
-    options = dict(pairwise(part for arg in model.args for part in arg.split("=", 1)))
-    given = options.get("--max-model-len") or options.get("--max_model_len") or ""
-    if given and given not in ("auto", "-1"):
-        return int(given) if given.isdecimal() and len(given) < 10 else None
-    with suppress(*MALFORMED, OSError):
-        config = json.loads(_config(model, options).read_text(encoding="utf-8"))
-        text = config.get("text_config", config)
-        if not (text.get("rope_scaling") or text.get("rope_parameters", {}).get("factor")):
-            found = text["max_position_embeddings"]
-            return found if type(found) is int and found >= LEAST else None
-    return None
-
-
-def _config(model: Served, options: Mapping[str, str]) -> Path:
-    """A model's configuration, which need not exist; of a Hugging Face id that in the cache."""
-    folder = expanded(model.path)
-    if folder.is_dir():
-        return folder / "config.json"
-    from huggingface_hub import try_to_load_from_cache  # loads HTTP
-
-    revision, cache = options.get("--revision"), options.get("--download-dir")
-    found = try_to_load_from_cache(model.path, "config.json", cache, revision)
-    return Path(found) if isinstance(found, str) else folder / "config.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from refusal_checks.core.errors import EndpointError
@@ -12,6 +12,9 @@ from refusal_checks.core.records import State
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import ABORTED
 from refusal_checks.models.client.errors import LEAST, PromptTooLongError, TransientError
+
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What reading an answer of an unexpected form raises."""
 
 _STOPPED = ("eos_token", "stop_sequence")
 """TGI's words for ``stop``."""
@@ -305,9 +308,6 @@ def _renormalised(
     return LabelProbabilities(probabilities, outside, unseen)
 
 
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What reading an answer of an unexpected form raises."""
-
 _MOST = 10**9
 """More tokens than any request has; a larger number may be too long to be written."""
 
@@ -360,19 +360,14 @@ class Meter:
 
     def __init__(self) -> None:
         self.asked = self.tries = self.verdicts = 0
-        self._requests = self._prompt = self._cached = self._output = 0
+        self._spent = Usage()
 
     def add(self, response: Any) -> None:
         """Count a server's answer."""
         prompt, cached, output = tokens(response)
-        self._requests += 1
-        self._prompt += prompt
-        self._cached += cached
-        self._output += output
+        self._spent += Usage(1, 0, prompt, cached, output)
 
     @property
     def usage(self) -> Usage:
         """The usage so far."""
-        retries = self.tries - self.asked
-        spent = self._prompt, self._cached, self._output
-        return Usage(self._requests, retries, *spent, verdicts=self.verdicts)
+        return replace(self._spent, retries=self.tries - self.asked, verdicts=self.verdicts)

@@ -14,8 +14,7 @@ from refusal_checks.core.files import parse_json
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.core.text import clean, storable, without_credentials
-from refusal_checks.models.client import answers
-from refusal_checks.models.client.answers import MALFORMED, written
+from refusal_checks.models.client.answers import MALFORMED, tokens, written
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
 from refusal_checks.models.client.errors import LEAST, TransientError, error_words
@@ -54,58 +53,46 @@ class Attaching:
 
     Args:
         sampling: how the candidate will be asked; judge_sampling: how the judges will be.
-
-    Attributes:
-        clients: the connections that were made, by ``candidate`` or ``judge``.
     """
 
     def __init__(self, limits: Limits, sampling: Sampling, judge_sampling: JudgeSampling) -> None:
-        self.clients: dict[str, list[Client]] = {}
         self._limits = limits
         self._sampling = sampling
         self._judge_sampling = judge_sampling
         self._known: dict[tuple[str, ...], Capabilities] = {}
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
-        """A client for a model; see ``Engines.connect``.
+        """A client for a model; see ``Servers.connect``.
 
         Raises:
             ModelError: the server cannot be reached, or gives no chat completions.
         """
-        role = option.lstrip("-")
-        key = api_key(option, number)
+        key, limits = api_key(option, number), self._limits
         contexts = list_contexts(model.url, key, option)
-        listed = tuple(contexts)
-        name = choose(model.url, model.model, listed, option)
-        limits = self._limits
+        name = choose(model.url, model.model, tuple(contexts), option)
         most = limits.max_reply_mib * 2**20
-        access = Access(key, limits.request_timeout, limits.pace(role), most)
+        access = Access(key, limits.request_timeout, limits.pace(option.lstrip("-")), most)
         extras = Extras((), model.template_kwargs, model.reasoning_end)
         client = Client(model.url, name, extras=extras, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
         if known not in self._known:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
+            sampling = self._sampling if option == "--candidate" else self._judge_sampling
             try:
-                self._known[known] = self._probe(
-                    Client(model.url, name, extras=extras, access=brief), option
-                )
+                probed = Client(model.url, name, extras=extras, access=brief)
+                self._known[known] = asyncio.run(_probed(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
-                problem = _explained(model, name, option, listed, fault)
+                problem = _explained(model, name, option, tuple(contexts), fault)
                 raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
         client.capabilities = self._known[known]
-        client.is_listed = not listed or name in listed
+        client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
-        self.clients.setdefault(role, []).append(client)
         return client
 
-    def _probe(self, client: Client, option: str) -> Capabilities:
-        sampling = self._sampling if option == "--candidate" else self._judge_sampling
 
-        async def ask() -> Capabilities:
-            async with client:
-                return await probe(client, RequestParams.of(sampling))
-
-        return asyncio.run(ask())
+async def _probed(client: Client, params: RequestParams) -> Capabilities:
+    async with client:
+        return await probe(client, params)
 
 
 def _explained(
@@ -113,7 +100,7 @@ def _explained(
 ) -> str:
     """Why a server cannot be used, and what to do."""
     if fault.status in (401, 403):
-        return f"{wants_key(option)}: {fault}"
+        return f"{_wants_key(option)}: {fault}"
     if listed and name not in listed:
         return f"the server has no such model; it has: {_some(listed)} ({fault})"
     kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
@@ -127,7 +114,7 @@ def api_key(option: str, number: int) -> str:
     Raises:
         ModelError: it cannot be sent in a header.
     """
-    shared = api_key_variable(option)
+    shared = _key_variable(option)
     numbered = shared.replace("_API_KEY", f"_{number}_API_KEY")
     for name in (numbered, shared, "OPENAI_API_KEY"):
         # A key that was read from a file often ends in a line feed.
@@ -138,8 +125,8 @@ def api_key(option: str, number: int) -> str:
     return ""
 
 
-def list_models(url: str, api_key: str, option: str) -> tuple[str, ...]:
-    """The models that a server lists; empty if it has no list.
+def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
+    """The models that a server lists, each with its context in tokens if the list says so.
 
     Args:
         option: the command-line option that named the server, for messages.
@@ -147,11 +134,6 @@ def list_models(url: str, api_key: str, option: str) -> tuple[str, ...]:
     Raises:
         ModelError: the server cannot be reached, or refuses the key.
     """
-    return tuple(list_contexts(url, api_key, option))
-
-
-def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
-    """The same models, each with its context in tokens if the list says so."""
     return asyncio.run(_models(url, api_key, option))
 
 
@@ -166,7 +148,7 @@ async def _models(url: str, api_key: str, option: str) -> dict[str, int | None]:
         text = keys.hidden(reply.text)
         if reply.status in (401, 403):
             said = f"HTTP {reply.status}: {error_words(text)}"
-            raise ModelError(f"{option} {url}: {wants_key(option)}: {said}")
+            raise ModelError(f"{option} {url}: {_wants_key(option)}: {said}")
         return {_name(model["id"]): listed_context(model) for model in parse_json(text)["data"]}
     except EndpointError as fault:
         raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
@@ -229,13 +211,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(clean(name, LONGEST_NAME) for name in names[:LISTED]) + more
 
 
-def wants_key(option: str) -> str:
+def _wants_key(option: str) -> str:
     """What to do if a server refuses the key, or asks for one."""
-    variable = api_key_variable(option)
+    variable = _key_variable(option)
     return f"the server wants an API key; set {variable} (or OPENAI_API_KEY) to a valid one"
 
 
-def api_key_variable(option: str) -> str:
+def _key_variable(option: str) -> str:
     """The environment variable with the API key for ``--candidate`` or ``--judge``."""
     return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"
 
@@ -277,16 +259,15 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": RequestParams(schema=SCHEMA).body()["response_format"]}
-    fault, *supports = await asyncio.gather(
-        _fault(client, plain),
+    basic = asyncio.create_task(_ask(client, plain))
+    supports = await asyncio.gather(
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
         _support(client, {**plain, "logprobs": True}, _has_logprobs),
         _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
         _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
         _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
     )
-    if fault:
-        raise fault
+    await basic
     return Capabilities(*supports)
 
 
@@ -312,12 +293,14 @@ async def _prefill(client: Client) -> Support:
     turns = (Message("user", QUESTION), Message("assistant", BEGUN))
     plain = {"max_tokens": 1, "temperature": 0.0}
     try:
-        continued = await client.ask(turns, {**plain, **CONTINUED}, _prompt_tokens)
+        continued = await client.ask(
+            turns, {**plain, **CONTINUED}, lambda response: tokens(response)[0]
+        )
     except EndpointError as fault:
         _require_refusal(fault)
         return Support.REFUSED
     try:
-        whole = await client.ask(turns, plain, _prompt_tokens)
+        whole = await client.ask(turns, plain, lambda response: tokens(response)[0])
     except EndpointError as fault:
         _require_refusal(fault)
         return Support.YES  # it takes such a message only to go on with it
@@ -328,18 +311,6 @@ def _require_refusal(fault: EndpointError) -> None:
     """Raise the fault unless it is the server's answer to the request's fields."""
     if isinstance(fault, TransientError) and fault.status != _BROKEN:
         raise fault
-
-
-def _prompt_tokens(response: Any) -> int:
-    return answers.tokens(response)[0]
-
-
-async def _fault(client: Client, fields: Mapping[str, Any]) -> EndpointError | None:
-    try:
-        await _ask(client, fields)
-    except EndpointError as fault:
-        return fault
-    return None
 
 
 async def _support(

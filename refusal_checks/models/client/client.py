@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
@@ -42,6 +41,10 @@ CHAT = "/chat/completions"
 TOKENIZE = "/../tokenize"
 """On vLLM, beside ``/v1`` and not below it."""
 
+NOT_SENT = ("samples", "system_prompt", "max_answer_chars")
+"""Settings of a run's sampling that say how often to ask, and what, but are no field of a
+request."""
+
 CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 """Fields with which vLLM goes on with the last message, an answer that has begun."""
 
@@ -75,9 +78,9 @@ class RequestParams:
 
     @classmethod
     def of(cls, sampling: Sampling | JudgeSampling, **others: Any) -> Self:
-        """The parameters of a run: the settings that are fields here too, and the others given."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in sampling if name in known} | others)
+        """The parameters of a run; a setting that is no field here is a TypeError, not ignored."""
+        sent = {name: value for name, value in sampling if name not in NOT_SENT}
+        return cls(**sent | others)
 
     def body(self) -> dict[str, Any]:
         """These parameters as fields of a request; what is None, False or empty is left out."""
@@ -140,20 +143,12 @@ class Client:
             await self._own.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *fault: object) -> None:
         if self._own:
-            await self._own.__aexit__(kind, value, trace)
+            await self._own.__aexit__()
 
     async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
         """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves.
-
-        Returns:
-            The answers, in the server's order of their index.
 
         Raises:
             PromptTooLongError: it does not fit the context.
@@ -254,33 +249,27 @@ class Client:
             require_finished(answer)
             return read(answer)
         except MALFORMED as fault:
-            why = f"malformed answer of the server: {_words(answer) or repr(fault)[:200]}"
+            words = repr(fault)[:200]
+            with suppress(*MALFORMED):  # the answer may tell of an error
+                words = error_words(json.dumps(answer)) if answer.get("error") else words
+            why = f"malformed answer of the server: {words}"
             raise TransientError(f"{self.url}: {why}") from fault
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token, asked for once; None if the server has no ``/tokenize``."""
         async with self._lock:
             if labels not in self._label_ids:
-                self._label_ids[labels] = await self._tokenize(labels)
+                try:
+                    ids = {label: await self._token(label) for label in labels}
+                except (TransientError, LabelError):
+                    raise
+                except EndpointError:
+                    ids = None
+                self._label_ids[labels] = ids
         return self._label_ids[labels]
 
-    async def _tokenize(self, labels: Sequence[str]) -> Mapping[str, int] | None:
-        try:
-            divided = [await self._tokens(label) for label in labels]
-        except TransientError:
-            raise
-        except EndpointError:
-            return None
-        for label, found in zip(labels, divided, strict=True):
-            if len(found) != 1:
-                raise LabelError(
-                    f"{self.url}: the label {label!r} is {len(found)} tokens of {self.model}, so "
-                    "its probability cannot be read from one"
-                )
-        return {label: found[0] for label, found in zip(labels, divided, strict=True)}
-
-    async def _tokens(self, text: str) -> list[int]:
-        body = {"model": self.model, "prompt": text, "add_special_tokens": False}
+    async def _token(self, label: str) -> int:
+        body = {"model": self.model, "prompt": label, "add_special_tokens": False}
         response: Any = await retrying(self._transport.post, TOKENIZE, body)
         try:
             tokens = [int(token) for token in response["tokens"]]
@@ -289,12 +278,9 @@ class Client:
             raise EndpointError(f"malformed answer of the server: {why}") from fault
         if not tokens:  # llama.cpp has another field for the text
             raise EndpointError("the server ignored the text to tokenize")
-        return tokens
-
-
-def _words(answer: Any) -> str:
-    """The error that a malformed answer tells of; empty if it tells of none."""
-    try:
-        return error_words(json.dumps(answer)) if answer.get("error") else ""
-    except MALFORMED:
-        return ""
+        if len(tokens) > 1:
+            raise LabelError(
+                f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so its "
+                "probability cannot be read from one"
+            )
+        return tokens[0]

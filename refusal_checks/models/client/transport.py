@@ -10,7 +10,6 @@ import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -86,12 +85,7 @@ class HttpTransport:
         self._session = session(self.url, self._access.timeout)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *fault: object) -> None:
         if self._session is not None:
             await self._session.close()
 

@@ -42,14 +42,7 @@ _WITH_NULL = (".json", ".jsonl", ".ndjson", ".eval")
 
 
 def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
-    """Parse an option's value.
-
-    Args:
-        form: a pair of its, in words.
-
-    Raises:
-        DataError: it is not of the form FIELD=COLUMN,FIELD=COLUMN.
-    """
+    """Parse an option's value of the form FIELD=COLUMN,FIELD=COLUMN; else raise DataError."""
     found = [part.partition("=") for part in text.split(",") if part]
     for name, equals, value in found:
         if not (name.strip() and equals and value.strip()):
@@ -120,24 +113,23 @@ def read(path: Path, how: Reading | None = None) -> Recording:
         DataError: the file is missing, empty, malformed, or lacks a needed column.
     """
     how = how or Reading()
-    rows = rows_of(path, how.only)
+    rows = recorded_rows(path, how.only)
     names = _columns(path, rows, how.columns)
-    by_id: dict[str, list[Completion]] = {}
-    by_text: dict[str, list[Completion]] = {}
+    by_id: dict[str, tuple[Completion, ...]] = {}
+    by_text: dict[str, tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
-        _require_answer(path, where, row, names["completion"])
-        answers = list(_completions(where, row, names, how.labels))
+        answers = tuple(_completions(path, where, row, names, how.labels))
         key, text = (_key(where, row, names.get(name)) for name in ("id", "prompt"))
         if key is not None:
-            by_id.setdefault(key, []).extend(answers)
+            by_id[key] = by_id.get(key, ()) + answers
         if text is not None:
-            by_text.setdefault(text.strip(), []).extend(answers)
+            by_text[text.strip()] = by_text.get(text.strip(), ()) + answers
         if key is not None and text is not None:
             texts.setdefault(key, text)
-    require_clear_logprobs(path, header(rows), names, (*by_id.values(), *by_text.values()))
-    return Recording(path, _frozen(by_id), _frozen(by_text), texts)
+    _require_clear_logprobs(path, header(rows), names, (*by_id.values(), *by_text.values()))
+    return Recording(path, by_id, by_text, texts)
 
 
 class ReplayCandidate:
@@ -176,10 +168,6 @@ def _key(where: str, row: Mapping[str, Any], column: str | None) -> str | None:
     return storable(str(value))
 
 
-def _frozen(lists: Mapping[str, list[Completion]]) -> dict[str, tuple[Completion, ...]]:
-    return {key: tuple(answers) for key, answers in lists.items()}
-
-
 def _columns(
     path: Path, rows: Sequence[Mapping[str, Any]], given: Mapping[str, str]
 ) -> dict[str, str]:
@@ -201,53 +189,47 @@ def _columns(
 
 
 def _completions(
-    where: str, row: Mapping[str, Any], names: Mapping[str, str], labels: Mapping[str, str]
+    path: Path,
+    where: str,
+    row: Mapping[str, Any],
+    names: Mapping[str, str],
+    labels: Mapping[str, str],
 ) -> Iterator[Completion]:
     """A row's answers: one, or one per item of a list, which other columns then have, too."""
     cells = {name: cell(row, column) for name, column in names.items()}
-    several, column = isinstance(cells["completion"], list), names["completion"]
-    answers = cells["completion"] if several else [cells["completion"]]
+    column, found = names["completion"], cells["completion"]
+    # Only JSON can say that there is no answer.
+    says_none = path.suffix in _WITH_NULL and (column in row or "." in column)
+    if found is None and not says_none:
+        raise DataError(f"{where}: {column} is not text")
+    answers = found if isinstance(found, list) else [found]
     for number, answer in enumerate(answers):
         if answer is not None and not isinstance(answer, str):
             raise DataError(f"{where}: {column} is not text")
-        own = {
-            name: _item(cells[name], number, len(answers), f"{where}: {names[name]}")
-            if several
-            else cells[name]
-            for name in ("label", *LOGPROB_COLUMNS)
-            if name in names
-        }
+        own = dict(cells)
+        for name in ("label", *LOGPROB_COLUMNS) if isinstance(found, list) else ():
+            value = own.get(name)
+            if isinstance(value, list):
+                if len(value) != len(answers):
+                    raise DataError(
+                        f"{where}: {names[name]} has {len(value)} items for {len(answers)} answers"
+                    )
+                own[name] = value[number]
         label = own.get("label")
-        said = text(label)
+        said = _text(label)
         yield Completion(
             storable(answer or ""),
-            mean_logprob=mean_logprob(own, names, where),
+            mean_logprob=_mean_logprob(own, names, where),
             label=storable(labels.get(said.strip().lower(), said)) if label is not None else None,
             never_asked=row.get(NEVER_ASKED) is True,
         )
-
-
-def _require_answer(path: Path, where: str, row: Mapping[str, Any], column: str) -> None:
-    """Check that a row has an answer, or says that there is none, as only JSON can."""
-    says_none = path.suffix in _WITH_NULL and (column in row or "." in column)
-    if cell(row, column) is None and not says_none:
-        raise DataError(f"{where}: {column} is not text")
-
-
-def _item(value: Any, number: int, count: int, where: str) -> Any:
-    """One answer's part of a cell."""
-    if not isinstance(value, list):
-        return value
-    if len(value) != count:
-        raise DataError(f"{where} has {len(value)} items for {count} answers")
-    return value[number]
 
 
 _ONE_OF = ("model", "provider", "promptIdx")
 """Columns in which all rows of a recording agree: answers of two models are no samples of one."""
 
 
-def rows_of(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
+def recorded_rows(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
     """The rows of a file of recorded answers, each with one prompt and its answers.
 
     Args:
@@ -258,11 +240,27 @@ def rows_of(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
             holds answers of several models.
     """
     document = Document(path)
-    found = (rows(document) for rows in FORMATS)
-    rows = next((rows for rows in found if rows is not None), None)
-    rows = _chosen(path, read_rows(path) if rows is None else rows, only or {})
+    known = (read_format(document) for read_format in FORMATS)
+    rows = next((rows for rows in known if rows is not None), None)
+    rows = read_rows(path) if rows is None else rows
+    for column, value in (only or {}).items():
+        where = f"{path}: --replay-where {column}={value}"
+        values = {_text(cell(row, column)) for row in rows} - {""}
+        if not values:
+            require_in_data(column, header(rows), where)
+        require_in_data(value, values, where, "value")
+        rows = [row for row in rows if _text(cell(row, column)) == value]
+    if not rows:
+        raise DataError(f"{path}: no recorded answers")
     for column in _ONE_OF:
-        _require_one(path, column, [row[column] for row in rows if row.get(column) is not None])
+        found = [row[column] for row in rows if row.get(column) is not None]
+        several = [clean(each, 100) for each in dict.fromkeys(map(_text, found))]
+        if len(several) > 1:
+            names = ", ".join(several[:8]) + (", ..." if len(several) > 8 else "")
+            raise DataError(
+                f"{path}: choose one {column} with --replay-where {column}={several[0]}: the file "
+                f"holds answers of {len(several)}: {names}"
+            )
     return rows
 
 
@@ -281,34 +279,11 @@ def cell(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def _chosen(path: Path, rows: Sequence[Row], only: Mapping[str, str]) -> list[Row]:
-    for column, value in only.items():
-        where = f"{path}: --replay-where {column}={value}"
-        values = {text(cell(row, column)) for row in rows} - {""}
-        if not values:
-            require_in_data(column, header(rows), where)
-        require_in_data(value, values, where, "value")
-        rows = [row for row in rows if text(cell(row, column)) == value]
-    if not rows:
-        raise DataError(f"{path}: no recorded answers")
-    return list(rows)
-
-
-def text(value: Any) -> str:
+def _text(value: Any) -> str:
     """A value as people write it; booleans as ``true`` and ``false``, nothing as empty."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
-
-
-def _require_one(path: Path, column: str, values: Sequence[Any]) -> None:
-    several = [clean(each, 100) for each in dict.fromkeys(map(text, values))]
-    if len(several) > 1:
-        names = ", ".join(several[:8]) + (", ..." if len(several) > 8 else "")
-        raise DataError(
-            f"{path}: choose one {column} with --replay-where {column}={several[0]}: the file "
-            f"holds answers of {len(several)}: {names}"
-        )
 
 
 _UNCLEAR = ("logprob", "logprobs", "log_prob")
@@ -318,7 +293,7 @@ _LEAST = -math.log(1e7)
 """No sampled answer is less probable per token than guessing among ten million tokens."""
 
 
-def require_clear_logprobs(
+def _require_clear_logprobs(
     path: Path,
     known: Sequence[str],
     names: Mapping[str, str],
@@ -326,14 +301,10 @@ def require_clear_logprobs(
 ) -> None:
     """Refuse log-probabilities of unknown meaning where they would weigh a prompt's answers.
 
-    Args:
-        known: the file's columns.
-        names: those that were found, by field.
-        answers: to each prompt.
+    A total would give all the weight to the shortest answer, which is the refusal.
 
-    Raises:
-        DataError: nothing says whether a column holds means or totals, or totals lack the number
-            of tokens.
+    Args:
+        known: the file's columns; names: those that were found, by field.
     """
     if "logprob" in names or all(len(several) == 1 for several in answers):
         return
@@ -351,15 +322,11 @@ def require_clear_logprobs(
         )
 
 
-def mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
+def _mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
     """The mean log-probability of an answer's tokens; None if it is unknown.
 
     Args:
         cells: by field; names: the fields' columns.
-        where: file and row, for messages.
-
-    Raises:
-        DataError: a cell is not a number, or no mean can have this value.
     """
     found = {
         name: _number(cells[name], f"{where}: {names[name]}")

@@ -78,7 +78,7 @@ def test_an_inspect_log_in_json(mirror: Path) -> None:
 
 def test_an_inspect_eval_file_with_a_score_as_label(mirror: Path) -> None:
     path = mirror / "logs" / "inspect_popularity.eval"
-    rows = replay.rows_of(path)
+    rows = replay.recorded_rows(path)
     assert len(rows) == 10
     found = read(path, Reading({"label": "target"}, {"yes": "compliance", "no": "refusal"}))
     answers = [found.answers(asked(str(row["prompt"]))) for row in rows]

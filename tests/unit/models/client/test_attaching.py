@@ -11,7 +11,7 @@ from aiohttp import web
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.models.client import errors
-from refusal_checks.models.client.attaching import Attaching, choose, list_models
+from refusal_checks.models.client.attaching import Attaching, choose, list_contexts
 from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.spec import Attached
 from tests.fake_server import FakeServer
@@ -45,7 +45,6 @@ def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
         for option in ("--judge", "--judge", "--candidate"):
             assert found.connect(named(server), option, 1).capabilities == ALL
     assert len(server.probes) == 2 * 7
-    assert [len(clients) for clients in found.clients.values()] == [2, 1]
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
@@ -122,8 +121,8 @@ def test_each_role_has_its_own_pace() -> None:
 
 def test_the_models_that_a_server_lists() -> None:
     with FakeServer(models=["a", "b"]) as server:
-        assert list_models(server.url, "", "--judge") == ("a", "b")
-        assert list_models(f"{server.url}/nowhere", "", "--judge") == ()
+        assert list_contexts(server.url, "", "--judge") == {"a": None, "b": None}
+        assert list_contexts(f"{server.url}/nowhere", "", "--judge") == {}
 
 
 def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
@@ -140,12 +139,12 @@ def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
 def test_a_refused_key_is_named_by_its_variable() -> None:
     with FakeServer(api_key="secret") as server:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
-            list_models(server.url, "", "--judge")
-        assert list_models(server.url, "secret", "--judge") == ("fake",)
+            list_contexts(server.url, "", "--judge")
+        assert list_contexts(server.url, "secret", "--judge") == {"fake": None}
 
 
 def test_nobody_answers() -> None:
     with FakeServer() as server:
         pass
     with pytest.raises(ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"):
-        list_models(server.url, "", "--candidate")
+        list_contexts(server.url, "", "--candidate")
