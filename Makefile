@@ -31,6 +31,7 @@ lint: engine
 	$(bin)/mypy
 	$(bin)/lint-imports
 	$(bin)/codespell
+	$(bin)/python -m tools.docs_site --check
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
 # Three workers on two cores: tests that wait for processes and servers leave theirs idle.

@@ -20,11 +20,7 @@ __all__ = ["Benchmark", "Kind", "catalogue", "digest", "discover", "display_orde
 
 
 def discover() -> dict[str, Benchmark]:
-    """Every benchmark of this package and of extensions by name. Reads no data.
-
-    Raises:
-        ExtensionError: two have the same name.
-    """
+    """Every benchmark of this package and of extensions by name. Reads no data."""
     return dict(_discover(extensions.known()))
 
 
@@ -52,9 +48,6 @@ def catalogue(
     Args:
         tables: what the files say about benchmarks besides gates.
         attacked: the attacks that they name; their benchmarks follow.
-
-    Raises:
-        DataError: a table does not describe a benchmark.
     """
     own = {name: custom(name, table) for name, table in tables.items() if table.is_own}
     known = discover() | own
@@ -71,7 +64,6 @@ def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
 
 
 def _changed(benchmark: Benchmark, table: BenchmarkTable | None) -> Benchmark:
-    """The benchmark with the digest and the way of judging that a table gives."""
     if table is None:
         return benchmark
     original = benchmark.original and _changed(benchmark.original, table)

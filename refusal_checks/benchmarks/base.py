@@ -33,11 +33,7 @@ class Resource(Protocol):
         """True if a mirror holds it."""
 
     def pull(self, mirror: Path) -> Path:
-        """Fetch it from the network into a mirror and return its path there.
-
-        Raises:
-            DataError: it cannot be fetched.
-        """
+        """Fetch it from the network into a mirror and return its path there."""
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,6 @@ def with_options(
     Args:
         options: the column that lists them, or a column for each.
         key: the column with the right option, if there is one.
-
-    Raises:
-        DataError: there are fewer than two options, an empty one, or the key is none of them.
     """
     found = _listed(row.get(options), where) if isinstance(options, str) else [
         row.get(column) for column in options
@@ -121,9 +118,6 @@ class AnswerKey:
 
         Questions that the key lacks have no reference, nor have disputed ones if only agreed ones
         are wanted: they are asked, and do not count for accuracy.
-
-        Raises:
-            DataError: the key has ids that no prompt has, or letters that are not options.
         """
         questions = tuple(prompts)
         ids = {prompt.id for prompt in questions}
@@ -152,22 +146,14 @@ class AnswerKey:
 def mark(
     prompts: Iterable[Prompt], benchmark: Benchmark, settings: MultipleChoice
 ) -> tuple[Prompt, ...]:
-    """A benchmark's prompts, with their right options if it is one of multiple choice.
-
-    Raises:
-        DataError: see ``read`` and ``AnswerKey.mark``.
-    """
+    """A benchmark's prompts, with their right options if it is one of multiple choice."""
     if benchmark.key is None:
         return tuple(prompts)
     return read_key(settings.key or benchmark.key).mark(prompts, settings.items == "agreed")
 
 
 def read_key(path: Path) -> AnswerKey:
-    """Read a key: columns ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0).
-
-    Raises:
-        DataError: the file is missing, empty or malformed, or holds an id twice.
-    """
+    """Read a key: columns ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0)."""
     entries: dict[str, KeyEntry] = {}
     for number, row in enumerate(read_csv(path, ("id", "answer")), 1):
         name, answer, agreed = (row.get(key, "1").strip() for key in ("id", "answer", "agreed"))

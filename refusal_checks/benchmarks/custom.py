@@ -28,11 +28,7 @@ _WITH_RUBRIC = ("degree", "rating", "strongreject")
 
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
-    """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data.
-
-    Raises:
-        DataError: the table has both, or no ``expect``.
-    """
+    """The benchmark that a table with ``file`` or ``dataset`` describes; does not read the data."""
     if table.file and table.dataset:
         raise DataError(f"[{name}]: give file or dataset, not both")
     kind, judge = _kind(name, table)
@@ -51,7 +47,6 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
 
 
 def _kind(name: str, table: BenchmarkTable) -> tuple[Kind, str]:
-    """What the benchmark is for, and how its answers are judged."""
     if table.options:
         if table.expect:
             raise DataError(f"[{name}]: leave out expect: options make it multiple choice")
@@ -136,7 +131,6 @@ def _prompt(
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
-    """The messages of a text, or of a list of messages, which a CSV cell holds as JSON."""
     if isinstance(value, str):
         turns = _json_list(value)
         return _turns(turns, place) if turns else (Message("user", value),)

@@ -62,11 +62,7 @@ class HubSplit:
         return path
 
     def rows(self, mirror: Path | None) -> Any:
-        """The split as a ``datasets.Dataset``, from the mirror if one is given, else from the hub.
-
-        Raises:
-            DataError: it is missing or cannot be read; the message says what to do.
-        """
+        """The split as a ``datasets.Dataset``, from a mirror if given, else from the hub."""
         return self._mirrored(mirror) if mirror else self._download()
 
     def table(self, mirror: Path | None, prompt: str, *others: str) -> list[dict[str, Any]]:
@@ -74,9 +70,6 @@ class HubSplit:
 
         Args:
             prompt: the column with the prompts.
-
-        Raises:
-            DataError: see ``rows``; or there is no such column, or a row without a prompt.
         """
         rows, where = self.rows(mirror), f"{self.repository}, {self.split}"
         _require_columns((prompt, *others), rows.column_names, where)
@@ -139,11 +132,7 @@ class HubSplit:
 
 
 def read_parquet(path: Path, prompt: str, *others: str) -> list[dict[str, Any]]:
-    """The rows of a Parquet file with these columns only, see ``HubSplit.table``.
-
-    Raises:
-        DataError: it is no such file, too large, or lacks a column or a prompt; names the file.
-    """
+    """The rows of a Parquet file with these columns only, see ``HubSplit.table``."""
     from pyarrow import parquet
 
     _require_small(str(path))
@@ -165,11 +154,7 @@ def _with_text(rows: list[dict[str, Any]], column: str, where: str) -> list[dict
 
 
 def _require_small(file: str) -> None:
-    """Refuse a file that unpacks to more than ``LARGEST``: a few kilobytes can hold terabytes.
-
-    Raises:
-        DataError: it does, or it is not a Parquet file.
-    """
+    """Refuse a file that unpacks to more than ``LARGEST``: a few kilobytes can hold terabytes."""
     from pyarrow import parquet
 
     try:

@@ -55,9 +55,6 @@ def mirror_folder(named: str | None = None) -> Path | None:
 
     Args:
         named: the value of ``--data``.
-
-    Raises:
-        DataError: it is not a folder.
     """
     value = named or os.environ.get(MIRROR_VARIABLE)
     if not value:
@@ -69,11 +66,7 @@ def mirror_folder(named: str | None = None) -> Path | None:
 
 
 def fetch(file: PinnedFile, mirror: Path | None) -> Path:
-    """The file's path: in the mirror if one is given, else in a cache to which it is downloaded.
-
-    Raises:
-        DataError: the file is missing, cannot be downloaded, or does not have the pinned sha256.
-    """
+    """The file's path: in the mirror if one is given, else in a cache to which it is downloaded."""
     if mirror:
         return _mirrored(file, mirror)
     import pooch  # imports requests, which collection need not wait for
@@ -174,11 +167,7 @@ class MirrorEntry:
 
 
 def read_index(mirror: Path) -> dict[str, MirrorEntry]:
-    """The index of a mirror; empty if the mirror was filled by hand.
-
-    Raises:
-        DataError: the index cannot be read.
-    """
+    """The index of a mirror; empty if the mirror was filled by hand."""
     path = mirror / INDEX
     if not path.is_file():
         return {}
@@ -215,11 +204,7 @@ def load_checked(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
 
 
 def pull(benchmark: Benchmark, mirror: Path) -> MirrorEntry:
-    """Fetch a benchmark's data into a mirror.
-
-    Raises:
-        DataError: it cannot be fetched, or is not as expected.
-    """
+    """Fetch a benchmark's data into a mirror."""
     for resource in benchmark.resources:
         resource.pull(mirror)
     prompts = load_prompts(benchmark, mirror)

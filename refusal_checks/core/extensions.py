@@ -161,11 +161,7 @@ class Names:
         self._origins: dict[str, str] = {}
 
     def add(self, name: str, origin: str) -> None:
-        """Take a name.
-
-        Raises:
-            ExtensionError: it is taken; names both who brought it.
-        """
+        """Take a name; if it is taken, raise an ExtensionError that names both who brought it."""
         if name in self._origins:
             raise ExtensionError(
                 f'rename one: two {self._what} are called "{name}", one of '
@@ -257,11 +253,7 @@ def _said(fault: BaseException) -> str:
 
 
 def require_extra(module: str, extra: str, what: str) -> None:
-    """Check that an optional dependency is installed.
-
-    Raises:
-        UserError: it is not; names the extra that installs it.
-    """
+    """Check that an optional dependency is installed."""
     if find_spec(module) is None:
         raise UserError(
             f'install the extra "{extra}" (pip install "refusal-checks[{extra}]"): {what} '

@@ -99,19 +99,12 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file, by column.
 
     ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV.
-
-    Raises:
-        DataError: the file is missing, empty or malformed.
     """
     return rows_of(path, read_bytes(path))
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """What a file holds."""
     try:
         return path.read_bytes()
     except OSError as fault:
@@ -121,11 +114,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
-    """The rows in the content of a file, as ``read_rows`` gives them.
-
-    Raises:
-        DataError: it is empty or malformed.
-    """
+    """The rows in the content of a file, as ``read_rows`` gives them."""
     try:
         text = content.decode("utf-8-sig")
         if path.suffix in (".jsonl", ".ndjson"):
@@ -144,11 +133,7 @@ def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
 
 
 def parsed(path: Path, text: str | bytes) -> Any:
-    """The value of a file of JSON.
-
-    Raises:
-        DataError: it is not JSON.
-    """
+    """The value of a file of JSON."""
     try:
         return parse_json(text)
     except ValueError as fault:
@@ -156,11 +141,7 @@ def parsed(path: Path, text: str | bytes) -> Any:
 
 
 def objects(path: Path, value: Any) -> list[dict[str, Any]]:
-    """The rows of a file of JSON.
-
-    Raises:
-        DataError: its value is not a list of objects.
-    """
+    """The rows of a file of JSON."""
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise DataError(
             f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
@@ -198,9 +179,6 @@ def find_columns(
         usual: names that columns of a field usually have, by field, the best first.
         given: column by field, where the user named one with the option.
         option: its name, for messages.
-
-    Raises:
-        DataError: the user named a field or a column that does not exist.
     """
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)
@@ -214,11 +192,7 @@ def find_columns(
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that has these columns, each cell as text.
-
-    Raises:
-        DataError: a column is missing, or a row is too short or too long; the message names it.
-    """
+    """The rows of a CSV file that has these columns, each cell as text."""
     rows = read_rows(path)
     for column in columns:
         require_in_data(column, header(rows), str(path))

@@ -123,11 +123,7 @@ class Database:
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Turn errors of SQLite and of the system into one that names the file and the remedy.
-
-        Raises:
-            StoreError: in place of the error.
-        """
+        """Turn errors of SQLite and of the system into one that names the file and the remedy."""
         try:
             yield
         except (sqlite3.Error, OSError) as fault:
@@ -220,9 +216,6 @@ class Store:
     """Completions and judgements by content key; closes with its ``with`` block.
 
     Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
-
-    Raises:
-        StoreError: the file cannot be opened, read or written, or is not a store of this version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -311,7 +304,6 @@ class Store:
         return Contents(completions, judgements, int(texts + verdicts))
 
     def _choose(self, since: float, keep: Collection[str]) -> None:
-        """Put the keys that no run has needed since a time into a table."""
         self._db.execute("DROP TABLE IF EXISTS temp.unused")
         self._db.execute("CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID")
         self._db.execute("INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since])

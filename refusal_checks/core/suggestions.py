@@ -120,14 +120,12 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
 
 
 def _field(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
-    """What the description of a value's field says of its form."""
     name = str(error["loc"][0]) if error["loc"] else ""
     field = settings.model_fields.get(name) if settings else None
     return (field.description or "") if field else ""
 
 
 def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> Iterator[str]:
-    """The keys that are known where an error is."""
     model = settings
     for part in error["loc"]:
         field = model.model_fields.get(str(part)) if model else None

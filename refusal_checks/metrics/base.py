@@ -167,9 +167,11 @@ def share(
     return lambda score: register(Metric(score.__name__, score, **fields))
 
 
-def mean(reads: VerdictTypes, **attributes: Any) -> Callable[[Score], Metric]:
-    """Decorator: the figure is the mean score; see ``Metric``."""
-    return lambda score: register(Metric(score.__name__, score, None, reads, **attributes))
+def mean(
+    reads: VerdictTypes, form: type[Metric] = Metric, **attributes: Any
+) -> Callable[[Score], Metric]:
+    """Decorator: the figure is the mean score; see ``Metric``, of which ``form`` is one."""
+    return lambda score: register(form(score.__name__, score, None, reads, **attributes))
 
 
 def main_metric(names: Container[str]) -> Metric | None:

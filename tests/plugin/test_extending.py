@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -41,22 +44,72 @@ def installed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
     return project
 
 
-@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_a_gate_run_uses_what_a_package_adds(
-    installed: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+@pytest.fixture
+def contributed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The project, and a copy of this package with each file where CONTRIBUTING says."""
+    package = project.path / "copy" / "refusal_checks"
+    shutil.copytree(ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    folders = dict(re.findall(r"^\| an? ([a-z ]+) \| `([a-z/]+/)NAME.py` ", text, re.MULTILINE))
+    recipes = re.findall(r"^## An? (.+)$", PAGE.text, re.MULTILINE)
+    assert {recipe.lower() for recipe in recipes} - {"judge prompt"} == folders.keys()
+    kinds = {
+        "BENCHMARKS = (": "benchmark",
+        "ATTACKS = ": "attack",
+        "def build(": "way of judging",
+        "@mean(": "metric",
+        "ENGINE = ": "engine",
+        "def write(": "report format",
+        "def add(": "command",
+    }
+    for name, code in FILES.items():
+        if name != OWN_FILE:
+            (kind,) = (kind for mark, kind in kinds.items() if mark in code)
+            code = code.replace("from acme_gates", "from refusal_checks.benchmarks.suites")
+            (package / folders[kind] / Path(name).name).write_text(code)
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
+    return project
+
+
+def test_each_recipe_takes_one_file_of_this_package(
+    contributed: pytest.Pytester, server: FakeServer
 ) -> None:
+    lines = _run_of_the_office(contributed, server, ())
+    said = _command(("report", "outcomes", "again.txt", "last"), ("benchmarks",))
+    assert (contributed.path / "again.txt").read_text().splitlines() == lines
+    assert "office: everyday office requests" in said
+    tables = _python(
+        "from tools.docs_site.generated import makers\n"
+        "for name in ('attacks', 'benchmarks', 'metrics', 'commands'): print(makers()[name]())"
+    )
+    for name in ("`politely`", "`office_brief`", "`apology_rate`", "## refusal-checks benchmarks"):
+        assert name in tables
+
+
+def _run_of_the_office(
+    project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+) -> list[str]:
+    """The gates of the page, run with its benchmarks, metric, way of judging and format."""
     first, second = (text for text in TABLES if text.startswith("[office]"))
     metric = second.replace("[office]", "")
-    (installed.path / "office.toml").write_text(f"{first}{metric}\n[office_brief]{metric}")
+    (project.path / "office.toml").write_text(f"{first}{metric}\n[office_brief]{metric}")
     model = f"{server.url}#fake"
     options = ("--thresholds", "office.toml", "-m", "sanity", "--outcomes", "outcomes.txt")
-    result = installed.runpytest_subprocess("--candidate", model, "--judge", model, *options, *mode)
+    result = project.runpytest_subprocess("--candidate", model, "--judge", model, *options, *mode)
     result.assert_outcomes(passed=5)
-    lines = (installed.path / "outcomes.txt").read_text().splitlines()
+    lines = (project.path / "outcomes.txt").read_text().splitlines()
     assert "pass office-apology_rate" in lines
     assert len(lines) == 5
     judged = {body["messages"][-1]["content"] for body in server.asked(judge=True)}
     assert judged, "office is judged by the model, office_brief by its own rule"
+    return lines
+
+
+@pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
+def test_a_gate_run_uses_what_a_package_adds(
+    installed: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
+) -> None:
+    lines = _run_of_the_office(installed, server, mode)
     (run,) = (installed.path / ".refusal-checks" / "runs").iterdir()
     assert "acme-gates 1.0 (acme_gates.apology)" in (run / "summary.json").read_text()
     if mode:

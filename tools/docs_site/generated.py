@@ -1,6 +1,7 @@
-"""What the documentation takes from the code: a page says where, the build puts it there.
+"""What the documentation takes from the code: a page says where, ``fill`` puts it there.
 
-A line ``<!-- generated: NAME -->`` of a page is replaced by what NAME stands for.
+What NAME stands for follows the line ``<!-- generated: NAME -->``, up to the line ``END``.
+``python -m tools.docs_site`` writes it into the pages, so that GitHub shows it, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from functools import cache, partial
 
 from tools.docs_site import benchmarks, commands, options, threshold_keys
 
-MARK = re.compile(r"^<!-- generated: (\S+) -->$", flags=re.MULTILINE)
+END = "<!-- end of generated -->"
+
+MARK = re.compile(
+    rf"^<!-- generated: (\S+) -->$(?:(?:(?!\n<!-- generated: )[\s\S])*?\n{END}$)?", re.MULTILINE
+)
 
 
 @cache
@@ -21,12 +26,12 @@ def makers() -> Mapping[str, Callable[[], str]]:
 
 
 def fill(page: str) -> str:
-    """The page with everything that it asks for.
+    """The page with everything that it asks for, in place of what it has; a KeyError for others."""
 
-    Raises:
-        KeyError: it asks for something unknown.
-    """
-    return MARK.sub(lambda mark: makers()[mark[1]](), page)
+    def made(mark: re.Match[str]) -> str:
+        return f"<!-- generated: {mark[1]} -->\n\n{makers()[mark[1]]()}\n\n{END}"
+
+    return MARK.sub(made, page)
 
 
 def names(page: str) -> set[str]:
@@ -42,3 +47,5 @@ def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "configuration", options.keys
     yield "commands", commands.reference
     yield "benchmarks", benchmarks.as_table
+    yield "attacks", benchmarks.attacks_table
+    yield "metrics", benchmarks.metrics_table

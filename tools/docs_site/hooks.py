@@ -1,4 +1,4 @@
-"""Hooks of ``mkdocs build``: generated tables, ``llms.txt``, and nothing fetched from elsewhere.
+"""Hooks of ``mkdocs build``: current tables, ``llms.txt``, and nothing fetched from elsewhere.
 
 ``llms.txt`` (https://llmstxt.org) lists all pages for language models; each page is also written
 as Markdown, beside its HTML. What is wrong is a warning, which ``--strict`` makes an error.
@@ -43,14 +43,19 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fill in the generated tables."""
+    """Renew the generated tables; old ones are a warning."""
     from tools.docs_site import generated
 
     _generated.update(generated.names(markdown))
     unknown = generated.names(markdown) - set(generated.makers())
     for name in sorted(unknown):
         log.warning("%s: nothing is generated as %s", page.file.src_uri, name)
-    return markdown if unknown else generated.fill(markdown)
+    if unknown:
+        return markdown
+    filled = generated.fill(markdown)
+    if filled != markdown:
+        log.warning("%s: its tables are old: run python -m tools.docs_site", page.file.src_uri)
+    return filled
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:

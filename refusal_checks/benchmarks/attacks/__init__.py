@@ -30,11 +30,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def discover() -> dict[str, Attack | Family]:
-    """Every attack and family of attacks by name, of this package and of extensions.
-
-    Raises:
-        ExtensionError: two have the same name, or one has a name that no file can have.
-    """
+    """Every attack and family of attacks by name, of this package and of extensions."""
     return dict(_discover(extensions.known()))
 
 
@@ -76,9 +72,6 @@ def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
 
     Args:
         where: what names it, for messages.
-
-    Raises:
-        UserError: there is none; names the nearest, or what the parameter must be.
     """
     known = discover()
     found = known.get(name) or recorded.known(name)
@@ -124,11 +117,7 @@ def name_of(benchmark: str, attack: str) -> str:
 
 
 def under(benchmark: Benchmark, attack: str) -> Benchmark:
-    """A benchmark under an attack; its data is the plain benchmark's.
-
-    Raises:
-        UserError: there is no such attack.
-    """
+    """A benchmark under an attack; its data is the plain benchmark's."""
     name = name_of(benchmark.name, attack)
     found = find(attack, name)
     return replace(
@@ -179,11 +168,7 @@ class Rewritten(NamedTuple):
 
 
 def rewrite(attack: Attack, prompts: Iterable[Prompt], given: Given = Given()) -> Rewritten:  # noqa: B008 (it is frozen)
-    """Rewrite prompts by an attack.
-
-    Raises:
-        DataError: the attack's code fails, or gives no messages.
-    """
+    """Rewrite prompts by an attack."""
     done: list[Prompt] = []
     left_out: list[Prompt] = []
     for prompt in prompts:
@@ -217,17 +202,12 @@ def _messages(attack: Attack, prompt: Prompt, given: Given) -> tuple[Message, ..
 
 
 def _are_sound(messages: Sequence[object]) -> bool:
-    """True for messages with text, of which the last says something."""
     texts = [one.content if isinstance(one, Message) else None for one in messages]
     return bool(texts and all(isinstance(text, str) for text in texts) and str(texts[-1]).strip())
 
 
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
-    """What a judge is shown: the plain request, and the answer without the attack's encoding.
-
-    Raises:
-        DataError: the code of the attack fails.
-    """
+    """What a judge is shown: the plain request, and the answer without the attack's encoding."""
     if not prompt.attack:
         return prompt, completion
     return prompt.original, replace(completion, text=_decoded(prompt.attack, completion.text))

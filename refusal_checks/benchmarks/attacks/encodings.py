@@ -52,7 +52,6 @@ _PIECES = tuple(map(re.compile, (r"(?s:.+)", rf"{_CODED}(?:\s+{_CODED})*", r"\S+
 
 
 def _from_base64(text: str) -> str:
-    """The text with what is base64 of readable UTF-8 decoded."""
     answer = _MARKS.sub("", text)
 
     def read(run: str) -> str:
@@ -119,7 +118,6 @@ def _gains(line: str, decoded: str, in_doubt: bool) -> bool:
 
 
 def _english(text: str) -> int:
-    """How many common English words a text has."""
     return sum(word in _COMMON for word in re.findall(r"[a-z]+", text.lower()))
 
 

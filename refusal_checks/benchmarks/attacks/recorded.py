@@ -59,7 +59,6 @@ def read(path: Path) -> Attack:
 
 
 def _rows(path: Path, content: bytes) -> Sequence[tuple[Any, Any]]:
-    """Plain prompts, each with its attack text or None."""
     if path.suffix != ".json":
         return _columns(path, rows_of(path, content))
     found = parsed(path, content)

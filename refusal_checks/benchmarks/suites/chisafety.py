@@ -81,9 +81,6 @@ class Taxonomy(Frozen):
         Args:
             where: the name's place in the data, for messages.
             task: a kind of task that the category must have.
-
-        Raises:
-            DataError: there is none; names the nearest one.
         """
         known = {
             spelling: (area, category)
@@ -135,7 +132,6 @@ DIALOGUE = _pinned(
 
 
 def _groups(category: str, where: str, task: str, area: str | None = None) -> dict[str, str]:
-    """The groups of a question, from the names of its category and area in its file."""
     around, inner = load_taxonomy(TAXONOMY).find(category, where, task)
     if area is not None and area not in around.spellings:
         raise DataError(f"{where}: the category {category} is not of the area {area}")
@@ -143,11 +139,7 @@ def _groups(category: str, where: str, task: str, area: str | None = None) -> di
 
 
 def multiple_choice(rows: Any) -> Iterator[Prompt]:
-    """The prompts of ``mcq.json``, with their options; ids are the release's own.
-
-    Raises:
-        DataError: a category is unknown or of another area, or a question has no options.
-    """
+    """The prompts of ``mcq.json``, with their options; ids are the release's own."""
     for area, row in ((part["category"], row) for part in rows for row in part["infos"]):
         where = f"{MCQ.path}: id {row['id']}"
         yield Prompt(
@@ -159,22 +151,14 @@ def multiple_choice(rows: Any) -> Iterator[Prompt]:
 
 
 def single_turn(rows: Any) -> Iterator[Prompt]:
-    """The prompts of the risky questions without history: ``qa-`` and the release's own id.
-
-    Raises:
-        DataError: a category is unknown.
-    """
+    """The prompts of the risky questions without history: ``qa-`` and the release's own id."""
     for row in (row for part in rows for row in part["infos"]):
         groups = _groups(row["category"], f"{SINGLE.path}: id {row['id']}", "qa")
         yield Prompt.single(f"qa-{row['id']}", row["question"], **groups, history="single")
 
 
 def with_history(rows: Any) -> Iterator[Prompt]:
-    """The prompts of the risky questions with history: ``dialogue-`` and the place in the file.
-
-    Raises:
-        DataError: a category is unknown, or of another area.
-    """
+    """The prompts of the risky questions with history: ``dialogue-`` and the place in the file."""
     for number, row in enumerate(rows, 1):
         where = f"{DIALOGUE.path}: dialogue {number}"
         groups = _groups(row["sub_category"], where, "qa", row["category"])
@@ -192,9 +176,6 @@ def parse_options(question: str, where: str) -> Mapping[str, str]:
 
     A letter opens an option at the start of a line or after white space, if a full stop, a comma
     or a colon follows. Letters after A may lack that at a line's start (the release has one such).
-
-    Raises:
-        DataError: there are fewer than two options, or an empty one.
     """
     marks: list[re.Match[str]] = []
     for letter in "ABCDEFGH":

@@ -70,11 +70,7 @@ LANGUAGES: Mapping[str, str] = {
 def labelled(
     rows: Sequence[Mapping[str, Any]], label: Label, where: str
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows whose prompt has a label, each with its place; rows without any are passed over.
-
-    Raises:
-        DataError: a row has a label that the data set does not have.
-    """
+    """The rows whose prompt has a label, each with its place; rows without any are passed over."""
     for number, row in enumerate(rows):
         given = row["prompt_harm_label"]
         if given not in ("harmful", "unharmful", "", None):

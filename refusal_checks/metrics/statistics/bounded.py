@@ -153,7 +153,6 @@ def _logarithm(factors: NDArray[np.complex128], counts: Numbers) -> NDArray[np.c
 
 
 def _reach(ratios: Numbers, counts: Numbers, bend: float) -> float:
-    """How far the integrand matters along the path."""
     steps = np.arange(2.0, 40.0)
     terms = np.outer(np.sinh(steps), ratios)
     real = 1 - bend * np.sinh(steps)[:, None] * terms
@@ -183,6 +182,5 @@ def _saddle(slopes: Numbers, counts: Numbers) -> tuple[float, float]:
 
 
 def _derivatives(at: float, slopes: Numbers, counts: Numbers) -> tuple[float, float]:
-    """The first two derivatives of K."""
     terms = slopes / (1 - at * slopes)
     return float(counts @ terms), float(counts @ (terms * terms))

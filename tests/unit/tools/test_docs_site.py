@@ -40,7 +40,12 @@ def test_a_cell_stays_a_cell() -> None:
 
 def test_a_page_is_filled_where_it_says_so() -> None:
     page = "# A\n\n<!-- generated: configuration -->\n\nend"
-    assert "`refusal_checks_thresholds`" in generated.fill(page)
+    filled = generated.fill(page)
+    assert "`refusal_checks_thresholds`" in filled
+    assert filled.endswith(f"{generated.END}\n\nend")
+    assert generated.fill(filled) == filled
+    old = filled.replace("`refusal_checks_thresholds`", "`gone`")
+    assert generated.fill(old + page) == filled + filled
     assert generated.fill("`<!-- generated: x -->`") == "`<!-- generated: x -->`"
     with pytest.raises(KeyError):
         generated.fill("<!-- generated: nothing -->")
