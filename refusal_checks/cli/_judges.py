@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.core.settings import Cascading, JudgeSampling, Rationales, Settings, Writing
+from refusal_checks.core.settings import Cascading, JudgeSampling, Writing
 from refusal_checks.run.options import models as model_options
 
 _PREFIX = "judge_"
@@ -29,38 +29,6 @@ class JudgeOptions:
     def getoption(self, name: str) -> Any:
         """An option's value; None if it was not given."""
         return self.values.get(name.removeprefix("--").replace("-", "_"))
-
-    @property
-    def sampling(self) -> JudgeSampling:
-        """How verdicts are drawn.
-
-        Raises:
-            UserError: a value is out of range.
-        """
-        return self._read(JudgeSampling, _PREFIX)
-
-    @property
-    def cascade(self) -> Cascading:
-        """When a judge beside the bundled one is asked.
-
-        Raises:
-            UserError: a value is out of range.
-        """
-        return self._read(Cascading, _CASCADE)
-
-    @property
-    def rationales(self) -> Rationales:
-        """When judges of refusal write their reasons.
-
-        Raises:
-            UserError: the value is neither ``all`` nor ``offenders``.
-        """
-        return self._read(Writing, "").rationales
-
-    def _read(self, settings: type[Settings], prefix: str) -> Settings:
-        names = {name: self.getoption(prefix + name) for name in settings.model_fields}
-        given = {name: value for name, value in names.items() if value is not None}
-        return settings.read(given, "command line")
 
 
 def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:

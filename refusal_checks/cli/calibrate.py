@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from refusal_checks.cli._echo import echo
 from refusal_checks.cli._judges import JudgeOptions, with_judge_options
 from refusal_checks.core.errors import CalibrationError, DataError, ModelError
 from refusal_checks.core.settings import Limits
+from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.label_files import (
@@ -27,12 +29,10 @@ from refusal_checks.judges.trust.label_files import (
 )
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.spec import Replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import run_folder
 from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
-from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.trust import measure
 
 COLUMN = "labels:"
@@ -129,10 +129,8 @@ def calibrate(
         given = JudgeOptions({**judge_options.values, **named})
         if "labels" in models:
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
-        judges = model_options.read_judges(given)
-        model_options.require_chance(given.sampling, judges)
-        cascade = given.cascade
-        model_options.require_use(given.sampling, cascade, 1, judges)
+        judging = model_options.read_judging(given)
+        each = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
         limits = {
             "in_flight": in_flight,
             "start_timeout": start_timeout,
@@ -140,19 +138,17 @@ def calibrate(
             "judge_rpm": judge_rpm,
             "judge_concurrency": judge_concurrency,
         }
-        settings = Options(
-            candidate=Replay(f"replay:{files[0].path}", files[0].path),
-            judges=judges,
-            store=store,
-            fresh=fresh,
-            judge_sampling=given.sampling,
-            rationales=given.rationales,
-            cascade=cascade.model_copy(update={"sample": 1.0}),  # each is measured alone, too
-            limits=Limits.read(_set(limits), "command line"),
-        )
         folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
         with watched():
-            measured += measure(files, settings, meaning, folder, _say)
+            measured += measure(
+                files,
+                replace(judging, cascade=each),
+                Limits.read(_set(limits), "command line"),
+                meaning,
+                MEMORY if fresh else store,
+                folder,
+                _say,
+            )
     for line in judge_quality.to_markdown(measured, disagreements):
         echo(line)
     if out is not None:

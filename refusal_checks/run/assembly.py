@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,9 +13,11 @@ from refusal_checks.benchmarks.attacks.base import Given
 from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.core.errors import DataError, ModelError, UserError, require_known
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.text import clean
 from refusal_checks.engines import kinds
 from refusal_checks.engines.kinds import require_program
+from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
@@ -30,153 +31,22 @@ from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.files import special_tokens
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.spec import Attached, Replay, Rule, Served, model_identity
+from refusal_checks.models.recordings.replay import Recording
+from refusal_checks.models.spec import (
+    Attached,
+    CandidateModel,
+    JudgeModel,
+    Replay,
+    Rule,
+    Served,
+    model_identity,
+)
 from refusal_checks.run.evaluate import Judges, Plan
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import NamedJudge
+from refusal_checks.run.options.command_line import Options, Questions
+from refusal_checks.run.options.models import Answering, Judging, NamedJudge
 
 Note = Callable[[str], None]
-"""Takes one line that the user must know about how the verdicts came about."""
-
-
-def evaluated(gates: Iterable[Gate], benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:
-    """The benchmarks to evaluate: for one that stands for all attacks, those under each."""
-    names = (benchmarks[gate.benchmark].under or (gate.benchmark,) for gate in gates)
-    return tuple(dict.fromkeys(name for several in names for name in several))
-
-
-def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
-    """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
-    return [prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]]
-
-
-def load(options: Options, gates: Sequence[Gate]) -> Plan:
-    """The prompts of each benchmark that is evaluated; of one under attack, the plain ones.
-
-    Raises:
-        UserError: data is not there, or lacks the group of a gate.
-    """
-    names = evaluated(gates, options.benchmarks)
-    plain = {name: options.benchmarks[name].plain or name for name in names}
-    loaded = {name: _prompts(options, options.benchmarks[name]) for name in set(plain.values())}
-    plan = {name: loaded[plain[name]] for name in names}
-    _require_groups(options, gates, plan)
-    return plan
-
-
-def _prompts(options: Options, benchmark: Benchmark) -> tuple[Prompt, ...]:
-    prompts = pinned.load_checked(benchmark, options.mirror)
-    return choices.mark(prompts, benchmark, options.multiple_choice)
-
-
-def _require_groups(options: Options, gates: Sequence[Gate], plan: Plan) -> None:
-    for gate in gates:
-        if gate.group_kind is None:
-            continue
-        prompts = prompts_of(options.benchmarks[gate.benchmark], plan)
-        where = f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]"
-        kinds = {kind for prompt in prompts for kind in prompt.groups}
-        require_known(gate.group_kind, kinds, where, "kind of group")
-        groups = {prompt.groups.get(gate.group_kind, "") for prompt in prompts} - {""}
-        require_known(str(gate.group), groups, where, gate.group_kind)
-
-
-def limited(options: Options, gates: Sequence[Gate], whole: Plan) -> Plan:
-    """At most as many prompts of each benchmark as its limit.
-
-    Raises:
-        UserError: none is left of the group of a gate.
-    """
-    limits = {name: options.benchmarks[name].limit for name in whole}
-    plan = {name: stratified(prompts, limits[name]) for name, prompts in whole.items()}
-    for gate in gates:
-        about = options.benchmarks[gate.benchmark]
-        if not any(map(gate.looks_at, prompts_of(about, plan))):
-            raise UserError(
-                f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]: raise the "
-                f"limit of {about.limit} prompts, which leaves none of this group, or deselect "
-                "the gate"
-            )
-    return plan
-
-
-def rewritten(
-    options: Options, gates: Sequence[Gate], plan: Plan, whole: Plan, note: Note
-) -> tuple[Plan, Mapping[str, int]]:
-    """The prompts as attacks rewrite them, and how many each could not, by benchmark.
-
-    Args:
-        whole: all prompts of each benchmark.
-        note: is told of prompts that are left out.
-
-    Raises:
-        UserError: an attack fits no prompt, or none of a gate's group.
-    """
-    done: dict[str, Sequence[Prompt]] = {}
-    left_out: dict[str, int] = {}
-    unfit: dict[str, str] = {}
-    for name, prompts in plan.items():
-        attack = options.benchmarks[name].attack
-        done[name] = prompts
-        if attack:
-            found = attacks.find(attack, name)
-            unfit[name] = found.unfit
-            done[name], lost = rewrite(found, prompts, Given(whole[name]))
-            left_out |= {name: len(lost)} if lost else {}
-            if lost:
-                note(
-                    f"{name}: {len(lost)} of {len(prompts)} prompts are left out, because the "
-                    f"attack cannot rewrite them ({found.unfit or 'it returns them unchanged'}); "
-                    f"the first is {clean(lost[0].id, 60)}"
-                )
-    for gate in gates:
-        if not any(map(gate.looks_at, prompts_of(options.benchmarks[gate.benchmark], done))):
-            why = unfit.get(gate.benchmark, "")
-            raise DataError(
-                f"{gate.source}: deselect {gate.id}, or take the attack out: it can rewrite none "
-                f"of the prompts{why and f' ({why})'}"
-            )
-    return done, left_out
-
-
-def require_plain(options: Options, gates: Iterable[Gate]) -> None:
-    """Raise UserError if a gate is under attack: recorded answers were given to plain prompts."""
-    found = next((gate for gate in gates if options.benchmarks[gate.benchmark].attack), None)
-    if found:
-        raise UserError(
-            f'{options.candidate.name}: deselect {found.id} and others under attack (-m "not '
-            'attack"), or name a model: recorded answers were given to plain prompts'
-        )
-
-
-def continues_answers(plan: Plan) -> bool:
-    """True if an attack has the candidate go on with an answer that has begun."""
-    return any(prompt.is_continued for prompts in plan.values() for prompt in prompts)
-
-
-def pool_settings(options: Options) -> PoolSettings:
-    """The options that the engine pool uses."""
-    return PoolSettings(
-        candidate=options.candidate,
-        judges=tuple(judge.model for judge in options.judges),
-        limits=options.limits,
-        sampling=options.sampling,
-        judge_sampling=options.judge_sampling,
-        placement=options.placement,
-    )
-
-
-def convert(options: Options, say: Callable[[str], None]) -> None:
-    """Make the weights of demo models that are not there yet.
-
-    Raises:
-        ModelError: they cannot be made, or there is no engine for them; with the remedy.
-    """
-    models = (options.candidate, *(judge.model for judge in options.judges))
-    wanted = [model for model in models if isinstance(model, Served) and model.conversion]
-    for model in wanted:
-        require_program(kinds.get(model.engine), model.program)
-    demo.convert([model.conversion for model in wanted], say)
+"""Takes one line: for the terminal, or about how the verdicts came about."""
 
 
 class Parts(NamedTuple):
@@ -196,11 +66,7 @@ class Parts(NamedTuple):
 
 
 def assemble(
-    options: Options,
-    gates: Sequence[Gate],
-    engines: Servers,
-    say: Callable[[str], None],
-    note: Callable[[str], None],
+    options: Options, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
 ) -> Parts:
     """Load and check everything that a run needs.
 
@@ -213,50 +79,148 @@ def assemble(
     Raises:
         UserError: data, recorded answers, models or endpoints are not what was asked for.
     """
-    recording = _recording(options)
+    answering, judging, questions = options.answering, options.judging, options.questions
+    model, scoring = answering.model, questions.multiple_choice.scoring
+    recording = None
+    if isinstance(model, Replay):
+        _require_plain(questions.benchmarks, gates, model.name)
+        recording = replay.read(model.path, answering.replay)
+    partial_of = recording if answering.replay.partial else None
+    plan, left_out = load_plan(questions, gates, note, partial_of)
     if recording:
-        require_plain(options, gates)
-    whole = load(options, gates)
-    if recording and options.replay.partial:
+        candidate = _replayed(model.name, recording, plan, scoring, say)
+    else:
+        candidate = _served(answering, scoring, engines, plan, note)
+    names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
+    ways = panel.ways(
+        {name: questions.benchmarks[name] for name in names},
+        with_canary=bool(options.trust.floors),
+    )
+    several = [
+        judge_panels(judging.reseeded(number), ways, engines, note, recording is not None)
+        for number in range(options.trust.repeats)
+    ]
+    judges = several[0]
+    _require_several(gates, judges)
+    if options.stop_early and any(map(cascade.of, judges.values())):
+        raise UserError(
+            "--judge bundled with a second judge: leave out --stop-early, because the second "
+            "judge's sample is one of whole benchmarks"
+        )
+    if judging.rationales != "all":
+        _note_without_reasons(judges, note)
+    return Parts(plan, candidate, judges, engines, tuple(several[1:]), left_out)
+
+
+def pool_settings(
+    answering: Answering, judging: Judging, limits: Limits, placement: PlacementRequest
+) -> PoolSettings:
+    """What the engine pool needs to know."""
+    return PoolSettings(
+        candidate=answering.model,
+        judges=judging.models,
+        limits=limits,
+        sampling=answering.sampling,
+        judge_sampling=judging.sampling,
+        placement=placement,
+    )
+
+
+def convert(models: Iterable[CandidateModel | JudgeModel], say: Note) -> None:
+    """Make the weights of demo models that are not there yet.
+
+    Raises:
+        ModelError: they cannot be made, or there is no engine for them; with the remedy.
+    """
+    wanted = [model for model in models if isinstance(model, Served) and model.conversion]
+    for model in wanted:
+        require_program(kinds.get(model.engine), model.program)
+    demo.convert([model.conversion for model in wanted], say)
+
+
+# Prompts.
+
+
+def evaluated(gates: Iterable[Gate], benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:
+    """The benchmarks to evaluate: for one that stands for all attacks, those under each."""
+    names = (benchmarks[gate.benchmark].under or (gate.benchmark,) for gate in gates)
+    return tuple(dict.fromkeys(name for several in names for name in several))
+
+
+def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
+    """A benchmark's prompts; of one that stands for all attacks, the prompts under each."""
+    return [prompt for name in benchmark.under or (benchmark.name,) for prompt in plan[name]]
+
+
+def load_plan(
+    questions: Questions, gates: Sequence[Gate], note: Note, recording: Recording | None = None
+) -> tuple[Plan, Mapping[str, int]]:
+    """The prompts of the gates' benchmarks: loaded, limited, and rewritten by attacks.
+
+    Args:
+        recording: leave out what it has no answers to.
+
+    Returns:
+        The plan, and how many prompts each attack could not rewrite, by benchmark.
+
+    Raises:
+        UserError: data is not there, or a gate's group is missing or left without a prompt.
+    """
+    known = questions.benchmarks
+    names = evaluated(gates, known)
+    plain = {name: known[name].plain or name for name in names}
+    loaded = {
+        name: choices.mark(
+            pinned.load_checked(known[name], questions.mirror),
+            known[name],
+            questions.multiple_choice,
+        )
+        for name in set(plain.values())
+    }
+    whole: Plan = {name: loaded[plain[name]] for name in names}
+    _require_groups(known, gates, whole)
+    if recording:
         whole = _recorded(recording, gates, whole, note)
-    plan, left_out = rewritten(options, gates, limited(options, gates, whole), whole, note)
-    candidate = (
-        _replayed(options, recording, plan, say)
-        if recording
-        else _served(options, engines, plan, note)
-    )
-    judges = _judges(options, gates, plan, engines, note)
-    require_several(gates, judges)
-    require_whole(options, judges)
-    note_whole(options, judges, note)
-    repeats = tuple(
-        _judges(_reseeded(options, number), gates, plan, engines, note)
-        for number in range(1, options.trust.repeats)
-    )
-    return Parts(plan, candidate, judges, engines, repeats, left_out)
+    limited = {name: stratified(prompts, known[name].limit) for name, prompts in whole.items()}
+    for gate in gates:
+        about = known[gate.benchmark]
+        if not any(map(gate.looks_at, prompts_of(about, limited))):
+            raise UserError(
+                f"{_table(gate)}: raise the limit of {about.limit} prompts, which leaves none of "
+                "this group, or deselect the gate"
+            )
+    return _rewritten(known, gates, limited, whole, note)
 
 
-_STRIDE = 1000
-"""Distance between the seeds of repeated verdicts: a judge's own retry uses the next seed."""
+def _table(gate: Gate) -> str:
+    return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{gate.group}]"
 
 
-def _reseeded(options: Options, number: int) -> Options:
-    """The options with another seed of the judges."""
-    sampling = options.judge_sampling
-    seed = (sampling.seed + number * _STRIDE) % 2**31
-    return replace(options, judge_sampling=sampling.model_copy(update={"seed": seed}))
+def _require_groups(known: Mapping[str, Benchmark], gates: Sequence[Gate], plan: Plan) -> None:
+    for gate in gates:
+        if gate.group_kind is None:
+            continue
+        prompts = prompts_of(known[gate.benchmark], plan)
+        require_known(
+            gate.group_kind,
+            {kind for prompt in prompts for kind in prompt.groups},
+            _table(gate),
+            "kind of group",
+        )
+        groups = {prompt.groups.get(gate.group_kind, "") for prompt in prompts} - {""}
+        require_known(str(gate.group), groups, _table(gate), gate.group_kind)
 
 
-def _recording(options: Options) -> replay.Recording | None:
-    """The recorded answers, if the candidate is a file of these."""
-    if not isinstance(options.candidate, Replay):
-        return None
-    return replay.read(options.candidate.path, options.replay)
+def _require_plain(known: Mapping[str, Benchmark], gates: Iterable[Gate], name: str) -> None:
+    found = next((gate for gate in gates if known[gate.benchmark].attack), None)
+    if found:
+        raise UserError(
+            f'{name}: deselect {found.id} and others under attack (-m "not attack"), or name a '
+            "model: recorded answers were given to plain prompts"
+        )
 
 
-def _recorded(
-    recording: replay.Recording, gates: Sequence[Gate], whole: Plan, note: Callable[[str], None]
-) -> Plan:
+def _recorded(recording: Recording, gates: Sequence[Gate], whole: Plan, note: Note) -> Plan:
     """The prompts that have a recorded answer; the user is told how many these are."""
     plan = {
         name: tuple(prompt for prompt in prompts if recording.answers(prompt))
@@ -281,96 +245,109 @@ def _recorded(
     return plan
 
 
+def _rewritten(
+    known: Mapping[str, Benchmark], gates: Sequence[Gate], plan: Plan, whole: Plan, note: Note
+) -> tuple[Plan, Mapping[str, int]]:
+    done: dict[str, Sequence[Prompt]] = {}
+    left_out: dict[str, int] = {}
+    unfit: dict[str, str] = {}
+    for name, prompts in plan.items():
+        attack = known[name].attack
+        done[name] = prompts
+        if not attack:
+            continue
+        found = attacks.find(attack, name)
+        unfit[name] = found.unfit
+        done[name], lost = rewrite(found, prompts, Given(whole[name]))
+        if lost:
+            left_out[name] = len(lost)
+            note(
+                f"{name}: {len(lost)} of {len(prompts)} prompts are left out, because the "
+                f"attack cannot rewrite them ({found.unfit or 'it returns them unchanged'}); "
+                f"the first is {clean(lost[0].id, 60)}"
+            )
+    for gate in gates:
+        if not any(map(gate.looks_at, prompts_of(known[gate.benchmark], done))):
+            why = unfit.get(gate.benchmark, "")
+            raise DataError(
+                f"{gate.source}: deselect {gate.id}, or take the attack out: it can rewrite none "
+                f"of the prompts{why and f' ({why})'}"
+            )
+    return done, left_out
+
+
+# The candidate.
+
+
 def _served(
-    options: Options, engines: Servers, plan: Plan, note: Callable[[str], None]
+    answering: Answering, scoring: str, engines: Servers, plan: Plan, note: Note
 ) -> Candidate:
-    model = options.candidate
+    model = answering.model
     assert not isinstance(model, Replay), "recorded answers are read, not served"
-    client = engines.connect(model, "--candidate", options.number)
+    client = engines.connect(model, "--candidate", answering.number)
     _note_unlisted(client, f"candidate {model.name}", note)
-    continues = continues_answers(plan)
+    continues = any(prompt.is_continued for prompts in plan.values() for prompt in prompts)
     if continues and engines.are_live and isinstance(model, Attached):
         try_prefill(client)
     identity = model_identity(model, client.model)
-    served = ServedCandidate(model.name, client, options.sampling, identity)
+    served = ServedCandidate(model.name, client, answering.sampling, identity)
     lacking = client.capabilities.missing(*(["prefill"] if continues else []))
     for line in (*served.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")
-    by_text = options.multiple_choice.scoring == "text"
-    return served if by_text else OptionScorer(served, client, identity)
+    return served if scoring == "text" else OptionScorer(served, client, identity)
 
 
-def _replayed(
-    options: Options, recording: replay.Recording, plan: Plan, say: Callable[[str], None]
-) -> Candidate:
-    _require_text_scoring(options, plan)
-    for name, prompts in plan.items():
-        recording.require(name, prompts)
+def _replayed(name: str, recording: Recording, plan: Plan, scoring: str, say: Note) -> Candidate:
+    if scoring == "logprob" and any(p.options for prompts in plan.values() for p in prompts):
+        raise ModelError(
+            "--mcq-scoring logprob: use --mcq-scoring text; recorded answers have no probabilities"
+        )
+    for benchmark, prompts in plan.items():
+        recording.require(benchmark, prompts)
+        where = f"{recording.path}: {benchmark}"
         if reworded := recording.reworded(prompts):
-            count = f"{len(reworded)} of {len(prompts)} prompts are"
             first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
-            say(f"{recording.path}: {name}: {count} worded differently there (first: {first})")
+            say(
+                f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
+                f"(first: {first})"
+            )
         if unsent := sum(one.never_asked for p in prompts for one in recording.answers(p)):
             say(
-                f"{recording.path}: {name}: {unsent} attacks were given up and nothing was sent: "
-                "--judge labels counts them as their label says; for any other judge they are "
-                "invalid"
+                f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
+                "counts them as their label says; for any other judge they are invalid"
             )
-    return replay.ReplayCandidate(options.candidate.name, recording)
+    return replay.ReplayCandidate(name, recording)
 
 
-def _note_unlisted(client: Client, who: str, note: Callable[[str], None]) -> None:
+def _note_unlisted(client: Client, who: str, note: Note) -> None:
     """Some gateways answer to any name, perhaps with another model."""
     if not client.is_listed:
         note(f"{who}: check the name: {client.url} does not list {client.model}, but answers to it")
 
 
-def _require_text_scoring(options: Options, plan: Plan) -> None:
-    """Recorded answers have no probabilities of the other options."""
-    asked = any(prompt.options for prompts in plan.values() for prompt in prompts)
-    if asked and options.multiple_choice.scoring == "logprob":
-        raise ModelError(
-            "--mcq-scoring logprob: use --mcq-scoring text; recorded answers have no probabilities"
-        )
-
-
-def _judges(
-    options: Options,
-    gates: Sequence[Gate],
-    plan: Plan,
-    engines: Servers,
-    note: Callable[[str], None],
-) -> Judges:
-    names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
-    chosen = {name: options.benchmarks[name] for name in names}
-    ways = panel.ways(chosen, with_canary=bool(options.trust.floors))
-    return judge_panels(options, ways, engines, note)
+# The judges.
 
 
 def judge_panels(
-    options: Options, ways: Mapping[str, Way], engines: Servers, note: Callable[[str], None]
+    judging: Judging, ways: Mapping[str, Way], engines: Servers, note: Note, is_recorded: bool
 ) -> Judges:
     """The judges that ``--judge`` names, by what they judge.
 
     Args:
-        note: see ``assemble``.
+        is_recorded: the answers are recorded ones, which may have labels.
 
     Raises:
         ModelError: a judge, or its prompt, cannot be used.
     """
     named = [
-        _judge_setup(options, judge, number, engines, note)
-        for number, judge in enumerate(options.judges, 1)
+        _judge_setup(judging, judge, number, engines, note)
+        for number, judge in enumerate(judging.judges, 1)
     ]
-    return panel.panels(ways, named, is_recorded=isinstance(options.candidate, Replay))
+    return panel.panels(ways, named, is_recorded)
 
 
 def _judge_setup(
-    options: Options,
-    judge: NamedJudge,
-    number: int,
-    engines: Servers,
-    note: Callable[[str], None],
+    judging: Judging, judge: NamedJudge, number: int, engines: Servers, note: Note
 ) -> JudgeSetup | Rule:
     model = judge.model
     if isinstance(model, Rule):
@@ -381,58 +358,36 @@ def _judge_setup(
         name=judge.name,
         client=client,
         model_identity=model_identity(model, client.model),
-        sampling=options.judge_sampling,
+        sampling=judging.sampling,
         template=judge.template,
         running=engines.are_live and isinstance(model, Attached),
         note=lambda line: note(f"judge {judge.name}: {line}"),
         special_tokens=special_tokens(model),
         folder=Path(model.path) if isinstance(model, Served) else None,
-        cascade=options.cascade,
-        rationales=options.rationales,
+        cascade=judging.cascade,
+        rationales=judging.rationales,
     )
 
 
-def require_several(gates: Sequence[Gate], judges: Judges) -> None:
-    """Refuse gates that compare several judges where there is one.
-
-    Raises:
-        UserError: names the gate and the remedy.
-    """
-    for gate in gates:
-        panel = judges[gate.benchmark]
-        if gate.metric == disagreement_rate.name and len(panel) == 1:
+def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
+    """Refuse gates that compare several judges where there is one."""
+    for gate in (gate for gate in gates if gate.metric == disagreement_rate.name):
+        named = f"{gate.source}: [{gate.benchmark}] {gate.metric}"
+        if len(judges[gate.benchmark]) == 1:
+            raise UserError(f"{named}: give --judge more than once; it compares several judges")
+        if cascade.of(judges[gate.benchmark]):
             raise UserError(
-                f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
-                "it compares several judges"
-            )
-        if gate.metric == disagreement_rate.name and cascade.of(panel):
-            raise UserError(
-                f"{gate.source}: [{gate.benchmark}] {gate.metric}: name a third --judge, so that "
-                "each reads every answer: beside bundled a second one reads only some"
+                f"{named}: name a third --judge, so that each reads every answer: beside bundled "
+                "a second one reads only some"
             )
 
 
-def require_whole(options: Options, judges: Judges) -> None:
-    """Refuse to stop early where a second judge's sample corrects the rates.
-
-    Raises:
-        UserError: both are asked for.
-    """
-    if options.stop_early and any(map(cascade.of, judges.values())):
-        raise UserError(
-            "--judge bundled with a second judge: leave out --stop-early, because the second "
-            "judge's sample is one of whole benchmarks"
-        )
-
-
-def note_whole(options: Options, judges: Judges, note: Callable[[str], None]) -> None:
+def _note_without_reasons(judges: Judges, note: Note) -> None:
     """Tell which judges ``--rationales offenders`` changes nothing for.
 
     Such judges write no reasons, or give them as part of the verdict. It is a note, not an error: a
     repository may set the option once, whatever judge it uses.
     """
-    if options.rationales == "all":
-        return
     whole: dict[str, list[str]] = {}
     for benchmark, asked in judges.items():
         for judge in asked:

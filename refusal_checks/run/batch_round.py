@@ -80,7 +80,7 @@ class Round:
             StoreError: the store, or the results beside it, cannot be used.
         """
         for options, _ in self._runs:
-            convert(options, self._say)
+            convert([options.answering.model, *options.judging.models], self._say)
         models = BatchModels(self._store, self._batch.export)
         try:
             return self._run(models)
@@ -114,7 +114,9 @@ class Round:
             for client in models.clients:
                 await stack.enter_async_context(client)
             for options, each in parts:
-                in_flight = prompts_at_once(options)
+                asked = options.answering.model, *options.judging.models
+                samples = options.answering.sampling.samples
+                in_flight = prompts_at_once(options.limits, asked, samples)
                 for plan, candidate, judges in _works(each):
                     watched = _watched(judges, models.results)
                     for part in _slices(plan):

@@ -13,6 +13,7 @@ from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.gates import baseline
+from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.judges import cascade
@@ -23,6 +24,7 @@ from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import export, histograms
+from refusal_checks.results.manifest import conditions
 from refusal_checks.results.outbox import JudgeOutcome, Published
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import (
@@ -33,7 +35,6 @@ from refusal_checks.results.summary import (
     refusal_categories,
     summarise,
 )
-from refusal_checks.run import prepare
 from refusal_checks.run.assembly import prompts_of
 from refusal_checks.run.evaluate import drawn
 from refusal_checks.run.prepare import Prepared
@@ -41,227 +42,224 @@ from refusal_checks.run.prepare import Prepared
 Decided = Mapping[str, Verdict | EvaluationError]
 """Verdicts of gates, or why there is none, by gate id."""
 
-
-def judge_check(run: Prepared, check: JudgeCheck) -> None:
-    """Publish how the judge did on its own check."""
-    shown = run.redaction.check(check)
-    run.board.post_judge(JudgeOutcome(shown))
-    run.summary.judge = shown
-
-
-def undecided(run: Prepared, benchmark: str, reason: str) -> None:
-    """Publish why a benchmark's gates have no verdict."""
-    gates = [gate.id for gate in run.gates if gate.benchmark == benchmark]
-    _publish(run, benchmark, dict.fromkeys(gates, EvaluationError(reason)))
-
-
-def benchmark(
-    run: Prepared,
-    name: str,
-    records: Sequence[Record],
-    repeats: Sequence[Sequence[Record]],
-    sampled: Sampled | None = None,
-) -> None:
-    """Decide and publish the gates of a benchmark that is complete.
-
-    Args:
-        repeats: the same answers with the judges' repeated verdicts.
-        sampled: by which ways of refusing are counted where verdicts have no reasons.
-    """
-    records = run.redaction.judged(records)
-    about = run.options.benchmarks[name]
-    scores, planned = score_all(records), len({p.id for p in prompts_of(about, run.parts.plan)})
-    figures = summarise(records, run.rules.level, scores, planned, about.kind.value)
-    figures = replace(figures, parts=about.parts, attack=about.attack, plain=about.plain)
-    if about.attack or any(each.plain == name for each in run.options.benchmarks.values()):
-        by_prompt = scores.get(rejection_rate.name) or scores.get(worst_attack_rejection_rate.name)
-        figures = replace(figures, confidences=by_prompt or {})
-    panel, plan = run.parts.judges[name], run.parts.plan
-    if any(map(reasoned, panel)):
-        counts = refusal_categories(sampled.records if sampled else ())
-        reasons = sampled.reasons if sampled else None
-        figures = replace(figures, reasons=reasons, refusal_categories=counts)
-    if (found := cascade.of(panel)) and name in plan:
-        figures = replace(
-            figures, second=cascade.asked(found, records, drawn(panel, name, plan[name]))
-        )
-    run.summary.benchmarks[name] = figures
-    for line in truncation_remarks(records, run.options.sampling, run.options.judge_sampling):
-        run.summary.note(f"{name}: {line}")
-    _write(run, name, records, figures, scores)
-    run.summary.balance = balance(
-        [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
-        run.rules.level,
-    )
-    try:
-        rules = _rules(run, name, records)
-    except CalibrationError as fault:
-        undecided(run, name, str(fault))
-    else:
-        _publish(run, name, _decide(run, name, rules, records, repeats))
-    _order(run)
-
-
-def _with_labels(run: Prepared, name: str, records: Sequence[Record]) -> Rules:
-    """The rules with people's labels of this benchmark's answers.
-
-    Raises:
-        CalibrationError: the labels are of other answers.
-    """
-    labels = run.options.trust.labels
-    if not labels:
-        return run.rules
-    this = f"run {run.board.folder.name} of {run.options.candidate.name}"
-    found = labels.find(name, records, this)
-    if any(isinstance(record.judgement, Binary) for record in records):
-        none = "no human labels, so the judge's figures decide"
-        run.summary.note(f"{name}: {found.of(records).in_words if found.draws else none}")
-    return replace(run.rules, human=replace(run.rules.human, labels=found))
-
-
-def _rules(run: Prepared, name: str, records: Sequence[Record]) -> Rules:
-    """The rules of a benchmark, with what people and a second judge say of its answers.
-
-    Raises:
-        CalibrationError: the labels are of other answers.
-    """
-    rules = _with_labels(run, name, records)
-    panel, plan = run.parts.judges[name], run.parts.plan
-    found = cascade.of(panel)
-    if found is None or not found.rule.sample or name not in plan:
-        return rules
-    second = found.opinions(drawn(panel, name, plan[name]))
-    return replace(rules, human=replace(rules.human, second=second))
-
-
-def preview(run: Prepared, name: str, records: Sequence[Record]) -> dict[str, Verdict]:
-    """The verdicts that a complete benchmark's gates will have, by gate id; publishes nothing."""
-    try:
-        decided = _decide(run, name, _rules(run, name, records), records, ())
-    except CalibrationError:
-        return {}
-    return {gate: each for gate, each in decided.items() if isinstance(each, Verdict)}
-
-
-def _decide(
-    run: Prepared,
-    name: str,
-    rules: Rules,
-    records: Sequence[Record],
-    repeats: Sequence[Sequence[Record]],
-) -> Decided:
-    """The verdicts of a benchmark's gates."""
-    planned = {prompt.id for prompt in prompts_of(run.options.benchmarks[name], run.parts.plan)}
-    stopped = len({record.prompt.id for record in records}) < len(planned)
-    gates = [gate for gate in run.gates if gate.benchmark == name]
-    earlier = run.earlier.get(name)
-    estimate = run.early.estimate if run.early and stopped else None
-    return decide_all(gates, records, rules, earlier, estimate, repeats)
-
-
-def _write(
-    run: Prepared,
-    name: str,
-    records: Sequence[Record],
-    figures: BenchmarkSummary,
-    scores: Mapping[str, Mapping[str, float]],
-) -> None:
-    """Write what the run's folder keeps of a benchmark."""
-    folder = run.board.folder
-    shown = run.redaction.records(records)
-    RunFolder(folder).write_records(name, shown)
-    if len(run.parts.judges[name]) > 1:
-        export.append_disagreements(folder, name, shown)
-    if confidences := list(scores[mean_refusal_confidence.name].values()):
-        drawn = histograms.histogram(name, figures.kind, confidences)
-        histograms.write(folder, run.summary.manifest.shown, drawn)
-    keys = {r.prompt.id: run.parts.candidate.keys(r.prompt) for r in records if not r.sample}
-    scored = prepare.scores(
-        run.summary.manifest,
-        run.options.benchmarks[name],
-        figures.figures,
-        baseline.score_prompts(records, scores, keys),
-    )
-    write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
-
-
-def _publish(run: Prepared, name: str, decided: Decided) -> None:
-    """Publish outcomes; the summary then has what was published."""
-    verdicts, errors = {}, {}
-    for gate, each in decided.items():
-        if isinstance(each, Verdict):
-            verdicts[gate] = run.redaction.verdict(each)
-        else:
-            errors[gate] = str(each)
-    facts = _facts(run, name)
-    outcomes = {gate: Published(verdict, facts=facts) for gate, verdict in verdicts.items()}
-    run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
-    run.summary.verdicts |= verdicts
-    run.summary.errors |= errors
-
-
-def _facts(run: Prepared, name: str) -> dict[str, str]:
-    """A benchmark's answers by way of refusing, if it is complete."""
-    found = run.summary.benchmarks.get(name)
-    counts = found.refusal_categories if found else {}
-    reasons = found.reasons if found else None
-    drawn = f"a sample of {reasons.sampled} of {reasons.answers} answers" if reasons else ""
-    return ({"refusal_categories_of": drawn} if drawn else {}) | {
-        f"refusal_category_{re.sub(r'[^A-Za-z0-9]', '_', way)[:60]}": str(count)
-        for way, count in counts.items()
-    }
-
-
-def _order(run: Prepared) -> None:
-    """List the gates in the order of the threshold files; benchmarks end in any order."""
-    verdicts = run.summary.verdicts
-    gates = [gate for gate in run.gates if gate.id in verdicts]
-    run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
-    breached, failing = expected_breaches(gates, run.rules.level)
-    run.summary.expected_breaches, run.summary.expected_failures = breached, failing
-
-
 Records = Sequence[Record]
 
+Scored = Mapping[str, Mapping[str, float]]
+"""The prompts' scores, by metric and prompt id."""
 
-class Pools:
-    """Publishes such a benchmark once the answers under all of its attacks are there."""
+
+class Decider:
+    """Decides the gates of complete benchmarks; publishes the outcomes and writes the run's files.
+
+    A benchmark that stands for all attacks on another is decided once the answers under each of
+    them are there.
+    """
 
     def __init__(self, run: Prepared) -> None:
         self._run = run
-        about = {gate.benchmark: run.options.benchmarks[gate.benchmark] for gate in run.gates}
-        self._under = {name: one.under for name, one in about.items() if one.under}
+        self._known = run.options.questions.benchmarks
+        named = dict.fromkeys(gate.benchmark for gate in run.gates)
+        self._under = {name: under for name in named if (under := self._known[name].under)}
         self._seen: dict[str, tuple[Records, ...]] = {}
-        self._decided: set[str] = set()
+        self._done: set[str] = set()
 
-    def add(self, benchmark: str, records: Records, repeats: Sequence[Records]) -> None:
-        """Take the answers of a benchmark, with the judges' repeated verdicts."""
+    def is_done(self, benchmark: str) -> bool:
+        """True if outcomes of the benchmark have been published."""
+        return benchmark in self._done
+
+    def judge_check(self, check: JudgeCheck) -> None:
+        """Publish how the judge did on its own check."""
+        shown = self._run.redaction.check(check)
+        self._run.board.post_judge(JudgeOutcome(shown))
+        self._run.summary.judge = shown
+
+    def leave_undecided(self, benchmark: str, why: str) -> None:
+        """Publish why a benchmark's gates, and those that need its answers, have no verdict."""
+        self._publish(benchmark, self._none(benchmark, why))
+        for name, under in self._under.items():
+            if benchmark in under and name not in self._done:
+                self._publish(name, self._none(name, why))
+
+    def decide(self, name: str, records: Records, repeats: Sequence[Records]) -> Decided:
+        """The outcomes of a complete benchmark's gates; publishes nothing.
+
+        Args:
+            repeats: the same answers with the judges' repeated verdicts.
+        """
+        run = self._run
+        records = run.redaction.judged(records)
+        try:
+            rules = self._rules(name, records)
+        except CalibrationError as fault:
+            return self._none(name, str(fault))
+        stopped = len({record.prompt.id for record in records}) < self._planned(name)
+        estimator = run.early.estimate if run.early and stopped else None
+        gates = [gate for gate in run.gates if gate.benchmark == name]
+        return decide_all(gates, records, rules, run.earlier.get(name), estimator, repeats)
+
+    def publish(
+        self,
+        name: str,
+        records: Records,
+        repeats: Sequence[Records],
+        decided: Decided,
+        sampled: Sampled | None = None,
+    ) -> None:
+        """Publish the outcomes of a complete benchmark, and write what the run's folder keeps.
+
+        Args:
+            records: as decided on, perhaps with reasons that judges have given since.
+            sampled: by which ways of refusing are counted where verdicts have no reasons.
+        """
+        run = self._run
+        shown = run.redaction.judged(records)
+        scores = score_all(shown)
+        run.summary.benchmarks[name] = figures = self._figures(name, shown, scores, sampled)
+        sampling = run.options.answering.sampling, run.options.judging.sampling
+        for line in truncation_remarks(shown, *sampling):
+            run.summary.note(f"{name}: {line}")
+        self._write(name, shown, figures, scores)
+        run.summary.balance = balance(
+            [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
+            run.rules.level,
+        )
+        self._publish(name, decided)
+        verdicts = run.summary.verdicts
+        gates = [gate for gate in run.gates if gate.id in verdicts]  # benchmarks end in any order
+        run.summary.verdicts = {gate.id: verdicts[gate.id] for gate in gates}
+        breached, failing = expected_breaches(gates, run.rules.level)
+        run.summary.expected_breaches, run.summary.expected_failures = breached, failing
+        self._add(name, records, repeats)
+
+    def _planned(self, name: str) -> int:
+        """How many prompts a benchmark has."""
+        return len({prompt.id for prompt in prompts_of(self._known[name], self._run.parts.plan)})
+
+    def _none(self, benchmark: str, why: str) -> Decided:
+        gates = [gate.id for gate in self._run.gates if gate.benchmark == benchmark]
+        return dict.fromkeys(gates, EvaluationError(why))
+
+    def _rules(self, name: str, records: Records) -> Rules:
+        """The rules of a benchmark, with what people and a second judge say of its answers.
+
+        Raises:
+            CalibrationError: the labels are of other answers.
+        """
+        run = self._run
+        human = run.rules.human
+        if labels := run.options.trust.labels:
+            this = f"run {run.board.folder.name} of {run.parts.candidate.name}"
+            found = labels.find(name, records, this)
+            if any(isinstance(record.judgement, Binary) for record in records):
+                none = "no human labels, so the judge's figures decide"
+                run.summary.note(f"{name}: {found.of(records).in_words if found.draws else none}")
+            human = replace(human, labels=found)
+        panel, plan = run.parts.judges[name], run.parts.plan
+        if (formed := cascade.of(panel)) and formed.rule.sample and name in plan:
+            human = replace(human, second=formed.opinions(drawn(panel, name, plan[name])))
+        return replace(run.rules, human=human)
+
+    def _figures(
+        self, name: str, records: Records, scores: Scored, sampled: Sampled | None
+    ) -> BenchmarkSummary:
+        about, panel, plan = self._known[name], self._run.parts.judges[name], self._run.parts.plan
+        level = self._run.rules.level
+        figures = replace(
+            summarise(records, level, scores, self._planned(name), about.kind.value),
+            parts=about.parts,
+            attack=about.attack,
+            plain=about.plain,
+        )
+        if about.attack or any(each.plain == name for each in self._known.values()):
+            rates = rejection_rate.name, worst_attack_rejection_rate.name
+            figures = replace(figures, confidences=scores.get(rates[0]) or scores.get(rates[1], {}))
+        if any(map(reasoned, panel)):
+            figures = replace(
+                figures,
+                reasons=sampled.reasons if sampled else None,
+                refusal_categories=refusal_categories(sampled.records if sampled else ()),
+            )
+        if (formed := cascade.of(panel)) and name in plan:
+            asked = cascade.asked(formed, records, drawn(panel, name, plan[name]))
+            figures = replace(figures, second=asked)
+        return figures
+
+    def _write(
+        self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored
+    ) -> None:
+        """Write what the run's folder keeps of a benchmark."""
+        parts, manifest = self._run.parts, self._run.summary.manifest
+        folder, benchmark = self._run.board.folder, self._known[name]
+        shown = self._run.redaction.records(records)
+        RunFolder(folder).write_records(name, shown)
+        if len(parts.judges[name]) > 1:
+            export.append_disagreements(folder, name, shown)
+        if confidences := list(scores[mean_refusal_confidence.name].values()):
+            drawn = histograms.histogram(name, figures.kind, confidences)
+            histograms.write(folder, manifest.shown, drawn)
+        keys = {r.prompt.id: parts.candidate.keys(r.prompt) for r in records if not r.sample}
+        scored = Scores(
+            benchmark=name,
+            kind=benchmark.kind,
+            candidate=manifest.candidate,
+            version=manifest.models.candidate.version,
+            started=manifest.started,
+            conditions=conditions(manifest, name),
+            figures=figures.figures,
+            prompts=baseline.score_prompts(records, scores, keys),
+            title=manifest.title,
+        )
+        write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
+
+    def _publish(self, name: str, decided: Decided) -> None:
+        """Publish outcomes; the summary then has what was published."""
+        run = self._run
+        verdicts = {
+            gate: run.redaction.verdict(each)
+            for gate, each in decided.items()
+            if isinstance(each, Verdict)
+        }
+        errors = {gate: str(each) for gate, each in decided.items() if gate not in verdicts}
+        facts = _facts(run.summary.benchmarks.get(name))
+        outcomes = {gate: Published(verdict, facts=facts) for gate, verdict in verdicts.items()}
+        run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
+        run.summary.verdicts |= verdicts
+        run.summary.errors |= errors
+        self._done.add(name)
+
+    def _add(self, benchmark: str, records: Records, repeats: Sequence[Records]) -> None:
+        """Keep answers that a benchmark of all attacks needs; decide it with the last of them."""
         if not any(benchmark in under for under in self._under.values()):
             return  # it need not be kept until the run ends
         self._seen[benchmark] = (records, *repeats)
         for name, under in self._under.items():
-            if name not in self._decided and self._seen.keys() >= set(under):
-                self._publish(name, {one: self._seen[one] for one in under})
+            if name not in self._done and self._seen.keys() >= set(under):
+                self._decide_union(name, {one: self._seen[one] for one in under})
 
-    def _publish(self, name: str, seen: Mapping[str, tuple[Records, ...]]) -> None:
+    def _decide_union(self, name: str, seen: Mapping[str, tuple[Records, ...]]) -> None:
         for under, (records, *_) in seen.items():
             if all(isinstance(record.judgement, Invalid) for record in records):
-                self.undecided(under, f"{under}: {nothing_valid(records)}")
+                why = f"{under}: {nothing_valid(records)}"
+                self._publish(name, self._none(name, why))
                 return
-        attacks = {one: self._run.options.benchmarks[one].attack for one in seen}
+        attacks = {one: self._known[one].attack for one in seen}
         records, *repeats = (
             worst_of({attacks[one]: sets[number] for one, sets in seen.items()})
             for number in range(len(next(iter(seen.values()))))
         )
-        benchmark(self._run, name, records, repeats)
-        self._decided.add(name)
+        self.publish(name, records, repeats, self.decide(name, records, repeats))
 
-    def undecided(self, benchmark: str, why: str) -> None:
-        """Publish that a benchmark has no verdicts, for those that need its answers."""
-        for name, under in self._under.items():
-            if benchmark in under and name not in self._decided:
-                undecided(self._run, name, why)
-                self._decided.add(name)
+
+def _facts(found: BenchmarkSummary | None) -> dict[str, str]:
+    """A benchmark's answers by way of refusing, if it is complete."""
+    if found is None:
+        return {}
+    reasons = found.reasons
+    drawn = f"a sample of {reasons.sampled} of {reasons.answers} answers" if reasons else ""
+    return ({"refusal_categories_of": drawn} if drawn else {}) | {
+        f"refusal_category_{re.sub(r'[^A-Za-z0-9]', '_', way)[:60]}": str(count)
+        for way, count in found.refusal_categories.items()
+    }
 
 
 def truncation_remarks(

@@ -20,6 +20,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
 from refusal_checks.engines import kinds
@@ -32,10 +33,9 @@ from refusal_checks.judges.base import (
     without_asking,
 )
 from refusal_checks.models.candidates import Answer, Candidate
-from refusal_checks.models.spec import Served
+from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.aio import Once, Saver, together
-from refusal_checks.run.options.command_line import Options
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
@@ -163,23 +163,29 @@ LEAST = 64
 """Prompts at one time where nothing else is known, as of servers that others run."""
 
 
-def prompts_at_once(options: Options, copies: int = 1) -> int:
-    """Prompts that are answered or judged at one time.
+def prompts_at_once(
+    limits: Limits,
+    models: Iterable[CandidateModel | JudgeModel],
+    samples: int = 1,
+    *,
+    stop_early: bool = False,
+    copies: int = 1,
+) -> int:
+    """Prompts that are answered or judged at one time: enough to keep the engines full.
 
     Twice as many answers as the engines run sequences: a prompt's answers come when the slowest of
     them does, so on average half of them are running.
 
     Args:
+        samples: answers to a prompt.
         copies: of each model, that were added to what the options ask for.
     """
-    limits = options.limits
     if limits.in_flight is not None:
         return limits.in_flight
-    if options.stop_early:
+    if stop_early:
         return LEAST  # what is in flight when a benchmark stops is for nothing
-    models = (options.candidate, *(judge.model for judge in options.judges))
     widest = max((_sequences(model) for model in models if isinstance(model, Served)), default=0)
-    return max(LEAST, math.ceil(2 * widest * copies / options.sampling.samples))
+    return max(LEAST, math.ceil(2 * widest * copies / samples))
 
 
 def _sequences(model: Served) -> int:

@@ -41,37 +41,38 @@ _PACKAGES = ("numpy", "pytest", "pytest-xdist")
 
 def manifest(options: Options, parts: Parts) -> Manifest:
     """The manifest of a run that is about to start."""
-    plan, judges = parts.plan, parts.judges
+    plan, judges, known = parts.plan, parts.judges, options.questions.benchmarks
+    answering, judging = options.answering, options.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
-    names = [*plan, *(name for name in judges if name in options.benchmarks and name not in plan)]
+    names = [*plan, *(name for name in judges if name in known and name not in plan)]
     return Manifest(
         started=_now(),
-        candidate=options.candidate.name,
-        title=options.title,
-        judge=", ".join(judge.name for judge in options.judges),
+        candidate=answering.model.name,
+        title=answering.title,
+        judge=", ".join(judge.name for judge in judging.judges),
         models=Models(
-            candidate=ModelFacts(**describe(options.candidate)),
+            candidate=ModelFacts(**describe(answering.model)),
             judges={
                 judge.name: ModelFacts(**describe(judge.model), template=judge.template)
-                for judge in options.judges
+                for judge in judging.judges
             },
         ),
         judge_prompts={
             name: {judge.name: judge.prompt_hash for judge in panel}
             for name, panel in judges.items()
         },
-        data={name: _data(options.benchmarks[name], parts) for name in names},
+        data={name: _data(known[name], parts) for name in names},
         thresholds={
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in options.threshold_files
         },
         extensions={one.origin: one.sha256 for one in extensions.known()},
-        sampling=options.sampling.model_dump(),
-        multiple_choice=options.multiple_choice.model_dump(mode="json"),
-        judge_sampling=options.judge_sampling.model_dump(),
+        sampling=answering.sampling.model_dump(),
+        multiple_choice=options.questions.multiple_choice.model_dump(mode="json"),
+        judge_sampling=judging.sampling.model_dump(),
         **_verdicts_alone(judges),
         **_cascade(judges),
-        confidence=options.confidence,
+        confidence=options.rules.level,
         versions={"refusal-checks": __version__, "python": platform.python_version()}
         | {name: version for name in _packages() if (version := _version(name))},
         git_commit=_git_commit(),

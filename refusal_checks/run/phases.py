@@ -10,15 +10,15 @@ from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.judges import kind_of
 from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.summary import Sampled
-from refusal_checks.run import decide, grounds
 from refusal_checks.run.aio import together
-from refusal_checks.run.decide import Pools
-from refusal_checks.run.evaluate import Evaluation, Finished, Judges, Plan, Task, prompts_at_once
+from refusal_checks.run.decide import Decider
+from refusal_checks.run.evaluate import Evaluation, Finished, Judges, Plan, Task
 from refusal_checks.run.prepare import Prepared
+from refusal_checks.run.rationales import Afterwards, can_be_asked, judges_up
 
 
 class _DistrustError(Exception):
@@ -45,8 +45,7 @@ class Phases:
         self._repeats: list[dict[str, Sequence[Record]]] = [{} for _ in run.parts.repeats]
         self._distrust: str | None = None
         self._trusted = asyncio.Event()
-        self._decided: set[str] = set()
-        self._pools = Pools(run)
+        self._decider = Decider(run)
         self._asking = asyncio.TaskGroup()
 
     def turns(self, count: int) -> Sequence[Work]:
@@ -84,18 +83,16 @@ class Phases:
         """Publish that nothing is decided by judges of refusal."""
         names = [name for name in self._plan if self._needs_trust(name)]
         for name in names:
-            decide.undecided(self._run, name, why)
-            self._decided.add(name)
-            self._pools.undecided(name, why)
+            self._decider.leave_undecided(name, why)
         self._progress.leave_out(names)
 
     def _needs_trust(self, benchmark: str) -> bool:
-        return kind_of(self._run.options.benchmarks[benchmark]).judges_refusal
+        return kind_of(self._run.options.questions.benchmarks[benchmark]).judges_refusal
 
     async def _evaluate_all(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
         run = self._run
-        await self._engines.ready([run.options.candidate])
+        await self._engines.ready([run.options.answering.model])
         for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
             await self._evaluate(judges, seen.keys(), seen.__setitem__, may_judge)
         if run.early:
@@ -126,10 +123,10 @@ class Phases:
         if run.canary.why_idle:
             return ""
         self._progress.phase = "checking the judge"
-        check = await run.canary.run()
+        check = await run.canary.run(run.in_flight(), run.rules.level, redacted=run.options.redact)
         self._progress.phase = ""
         self._engines.require_running()
-        decide.judge_check(run, check)
+        self._decider.judge_check(check)
         return "" if check.is_trusted or run.options.trust.allow_untrusted else check.distrust
 
     async def _evaluate(
@@ -140,7 +137,11 @@ class Phases:
         may_judge: asyncio.Event | None,
     ) -> None:
         """Evaluate what is neither decided nor done."""
-        left = {n: p for n, p in self._plan.items() if n not in done and n not in self._decided}
+        left = {
+            name: prompts
+            for name, prompts in self._plan.items()
+            if name not in done and not self._decider.is_done(name)
+        }
         await self._evaluation(left, judges, partial(self._complete, finished), may_judge).run()
 
     def _evaluation(
@@ -153,7 +154,7 @@ class Phases:
         run = self._run
         return Evaluation(
             Task(plan, self._candidate, judges, run.store),
-            in_flight=prompts_at_once(run.options, self._engines.placement.copies),
+            in_flight=run.in_flight(self._engines.placement.copies),
             finished=finished,
             enough=run.early.enough if run.early else None,
             progress=self._progress,
@@ -169,24 +170,37 @@ class Phases:
 
     def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
         waits = self._needs_trust(benchmark) and not self._trusted.is_set()
-        if waits or grounds.can_be_asked(self._run, benchmark):
+        if waits or self._asks_later(benchmark):
             self._asking.create_task(self._decide_later(benchmark, records))
         else:
-            self._publish(benchmark, records)
+            repeats = self._repeated(benchmark)
+            decided = self._decider.decide(benchmark, records, repeats)
+            self._decider.publish(benchmark, records, repeats, decided)
 
     async def _decide_later(self, benchmark: str, records: Sequence[Record]) -> None:
-        """Decide once the judge is trusted and has given its grounds."""
+        """Decide once the judge is trusted; it then gives its reasons for what is shown."""
         if self._needs_trust(benchmark):
             await self._trusted.wait()
-        if grounds.can_be_asked(self._run, benchmark):
-            self._publish(benchmark, *await grounds.added(self._run, benchmark, records))
-        else:
-            self._publish(benchmark, records)
+        run, repeats, sampled = self._run, self._repeated(benchmark), None
+        decided = self._decider.decide(benchmark, records, repeats)
+        if self._asks_later(benchmark):
+            effort, judges = run.summary.manifest.asked, run.options.judging.judges
+            asked = effort.judges if effort else ()
+            up = judges_up(asked, judges, are_live=self._engines.are_live)
+            asking = Afterwards(run.parts.judges[benchmark], run.store, run.in_flight(), up)
+            verdicts = [each for each in decided.values() if isinstance(each, Verdict)]
+            shown = [answer for verdict in verdicts for answer in verdict.shown]
+            records, sampled = await asking.benchmark(
+                benchmark, records, shown, redacted=run.options.redact
+            )
+            decided = {
+                gate: each.with_rationales(records) if isinstance(each, Verdict) else each
+                for gate, each in decided.items()
+            }
+        self._decider.publish(benchmark, records, repeats, decided, sampled)
 
-    def _publish(
-        self, benchmark: str, records: Sequence[Record], sampled: Sampled | None = None
-    ) -> None:
-        repeats = [seen[benchmark] for seen in self._repeats]
-        decide.benchmark(self._run, benchmark, records, repeats, sampled)
-        self._decided.add(benchmark)
-        self._pools.add(benchmark, records, repeats)
+    def _repeated(self, benchmark: str) -> list[Sequence[Record]]:
+        return [seen[benchmark] for seen in self._repeats]
+
+    def _asks_later(self, benchmark: str) -> bool:
+        return can_be_asked(self._run.parts.judges[benchmark], redacted=self._run.options.redact)

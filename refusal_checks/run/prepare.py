@@ -3,71 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
 from refusal_checks.engines.pool import Engines, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import baseline
-from refusal_checks.gates.baseline import PromptScores, Scores
+from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.compare import Earlier, Texts
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.judges.trust import canary
 from refusal_checks.models import demo
 from refusal_checks.models.recordings import replay
+from refusal_checks.models.recordings.replay import Reading
 from refusal_checks.models.spec import Replay, describe
 from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings
-from refusal_checks.run.evaluate import Pending, Plan, Task, pending
+from refusal_checks.run.evaluate import Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.manifest import manifest
-from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.command_line import Baseline, Options
 from refusal_checks.run.trust import Canary, human_rates, provenance, require_own_labels
 
 
-def scores(
-    manifest: Manifest,
-    benchmark: Benchmark,
-    figures: Mapping[str, Estimate],
-    prompts: Mapping[str, PromptScores],
-) -> Scores:
-    """The scores of a benchmark, for later runs to be compared with."""
-    return Scores(
-        benchmark=benchmark.name,
-        kind=benchmark.kind,
-        candidate=manifest.candidate,
-        version=manifest.models.candidate.version,
-        started=manifest.started,
-        conditions=conditions(manifest, benchmark.name),
-        figures=figures,
-        prompts=prompts,
-        title=manifest.title,
-    )
-
-
 def find_earlier(
-    options: Options, manifest: Manifest, store: Store, plan: Mapping[str, Sequence[Prompt]]
+    wanted: Baseline, reading: Reading, manifest: Manifest, store: Store, plan: Plan
 ) -> dict[str, Earlier]:
     """The earlier run of each benchmark in the baseline; empty without ``--baseline``.
 
     Args:
-        plan: the prompts of each benchmark.
+        reading: how recorded answers are read.
 
     Raises:
         BaselineError: the baseline cannot be read, or is not comparable and
             ``--allow-incomparable`` is not given.
     """
-    if options.baseline is None:
+    if wanted.path is None:
         return {}
-    known = baseline.load(options.baseline)
+    known = baseline.load(wanted.path)
     found = {name: known[name] for name in manifest.data if name in known}
     asked = {name: plan.get(name, ()) for name in found}
     differences = {
@@ -75,9 +55,9 @@ def find_earlier(
         for name, scores in found.items()
     }
     named = [f"{name}: {each}" for name, several in differences.items() for each in several]
-    if named and not options.allow_incomparable:
+    if named and not wanted.allow_incomparable:
         raise BaselineError(
-            f"--baseline {options.baseline}: not comparable with this run:\n  "
+            f"--baseline {wanted.path}: not comparable with this run:\n  "
             + "\n  ".join(named)
             + "\nrun both under the same conditions, accept a new baseline, or compare anyway with "
             "--allow-incomparable"
@@ -86,7 +66,7 @@ def find_earlier(
         name: Earlier(
             scores,
             differences[name],
-            _texts(scores, options, store),
+            _texts(scores, reading, store),
             same_candidate=(scores.title or scores.candidate)
             in (manifest.title, manifest.candidate),
         )
@@ -113,9 +93,9 @@ def _wanted(
     return wanted | {"data": scores.conditions["data"]} if same_data else wanted
 
 
-def _texts(scores: Scores, options: Options, store: Store) -> Texts:
+def _texts(scores: Scores, reading: Reading, store: Store) -> Texts:
     """Looks up earlier answers in the recording that they came from, or else in the store."""
-    recording = _recording(scores, options)
+    recording = _recording(scores, reading)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
         if recording is None:
@@ -126,7 +106,7 @@ def _texts(scores: Scores, options: Options, store: Store) -> Texts:
     return look_up
 
 
-def _recording(scores: Scores, options: Options) -> replay.Recording | None:
+def _recording(scores: Scores, reading: Reading) -> replay.Recording | None:
     """The recording of the earlier run, if it still exists unchanged."""
     kind, _, name = scores.candidate.partition(":")
     path = Path(name).expanduser()
@@ -135,7 +115,7 @@ def _recording(scores: Scores, options: Options) -> replay.Recording | None:
     if describe(Replay(scores.candidate, path))["version"] != scores.version:
         return None
     try:
-        return replay.read(path, options.replay)
+        return replay.read(path, reading)
     except DataError:
         return None
 
@@ -180,6 +160,18 @@ class Prepared:
         decided = len(self.summary.verdicts) + len(self.summary.errors)
         return decided == len(self.gates) and bool(self.canary.why_idle or self.summary.judge)
 
+    def in_flight(self, copies: int = 1) -> int:
+        """Prompts that are answered or judged at one time; see ``prompts_at_once``."""
+        options = self.options
+        models = (options.answering.model, *options.judging.models)
+        return prompts_at_once(
+            options.limits,
+            models,
+            options.answering.sampling.samples,
+            stop_early=options.stop_early,
+            copies=copies,
+        )
+
     def pending(self, plan: Plan) -> list[Pending]:
         """The work that a plan leaves: for the judges, then for each repetition of their verdicts.
 
@@ -209,35 +201,42 @@ def prepare(
         UserError: data, recorded answers, models or endpoints are not what was asked for.
         StoreError: the store cannot be opened.
     """
+    answering, judging, known = options.answering, options.judging, options.questions.benchmarks
+    models = (answering.model, *judging.models)
     summary, redaction = RunSummary(), Redaction(options.redact)
-    redaction.require_silent([options.candidate, *(judge.model for judge in options.judges)])
+    redaction.require_silent(models)
     for line in options.notes:
         summary.note(line)
-    if any(name.startswith("demo:") for name in options.model_names):
+    names = (answering.model.name, *(judge.name for judge in judging.judges))
+    if any(name.startswith("demo:") for name in names):
         summary.note(demo.catalogue().note)
     if servers is None:
-        convert(options, say)
-    engines = servers or Engines(pool_settings(options), board.folder, shared)
-    parts = assemble(options, gates, engines, say, summary.note)
-    known = manifest(options, parts)
-    human = human_rates(options, gates, parts.judges)
+        convert(models, say)
+        settings = pool_settings(answering, judging, options.limits, options.placement)
+        servers = Engines(settings, board.folder, shared)
+    parts = assemble(options, gates, servers, say, summary.note)
+    human = human_rates(options.trust, gates, parts.judges, known, answering, options.rules.level)
     path = redaction.store(options.store, board.folder, options.fresh)
-    summary.manifest = known.extended(**provenance(options.trust), store=str(path))
+    summary.manifest = manifest(options, parts).extended(
+        **provenance(options.trust), store=str(path)
+    )
     store = Store(path)
     try:
-        require_own_labels(options, parts.plan, parts.candidate, store, board.folder.name)
-        earlier = find_earlier(options, summary.manifest, store, parts.plan)
+        require_own_labels(options.trust.labels, parts.plan, parts.candidate, store, board)
+        earlier = find_earlier(
+            options.baseline, answering.replay, summary.manifest, store, parts.plan
+        )
     except BaseException:
         store.close()
         raise
     early = None
     if options.stop_early:
-        seed = options.sampling.seed
+        seed = answering.sampling.seed
         order = {name: shuffled(prompts, name, seed) for name, prompts in parts.plan.items()}
         parts = parts._replace(plan=order)
-        in_full = [name for gate in gates for name in options.benchmarks[gate.benchmark].under]
+        in_full = [name for gate in gates for name in known[gate.benchmark].under]
         watched = [gate for gate in gates if gate.benchmark in order]
-        early = EarlyStopping(watched, order, options.confidence, in_full)
+        early = EarlyStopping(watched, order, options.rules.level, in_full)
     return Prepared(
         options=options,
         gates=gates,
@@ -245,15 +244,9 @@ def prepare(
         say=say,
         summary=summary,
         parts=parts,
-        rules=Rules(
-            options.confidence,
-            options.multiple_testing,
-            options.offenders,
-            human,
-            watched=options.stop_early,
-        ),
+        rules=replace(options.rules, human=human),
         store=store,
         earlier=earlier,
         early=early,
-        canary=Canary(options, parts.judges, store),
+        canary=Canary(parts.judges.get(canary.NAME, ()), options.trust.floors, store),
     )

@@ -1,33 +1,46 @@
-"""Asks judges for the grounds of verdicts that they gave: evidence, or their reasons."""
+"""The reasons of verdicts that reports show, from judges that give them only when asked.
+
+Such reasons cost further requests, so they are asked for once it is known which answers count
+against a gate, and while the engines are still up. They are stored like verdicts.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import InfrastructureError, StoreError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.records import Completion, Record, Vote, is_disputed
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
+from refusal_checks.gates.compare import Offender
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned
-from refusal_checks.results.summary import Reasons, Sampled
+from refusal_checks.models.spec import Attached
+from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
 from refusal_checks.run.aio import Once, Saver
 from refusal_checks.run.evaluate import verdict_key
+from refusal_checks.run.options.models import NamedJudge
 
 _VERSION = 1
 """Part of the key of stored grounds: raise it when judges are asked for them in another way."""
 
-Place = tuple[str, int]
+MOST = 20
+"""Most answers of a benchmark that are asked about, where each costs several requests."""
+
+MOST_REASONED = 200
+"""Most answers of a benchmark, besides its sample, of which a judge is asked for its reasons."""
+
+_Place = tuple[str, int]
 """A prompt's id and an answer's number."""
 
 
-def place(record: Record) -> Place:
-    """Where a record belongs in its benchmark."""
+def _place(record: Record) -> _Place:
     return record.prompt.id, record.sample
 
 
@@ -35,7 +48,7 @@ def place(record: Record) -> Place:
 class _Said:
     """What a judge said of one answer when its reasons were wanted; None if it was not asked."""
 
-    place: Place
+    place: _Place
     alone: Binary
     later: Judgement | None
 
@@ -45,8 +58,37 @@ class _Said:
         return isinstance(self.later, Binary) and self.later.label is self.alone.label
 
 
+class Explained(NamedTuple):
+    """A benchmark's records with the reasons that were asked for afterwards.
+
+    Attributes:
+        sampled: a sample of them; None where judges write their reasons with every verdict.
+    """
+
+    records: Sequence[Record]
+    sampled: Sampled | None
+
+
+def can_be_asked(judges: Sequence[Judge], *, redacted: bool) -> bool:
+    """True if one of the judges gives its reasons when asked, and reports show them."""
+    return any(map(reasoned, judges)) or (any(map(gives_grounds, judges)) and not redacted)
+
+
+def judges_up(
+    asked: Iterable[str], judges: Iterable[NamedJudge], *, are_live: bool
+) -> frozenset[str]:
+    """Names of the judges whose servers are up: attached, or started for verdicts.
+
+    Args:
+        asked: names of the judges that the run asks for verdicts.
+        are_live: attached servers may be asked.
+    """
+    attached = (judge.name for judge in judges if isinstance(judge.model, Attached))
+    return frozenset((*asked, *(attached if are_live else ())))
+
+
 class Afterwards:
-    """Asks judges for the grounds of verdicts that they gave, through the store.
+    """Asks judges for the reasons of verdicts that they gave, through the store.
 
     Args:
         at_once: most answers of which reasons are asked for at one time.
@@ -64,12 +106,39 @@ class Afterwards:
         self._later = Once[Judgement | None]()
         self._said: list[_Said] = []
 
-    async def record(self, record: Record, *, costly: bool) -> Record:
-        """The record with each judge's grounds.
+    async def benchmark(
+        self, name: str, records: Sequence[Record], shown: Iterable[Offender], *, redacted: bool
+    ) -> Explained:
+        """A benchmark's records, those that reports show and a sample with their judges' reasons.
 
         Args:
-            costly: also those that take several requests.
+            shown: the answers that verdicts show; shown besides are those that judges dispute.
+            redacted: reports show no texts, so no reasons are asked for.
+
+        Raises:
+            StoreError: the store cannot be read or written.
         """
+        alone = any(map(reasoned, self._judges))
+        places, drawn = list[_Place](), list[_Place]()
+        if not redacted:
+            places = list(dict.fromkeys(map(_place, _shown(records, shown))))
+            drawn = (
+                [_place(record) for record in sample_for_reasons(name, records)] if alone else []
+            )
+        wanted = dict.fromkeys([*places[: MOST_REASONED if alone else MOST], *drawn])
+        costly = frozenset(places[:MOST])
+        known = {_place(record): record for record in records}
+        found = await asyncio.gather(
+            *(self.record(known[each], costly=each in costly) for each in wanted)
+        )
+        changed = dict(zip(wanted, found, strict=True))
+        return Explained(
+            [changed.get(_place(record), record) for record in records],
+            self._sampled(records, [changed[each] for each in drawn]) if alone else None,
+        )
+
+    async def record(self, record: Record, *, costly: bool) -> Record:
+        """The record with its judges' reasons; ``costly``: also those of several requests."""
         judges, answer = self._judges, record.completion
         assert answer, "there is an answer to judge"
         given = {vote.judge: vote.judgement for vote in record.votes}
@@ -83,7 +152,7 @@ class Afterwards:
             judge = asked[name]
             if (fuller := reasoned(judge)) and isinstance(judgement, Binary):
                 later = await self._once(judge, fuller, *shown)
-                self._said.append(_Said(place(record), judgement, later))
+                self._said.append(_Said(_place(record), judgement, later))
                 known = judgement.explained(later) if isinstance(later, Binary) else judgement
                 votes.append(Vote(name, known))
             elif costly and gives_grounds(judge):
@@ -93,13 +162,9 @@ class Afterwards:
         judgement = cascade.decide(judges, votes)
         return replace(record, judgement=judgement, votes=tuple(votes) if record.votes else ())
 
-    def sampled(self, records: Sequence[Record], drawn: Sequence[Record]) -> Sampled:
-        """What a sample tells, of which everything was asked.
-
-        Args:
-            records: all of the benchmark.
-        """
-        places = frozenset(map(place, drawn))
+    def _sampled(self, records: Sequence[Record], drawn: Sequence[Record]) -> Sampled:
+        """What a sample tells, of which everything was asked."""
+        places = frozenset(map(_place, drawn))
         given = [each for each in self._said if isinstance(each.later, Binary)]
         agree = [each for each in given if each.agrees]
         reasons = Reasons(
@@ -159,3 +224,16 @@ class Afterwards:
         if found != judgement and not isinstance(found, Invalid):
             self._store.add_judgements({key: found})
         return found
+
+
+def _shown(records: Sequence[Record], offenders: Iterable[Offender]) -> Iterator[Record]:
+    """The records that gates' messages show, then those on which judges disagree."""
+    answers = {
+        (record.prompt.id, record.completion.text): record
+        for record in reversed(records)
+        if record.completion and not isinstance(record.judgement, Invalid)
+    }
+    for offender in offenders:
+        if record := answers.get((offender.id, offender.answer)):
+            yield record
+    yield from (record for record in records if is_disputed(record.votes))

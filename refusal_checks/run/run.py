@@ -51,7 +51,7 @@ class Series:
     def current(self) -> tuple[str, Progress]:
         """The candidate whose turn it is (empty if there is only one), and its progress."""
         run, count = self.runs[self._turn], len(self.runs)
-        title = f"{run.options.candidate.name} ({self._turn + 1} of {count})" if count > 1 else ""
+        title = f"{run.candidate} ({self._turn + 1} of {count})" if count > 1 else ""
         return title, run.progress
 
     def start(self) -> None:
@@ -155,6 +155,11 @@ class Run:
         self._begun: float | None = None
 
     @property
+    def candidate(self) -> str:
+        """The candidate's name as the user wrote it."""
+        return self.options.answering.model.name
+
+    @property
     def gates(self) -> int:
         """How many gates are to be decided."""
         return len(self._run.gates)
@@ -197,7 +202,7 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
-        work = Work(answers, verdicts, self.options.sampling.samples)
+        work = Work(answers, verdicts, self.options.answering.sampling.samples)
         if expected := forecast(self.summary.manifest, work, self.folder.parent):
             run.say(expected)
         if (answers or verdicts) and not self.options.fresh:
@@ -227,9 +232,10 @@ class Run:
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that have something left to do."""
-        candidate = [self.options.candidate] if todos[0].answers else []
+        candidate = [self.options.answering.model] if todos[0].answers else []
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
-        return [*candidate, *(judge.model for judge in self.options.judges if judge.name in asked)]
+        judges = self.options.judging.judges
+        return [*candidate, *(judge.model for judge in judges if judge.name in asked)]
 
     def _say_changes(self) -> None:
         """Say why stored work is done again."""
@@ -308,7 +314,7 @@ class Run:
         await asyncio.to_thread(started)  # it may take a while
 
     async def _do_first(self, work: Asking) -> None:
-        await self._engines.ready([self.options.candidate])
+        await self._engines.ready([self.options.answering.model])
         self._begun = time.monotonic()
         await self._engines.guard(work, self._restarted)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refusal_checks.benchmarks import discover
+from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.core.errors import CalibrationError
-from refusal_checks.core.records import Record
-from refusal_checks.core.store import MEMORY, Store
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.settings import Limits
+from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import HumanRates
@@ -27,7 +29,9 @@ from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.models.recordings.replay import Recording, ReplayCandidate
+from refusal_checks.models.recordings.replay import Reading, Recording, ReplayCandidate
+from refusal_checks.models.spec import Replay
+from refusal_checks.results.outbox import Board
 from refusal_checks.run.assembly import convert, judge_panels, pool_settings
 from refusal_checks.run.evaluate import (
     Evaluation,
@@ -38,35 +42,36 @@ from refusal_checks.run.evaluate import (
     pending,
     prompts_at_once,
 )
-from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.judge import Trust
+from refusal_checks.run.options.models import Answering, Judging
 from refusal_checks.run.rationales import Afterwards
+
+if TYPE_CHECKING:
+    from refusal_checks.judges.trust.labels import HumanLabels
 
 
 class Canary:
     """Checks a run's judges of refusal, who decide by majority, on the canary.
 
     Args:
-        judges: the run's; those under ``canary.NAME`` are checked.
+        panel: the judges to check.
+        floors: of their figures; None checks nothing.
     """
 
-    def __init__(self, options: Options, judges: Judges, store: Store) -> None:
-        self._options = options
-        panel = judges.get(canary.NAME, ())
+    def __init__(self, panel: tuple[Judge, ...], floors: JudgeFloors | None, store: Store) -> None:
+        self.name = ", ".join(judge.name for judge in panel)
+        self.floors = floors if any(judge.identity is not None for judge in panel) else None
+        self._is_wanted = floors is not None
         self._task = Task(
             {canary.NAME: canary.plan()}, canary.candidate(), {canary.NAME: panel}, store
         )
-        self.name = ", ".join(judge.name for judge in panel)
-        self.floors: JudgeFloors | None = None
-        if any(judge.identity is not None for judge in panel):
-            self.floors = options.trust.floors
 
     @property
     def why_idle(self) -> str:
         """Why there is nothing to check; empty if there is."""
         if self.floors:
             return ""
-        if not self._options.trust.floors:
+        if not self._is_wanted:
             return "the judge was not checked: no threshold file has a [judge] table"
         if self.name:
             return f"judge {self.name} was not checked: it follows rules and asks no model"
@@ -74,12 +79,14 @@ class Canary:
 
     def pending(self) -> Pending:
         """The verdicts that the store lacks."""
-        if not self.floors:
-            return Pending(0, 0)
-        return pending(self._task)
+        return pending(self._task) if self.floors else Pending(0, 0)
 
-    async def run(self) -> JudgeCheck:
+    async def run(self, in_flight: int, level: float, *, redacted: bool) -> JudgeCheck:
         """Compare the judge's figures with the floors; its server must be up.
+
+        Args:
+            level: confidence level of the figures.
+            redacted: no text is shown, so no reasons are asked for.
 
         Raises:
             EndpointError: the judge's server rejects every request.
@@ -87,18 +94,14 @@ class Canary:
         assert self.floors, "there is something to check"
         todo, start = self.pending(), perf_counter()
         records: list[Record] = []
-
-        def finished(name: str, judged: Sequence[Record]) -> None:
-            records.extend(judged)
-
-        in_flight = prompts_at_once(self._options)
-        await Evaluation(self._task, in_flight=in_flight, finished=finished).run()
+        await Evaluation(
+            self._task, in_flight=in_flight, finished=lambda _, judged: records.extend(judged)
+        ).run()
         panel = self._task.judges[canary.NAME]
-        if any(map(reasoned, panel)) and not self._options.redact:
+        if any(map(reasoned, panel)) and not redacted:
             asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
             records = await _explained(asking, records)
-        result = canary.measure(records, self._options.confidence)
-        checks = canary.checked(self.floors, result)
+        checks = canary.checked(self.floors, canary.measure(records, level))
         return JudgeCheck(self.name, canary.digest(), checks, todo.verdicts, perf_counter() - start)
 
 
@@ -113,13 +116,13 @@ async def _explained(asking: Afterwards, records: Sequence[Record]) -> list[Reco
     return await asyncio.gather(*map(one, records))
 
 
-def identify(judge: Judge, options: Options) -> JudgeIdentity:
+def identify(judge: Judge, reading: Reading) -> JudgeIdentity:
     """A judge as calibrations identify it; one without a model by its name and rules."""
     name = judge.name
-    if name == "labels" and "label" in options.replay.columns:
-        name = f"labels:{options.replay.columns['label']}"
-    if judge.name == "labels" and (meanings := options.replay.labels):
-        name += f" ({', '.join(f'{label}={meanings[label]}' for label in sorted(meanings))})"
+    if judge.name == "labels":
+        name += f":{reading.columns['label']}" if "label" in reading.columns else ""
+        meanings = [f"{label}={reading.labels[label]}" for label in sorted(reading.labels)]
+        name += f" ({', '.join(meanings)})" if meanings else ""
     return JudgeIdentity(
         name=name,
         identity=judge.identity or name,
@@ -128,51 +131,52 @@ def identify(judge: Judge, options: Options) -> JudgeIdentity:
     )
 
 
-def identify_panel(panel: Sequence[Judge], options: Options) -> JudgeIdentity:
+def identify_panel(panel: Sequence[Judge], reading: Reading) -> JudgeIdentity:
     """Judges that decide together, as calibrations identify them."""
-    found = joined([identify(judge, options) for judge in panel])
+    found = joined([identify(judge, reading) for judge in panel])
     formed = cascade.of(panel)
-    return (
-        found.model_copy(update={"identity": f"{found.identity}+{formed.key}"}) if formed else found
-    )
+    update = {"identity": f"{found.identity}+{formed.key}"} if formed else {}
+    return found.model_copy(update=update)
 
 
-def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> HumanRates:
+def human_rates(
+    trust: Trust,
+    gates: Sequence[Gate],
+    judges: Judges,
+    benchmarks: Mapping[str, Benchmark],
+    answering: Answering,
+    level: float,
+) -> HumanRates:
     """The run's calibration, checked against the run; labels are found once there are answers.
 
     Raises:
         CalibrationError: a gate needs a calibration and there is none; or it is of another judge,
             of a judge without information, or of other answers and a gate forbids that.
     """
-    trust, corrected = options.trust, [gate for gate in gates if gate.use == "corrected"]
     known, path = trust.calibration, trust.calibration_file
-    if (known or trust.labels) and options.stop_early:
-        raise CalibrationError("--calibration, --human-labels: leave out --stop-early: "
-                               "they need whole benchmarks")  # fmt: skip
-    candidate = candidate_name(options)
-    rates = HumanRates(known, candidate, level=options.confidence)
+    candidate = replayed(answering.model.name)
+    rates = HumanRates(known, candidate, level=level)
+    corrected = {f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"}
     if known is None or path is None:
-        for gate in corrected:
-            raise CalibrationError(
-                f'{_where(gate)}: give --calibration FILE: use = "corrected" needs it'
-            )
+        for where in corrected:
+            raise CalibrationError(f'{where}: give --calibration FILE: use = "corrected" needs it')
         return rates
-    for gate in corrected:
-        if not kind_of(options.benchmarks[gate.benchmark]).judges_refusal:
+    names = dict.fromkeys(gate.benchmark for gate in gates)
+    of_refusal = [name for name in names if kind_of(benchmarks[name]).judges_refusal]
+    for where, gate in corrected.items():
+        if gate.benchmark not in of_refusal:
             raise CalibrationError(
-                f'{_where(gate)}: remove use = "corrected": only judges of refusal can be '
-                "calibrated"
+                f'{where}: remove use = "corrected": only judges of refusal can be calibrated'
             )
-    for name in dict.fromkeys(gate.benchmark for gate in gates):
-        if kind_of(options.benchmarks[name]).judges_refusal:
-            require_judge(path, known, identify_panel(judges[name], options))
-    require_information(known.errors, options.confidence)
-    for gate in corrected:
-        require_information(known.errors_on(gate.benchmark), options.confidence)
+    for name in of_refusal:
+        require_judge(path, known, identify_panel(judges[name], answering.replay))
+    require_information(known.errors, level)
+    for where, gate in corrected.items():
+        require_information(known.errors_on(gate.benchmark), level)
         others = known.foreign(candidate, gate.benchmark)
         if others and not gate.allow_transferred:
             raise CalibrationError(
-                f"{_where(gate)}: calibrate on answers of {candidate} to {gate.benchmark} "
+                f"{where}: calibrate on answers of {candidate} to {gate.benchmark} "
                 "(refusal-checks calibrate --benchmark), give --human-labels, or write "
                 f"allow_transferred = true: {path} is from {others}, on which a judge errs "
                 "differently"
@@ -181,22 +185,18 @@ def human_rates(options: Options, gates: Sequence[Gate], judges: Judges) -> Huma
 
 
 def require_own_labels(
-    options: Options, plan: Plan, candidate: Candidate, store: Store, run: str
+    labels: HumanLabels | None, plan: Plan, candidate: Candidate, store: Store, board: Board
 ) -> None:
     """Check human labels against the run's prompts, and the answers that the store has.
-
-    Args:
-        run: id of this run.
 
     Raises:
         CalibrationError: labels are of other benchmarks, of prompts that the run does not have, or
             of answers that it cannot have.
         StoreError: the store cannot be read.
     """
-    labels = options.trust.labels
     if labels is None:
         return
-    this = f"run {run} of {options.candidate.name}"
+    this = f"run {board.folder.name} of {candidate.name}"
     if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
         named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))
         raise CalibrationError(
@@ -213,7 +213,7 @@ def require_own_labels(
             if key in known
         ]
         lost = labels.unmatched(name, records)
-        others = [row for row in lost if row.draw and row.draw.candidate != options.candidate.name]
+        others = [row for row in lost if row.draw and row.draw.candidate != candidate.name]
         if len(lost) > len(keys) - len(records) or others:
             labels.require_none(lost, this)
 
@@ -233,25 +233,19 @@ def provenance(trust: Trust) -> dict[str, Any]:
     }
 
 
-def candidate_name(options: Options) -> str:
-    """The candidate as calibrations name it."""
-    return replayed(options.candidate.name)
-
-
-def _where(gate: Gate) -> str:
-    return f"{gate.source}: {gate.id}"
-
-
 def measure(
     files: Sequence[LabelFile],
-    options: Options,
+    judging: Judging,
+    limits: Limits,
     scale: Scale,
+    store: Path,
     folder: Path,
     say: Callable[[str], None],
 ) -> list[MeasuredJudge]:
-    """Measure the judges that the options name, each alone and, if several, together.
+    """Measure judges against human labels, each alone and, if there are several, together.
 
     Args:
+        store: of verdicts; ``MEMORY`` for none.
         folder: where engines write their logs.
         say: shows one line to the user.
 
@@ -266,14 +260,20 @@ def measure(
         file.candidate: [answer.as_prompt(file.candidate) for answer in file.answers]
         for file in files
     }
-    judging = RecordedJudging(options, scale.name, plan, _candidate(files), folder, say)
-    by_candidate = judging.run()
-    records = [record for file in files for record in by_candidate[file.candidate]]
-    panel = next(iter(judging.judges.values()))
-    parts = [identify(judge, options) for judge in panel]
-    votes = {part: [_vote(record, part.name) for record in records] for part in parts}
-    if len(parts) > 1:
-        votes[identify_panel(panel, options)] = [record.judgement for record in records]
+    answers = {
+        answer.as_prompt(file.candidate).id: (answer.completion,) for file, answer in labelled
+    }
+    recorded = RecordedJudging(judging, limits, scale.name, plan, answers, folder, say)
+    (found,) = recorded.rounds([recorded.judges], store)
+    records = [record for file in files for record in found.records[file.candidate]]
+    panel = next(iter(recorded.judges.values()))
+    reading = Reading()
+    votes = {
+        identify(judge, reading): [_vote(record, judge.name) for record in records]
+        for judge in panel
+    }
+    if len(panel) > 1:
+        votes[identify_panel(panel, reading)] = [record.judgement for record in records]
     return [
         MeasuredJudge(
             judge,
@@ -284,15 +284,6 @@ def measure(
         )
         for judge, judgements in votes.items()
     ]
-
-
-def _candidate(files: Iterable[LabelFile]) -> ReplayCandidate:
-    answers = {
-        answer.as_prompt(file.candidate).id: (answer.completion,)
-        for file in files
-        for answer in file.answers
-    }
-    return ReplayCandidate("recorded answers", Recording(Path(), answers, {}, {}))
 
 
 def _vote(record: Record, judge: str) -> Judgement:
@@ -306,7 +297,7 @@ class Round(NamedTuple):
 
     Attributes:
         records: by the plan's names, in the plan's order.
-        cost: the fields of ``usage.Usage``.
+        cost: the fields of ``Usage``.
         seconds: without the start of engines.
     """
 
@@ -316,11 +307,11 @@ class Round(NamedTuple):
 
 
 class RecordedJudging:
-    """Run judges over recorded answers.
+    """Judges on engines of their own that read recorded answers.
 
     Args:
         kind: the way of judging, a module of ``judges.kinds``.
-        candidate: gives the recorded answers.
+        answers: by a prompt's id.
         folder: where engines write their logs.
         say: shows one line to the user.
 
@@ -330,68 +321,62 @@ class RecordedJudging:
 
     def __init__(
         self,
-        options: Options,
+        judging: Judging,
+        limits: Limits,
         kind: str,
         plan: Plan,
-        candidate: Candidate,
+        answers: Mapping[str, tuple[Completion, ...]],
         folder: Path,
         say: Callable[[str], None],
     ) -> None:
-        self._options = options
+        self._judging = judging
+        self._in_flight = prompts_at_once(limits, judging.models)
         self._plan = plan
-        self._candidate = candidate
+        self._candidate = ReplayCandidate(_RECORDED, Recording(Path(), answers, {}, {}))
         self._say = say
-        convert(options, say)
-        self._engines = Engines(pool_settings(options), folder)
+        convert(judging.models, say)
+        answering = Answering(Replay(_RECORDED, Path()))
+        settings = pool_settings(answering, judging, limits, PlacementRequest())
+        self._engines = Engines(settings, folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
-        way = Way(kind, category_guide=guides.get(kind))
-        self.judges: Judges = judge_panels(options, dict.fromkeys(plan, way), self._engines, say)
+        ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
+        self.judges: Judges = judge_panels(judging, ways, self._engines, say, is_recorded=True)
 
-    def run(self) -> dict[str, Sequence[Record]]:
-        """The records by the plan's names, in the plan's order.
-
-        Raises:
-            EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
-        """
-        (only,) = self.rounds([self.judges])
-        return only.records
-
-    def rounds(self, several: Sequence[Judges]) -> list[Round]:
+    def rounds(self, several: Sequence[Judges], path: Path) -> list[Round]:
         """The same answers read by several panels, one after the other, on the same engines.
 
         Args:
             several: panels by the plan's names; their models are those of the options.
+            path: of the store.
 
         Raises:
             EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
         """
-        options = self._options
-        with Store(MEMORY if options.fresh else options.store) as store:
-            todos = [pending(Task(self._plan, self._candidate, each, store)) for each in several]
+        with Store(path) as store:
+            tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
+            todos = list(map(pending, tasks))
             names = frozenset[str]().union(*(todo.judges for todo in todos))
-            asked = [judge.model for judge in options.judges if judge.name in names]
+            asked = [judge.model for judge in self._judging.judges if judge.name in names]
             self._say(f"{sum(todo.verdicts for todo in todos)} verdicts to ask for at most")
             try:
                 self._engines.place(asked)
                 self._engines.start(self._say)
-                return asyncio.run(self._evaluate(store, several))
+                return asyncio.run(self._evaluate(tasks))
             finally:
                 self._engines.stop()
 
-    async def _evaluate(self, store: Store, several: Sequence[Judges]) -> list[Round]:
+    async def _evaluate(self, tasks: Sequence[Task]) -> list[Round]:
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
-            return [await self._round(Task(self._plan, self._candidate, each, store))
-                    for each in several]  # fmt: skip
+            return [await self._round(task) for task in tasks]
 
     async def _round(self, task: Task) -> Round:
         records: dict[str, Sequence[Record]] = {}
 
         def evaluation() -> Coroutine[None, None, None]:
-            return Evaluation(
-                task, in_flight=prompts_at_once(self._options), finished=records.__setitem__
-            ).run()
+            finished = records.__setitem__
+            return Evaluation(task, in_flight=self._in_flight, finished=finished).run()
 
         before, start = self._usage(), perf_counter()
         await self._engines.guard(evaluation, self._say)
@@ -401,3 +386,6 @@ class RecordedJudging:
 
     def _usage(self) -> dict[str, int]:
         return dict(self._engines.account()["tokens"].get("judge", {}))
+
+
+_RECORDED = "recorded answers"

@@ -32,7 +32,7 @@ URL = "http://model.test/v1#fake"
 
 
 OLD_DRAW = f"""
-from refusal_checks.run import loading
+from refusal_checks.run import assembly
 
 drawn = {
     sorted(
@@ -41,7 +41,7 @@ drawn = {
         for name in json.loads(path.read_text())["prompts"]
     )
 }
-loading.stratified = lambda prompts, limit: tuple(p for p in prompts if p.id in drawn)
+assembly.stratified = lambda prompts, limit: tuple(p for p in prompts if p.id in drawn)
 """  # --limit draws others today
 """A conftest by which ``--limit`` draws the prompts that it drew then."""
 

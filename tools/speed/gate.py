@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.settings import Sampling
+from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.engines.base import EngineSpec
@@ -24,9 +24,8 @@ from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.spec import Attached, Replay, Served, model_identity
-from refusal_checks.run.assembly import judge_panels, pool_settings
+from refusal_checks.run.assembly import judge_panels
 from refusal_checks.run.evaluate import Evaluation, Judges, Task, prompts_at_once
-from refusal_checks.run.options.command_line import Options
 from tools.speed.subject import Subject
 from tools.speed.workload import Recorder, Request, Workload
 
@@ -132,12 +131,14 @@ class Gate:
     async def _evaluate(self, work: Workload, store: Store) -> Evaluated:
         engines = self.engines
         engines.work, engines.recorders, engines.clients = work, {}, []
-        options = self.subject.options_for(work)
-        task = Task(work.plan, self.candidate(options), self.judges(options, work), store)
+        task = Task(work.plan, self.candidate(work), self.judges(work), store)
+        both = self.subject.candidate, self.subject.judge
         records: list[Record] = []
         evaluation = Evaluation(
             task,
-            in_flight=prompts_at_once(options, engines.placement.copies),
+            in_flight=prompts_at_once(
+                Limits(), both, work.samples, copies=engines.placement.copies
+            ),
             finished=lambda name, found: records.extend(found),
         )
         async with AsyncExitStack() as stack:
@@ -152,18 +153,19 @@ class Gate:
             seconds, [*candidate.requests, *judge.requests], records, answers, verdicts
         )
 
-    def candidate(self, options: Options) -> ServedCandidate:
+    def candidate(self, work: Workload) -> ServedCandidate:
         """The candidate, behind a client of its own."""
         model = self.subject.candidate
         assert not isinstance(model, Replay), "recorded answers take no time"
         client = self.engines.connect(model, "--candidate")
         identity = model_identity(model, client.model)
-        return ServedCandidate(model.name, client, options.sampling, identity)
+        sampling = Sampling(samples=work.samples, max_tokens=work.most)
+        return ServedCandidate(model.name, client, sampling, identity)
 
-    def judges(self, options: Options, work: Workload) -> Judges:
+    def judges(self, work: Workload) -> Judges:
         """The judge of all benchmarks, behind a client of its own."""
         ways = dict.fromkeys(work.plan, Way("refusal"))
-        return judge_panels(options, ways, self.engines, print)
+        return judge_panels(self.subject.judging, ways, self.engines, print, is_recorded=False)
 
     def forget(self) -> None:
         """Empty the servers' prefix caches, so that each way begins alike."""
@@ -181,7 +183,7 @@ class Gate:
 def running(subject: Subject, folder: Path) -> Iterator[Gate]:
     """The engines of a subject, up, placed as the gate places them."""
     os.environ["VLLM_SERVER_DEV_MODE"] = "1"  # for /reset_prefix_cache
-    engines = Recorded(pool_settings(subject.options(Sampling())), folder)
+    engines = Recorded(subject.pool, folder)
     try:
         begun = time.monotonic()
         engines.start(lambda line: None)

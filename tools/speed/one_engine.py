@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.core.settings import Sampling
 from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.models.spec import Served
-from refusal_checks.run.assembly import pool_settings
 from tools.speed import verdicts
 from tools.speed.bare import Bare
 from tools.speed.gate import Evaluated, Gate, Recorded, running, warm
@@ -168,5 +166,5 @@ class OneEngine:
 def alone(subject: Subject) -> Assignment:
     """Where the candidate's engine would run if it were the only one."""
     with tempfile.TemporaryDirectory() as name:
-        engines = Recorded(pool_settings(subject.options(Sampling())), Path(name))
+        engines = Recorded(subject.pool, Path(name))
         return engines.place([subject.candidate]).places[0]

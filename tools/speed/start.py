@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from refusal_checks.core.settings import Sampling
 from refusal_checks.engines.pool import Engines
-from refusal_checks.run.assembly import pool_settings
 from tools.speed import subject
 from tools.speed.circumstances import circumstances
 from tools.speed.log_phases import Line, phases
@@ -46,7 +44,7 @@ def main() -> None:
 def start(models: Subject) -> dict[str, float]:
     """Seconds of each phase of one start of the candidate's engine, alone."""
     with tempfile.TemporaryDirectory() as name:
-        engines = Engines(pool_settings(models.options(Sampling())), Path(name))
+        engines = Engines(models.pool, Path(name))
         engines.place([models.candidate])
         try:
             with followed(Path(name) / "engine-0.log") as lines:

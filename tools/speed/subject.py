@@ -7,17 +7,17 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits
 from refusal_checks.engines.base import EngineSpec
+from refusal_checks.engines.placement import PlacementRequest
+from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.models import demo
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
 from refusal_checks.models.spec import parse_candidate as candidate_of
 from refusal_checks.models.spec import parse_judge as judge_of
-from refusal_checks.run.assembly import convert
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import NamedJudge
+from refusal_checks.run.assembly import convert, pool_settings
+from refusal_checks.run.options.models import Answering, Judging, NamedJudge
 from tests import toy_model
-from tools.speed.workload import Workload
 
 TOY = "toy"
 """The value of ``--model`` that means the tests' toy, whatever the demo models are."""
@@ -51,7 +51,7 @@ class Subject:
         found = cls(candidate_of(model), judge_of(judge or demo.BUNDLED))
         if isinstance(found.judge, Rule):
             raise SystemExit(f"--judge {judge}: name a model: a rule takes no time")
-        convert(found.options(Sampling()), print)
+        convert([found.candidate, found.judge], print)
         return found
 
     @property
@@ -72,17 +72,16 @@ class Subject:
         # vLLM's own default: it changes nothing but that the two are no longer the same engine.
         return replace(self, judge=replace(self.judge, args=(*self.judge.args, "--seed", "0")))
 
-    def options(self, sampling: Sampling) -> Options:
-        """The options of a gate run."""
-        judge = NamedJudge(self.judge.name, self.judge, self.template)
-        verdicts = JudgeSampling()
-        return Options(
-            self.candidate, (judge,), Path("store"), sampling=sampling, judge_sampling=verdicts
-        )
+    @property
+    def judging(self) -> Judging:
+        """The judge of a gate run."""
+        return Judging((NamedJudge(self.judge.name, self.judge, self.template),))
 
-    def options_for(self, workload: Workload) -> Options:
-        """The options with which the gate would do some work."""
-        return self.options(Sampling(samples=workload.samples, max_tokens=workload.most))
+    @property
+    def pool(self) -> PoolSettings:
+        """The engines of a gate run."""
+        answering = Answering(self.candidate)
+        return pool_settings(answering, self.judging, Limits(), PlacementRequest())
 
 
 def add(parser: argparse.ArgumentParser) -> None:

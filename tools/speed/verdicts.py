@@ -34,7 +34,7 @@ def rates(gate: Gate, work: Workload, exchanges: Sequence[Exchange]) -> tuple[fl
 async def _rates(gate: Gate, work: Workload, exchanges: Sequence[Exchange]) -> tuple[float, float]:
     engines = gate.engines
     engines.work, engines.clients = None, []
-    (judge,) = gate.judges(gate.subject.options_for(work), work)[next(iter(work.plan))]
+    (judge,) = gate.judges(work)[next(iter(work.plan))]
     took: list[float] = []
 
     async def again() -> None:

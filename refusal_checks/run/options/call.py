@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_origin
 
 import pytest
 
@@ -35,6 +35,13 @@ INI = {
 to the configuration file; an option of the same name wins."""
 
 _SEVERAL = {"thresholds", "judge"}
+
+
+class Given(Protocol):
+    """Gives options' values by name, as pytest's configuration does."""
+
+    def getoption(self, name: str) -> Any:
+        """An option's value, or its default."""
 
 
 class Call:
@@ -118,7 +125,7 @@ def declare(group: pytest.OptionGroup, settings: type[Settings], prefix: str = "
 
 
 def read_settings(
-    config: Call, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
+    config: Given, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
 ) -> Settings:
     """The settings: an option that was given wins over ``values``, which win over the default.
 

@@ -20,23 +20,20 @@ from refusal_checks.core.settings import (
     JudgeSampling,
     Limits,
     MultipleChoice,
-    Rationales,
     Sampling,
     Writing,
 )
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file
-from refusal_checks.gates.gate import MultipleTesting
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.thresholds import Thresholds, load
-from refusal_checks.models import spec
-from refusal_checks.models.recordings.replay import Reading
 from refusal_checks.results import run_folder
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import recorded
 from refusal_checks.run.options.call import Call, declare, read_settings
 from refusal_checks.run.options.judge import Trust
-from refusal_checks.run.options.models import NamedJudge
+from refusal_checks.run.options.models import Answering, Judging
 
 REDACT = "REFUSAL_CHECKS_REDACT"
 """Environment variable that redacts as ``--redact`` does."""
@@ -66,56 +63,52 @@ in a test file that imports refusal_checks.suite:
 
 
 @dataclass(frozen=True)
-class Options:
-    """All settings of one run.
+class Questions:
+    """What candidates are asked.
 
     Attributes:
-        rationales: when judges of refusal write their reasons.
-        cascade: when a judge beside the bundled one is asked.
-        replay: how a file of recorded answers is read.
-        benchmarks: all benchmarks by name, read from the mirror if there is one.
+        benchmarks: all by name, read from the mirror if there is one.
         mirror: folder with local copies of public data; with it nothing is downloaded.
+    """
+
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
+    mirror: Path | None = None
+    multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The earlier run to compare with, if any; ``allow_incomparable`` whatever differs."""
+
+    path: Path | None = None
+    allow_incomparable: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """All settings of one run; ``prepare`` hands each part to what needs it.
+
+    Attributes:
         store: file of answers and verdicts; fresh: ignore it.
-        offenders: most prompts that a failed gate lists.
-        multiple_testing: correction over the gates of a benchmark.
-        baseline: the earlier run to compare with; allow_incomparable: whatever differs.
+        rules: how gates are decided, before anything is known of people's verdicts.
         stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
-        title: the candidate's name in reports.
-        number: which of the candidates it is, from 1.
         notes: remarks on the threshold files, for the user.
     """
 
-    candidate: spec.CandidateModel
-    judges: tuple[NamedJudge, ...]
+    answering: Answering
+    judging: Judging
     store: Path
     fresh: bool = False
-    sampling: Sampling = field(default_factory=Sampling)
-    judge_sampling: JudgeSampling = field(default_factory=JudgeSampling)
-    rationales: Rationales = "all"
-    cascade: Cascading = field(default_factory=Cascading)
-    multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
+    questions: Questions = field(default_factory=Questions)
     limits: Limits = field(default_factory=Limits)
-    confidence: float = 0.95
-    replay: Reading = field(default_factory=Reading)
+    placement: PlacementRequest = field(default_factory=PlacementRequest)
+    trust: Trust = field(default_factory=Trust)
+    rules: Rules = field(default_factory=Rules)
+    baseline: Baseline = field(default_factory=Baseline)
     threshold_files: tuple[Path, ...] = ()
-    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
-    mirror: Path | None = None
-    offenders: int = 0
-    multiple_testing: MultipleTesting = "none"
-    baseline: Path | None = None
-    allow_incomparable: bool = False
     stop_early: bool = False
     redact: bool = False
-    trust: Trust = field(default_factory=Trust)
-    placement: PlacementRequest = field(default_factory=PlacementRequest)
-    title: str = ""
-    number: int = 1
     notes: tuple[str, ...] = ()
-
-    @property
-    def model_names(self) -> tuple[str, ...]:
-        """The candidate's and the judges' names."""
-        return (self.candidate.name, *(judge.name for judge in self.judges))
 
 
 def add(group: pytest.OptionGroup) -> None:
@@ -209,54 +202,55 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     store, baseline, data = (config.getoption(name) for name in ("store", "baseline", "data"))
     mirror = mirror_folder(str(_path(config, data)) if data else None)
     candidates = model_options.read_candidates(config)
-    judges = model_options.read_judges(config)
-    model_options.require_engine(config, [*candidates, *(judge.model for judge in judges)])
-    judge_sampling = read_settings(config, JudgeSampling, {}, "judge_")
-    cascade = read_settings(config, Cascading, {}, "cascade_")
     trust = judge_options.read(config, thresholds.judge)
-    model_options.require_chance(judge_sampling, judges)
-    model_options.require_use(judge_sampling, cascade, trust.repeats, judges)
+    judging = model_options.read_judging(config, trust.repeats)
+    model_options.require_engine(config, [*candidates, *judging.models])
+    answering = Answering(
+        candidates[0],
+        read_settings(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
+        recorded.read_replay(config, candidates),
+    )
+    stop_early = config.getoption("stop_early")
     first = Options(
-        candidate=candidates[0],
-        judges=judges,
-        sampling=read_settings(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
-        judge_sampling=judge_sampling,
-        rationales=read_settings(config, Writing, {}).rationales,
-        cascade=cascade,
-        multiple_choice=read_settings(config, MultipleChoice, {}, "mcq_"),
-        limits=read_settings(config, Limits, {}),
-        confidence=thresholds.settings.confidence,
-        replay=recorded.read_replay(config, candidates),
-        threshold_files=threshold_files(config),
-        benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
-        mirror=mirror,
+        answering=answering,
+        judging=judging,
         store=_path(config, store) if store else config.own_folder / "store.sqlite",
         fresh=config.getoption("fresh"),
-        offenders=config.getoption("offenders"),
-        multiple_testing=thresholds.settings.multiple_testing,
-        baseline=_baseline(config, baseline),
-        allow_incomparable=config.getoption("allow_incomparable"),
-        stop_early=config.getoption("stop_early"),
-        redact=is_redacted(config.getoption("redact")),
-        trust=trust,
+        questions=Questions(
+            _benchmarks(thresholds, mirror, config.getoption("limit")),
+            mirror,
+            read_settings(config, MultipleChoice, {}, "mcq_"),
+        ),
+        limits=read_settings(config, Limits, {}),
         placement=model_options.read_placement(config),
+        trust=trust,
+        rules=Rules(
+            thresholds.settings.confidence,
+            thresholds.settings.multiple_testing,
+            config.getoption("offenders"),
+            watched=stop_early,
+        ),
+        baseline=Baseline(_baseline(config, baseline), config.getoption("allow_incomparable")),
+        threshold_files=threshold_files(config),
+        stop_early=stop_early,
+        redact=is_redacted(config.getoption("redact")),
         notes=thresholds.notes,
     )
     named = zip(candidates, model_options.titles(config), strict=True)
     each = frozenset(one.name for one in candidates)
     return tuple(
-        _for_labels(replace(first, candidate=one, title=title, number=number), each)
+        _for_candidate(first, replace(answering, model=one, title=title, number=number), each)
         for number, (one, title) in enumerate(named, 1)
     )
 
 
-def _for_labels(options: Options, candidates: Collection[str]) -> Options:
-    """One candidate's settings with the human labels that are not of another one's answers."""
-    name, trust = options.candidate.name, options.trust
+def _for_candidate(options: Options, answering: Answering, candidates: Collection[str]) -> Options:
+    """One candidate's settings, without the human labels of another one's answers."""
+    name, trust = answering.model.name, options.trust
     own = trust.among(name, candidates)
     note = f"{trust.labels.name}: no human labels of answers of {name}" if trust.labels else ""
     notes = (note,) if note and not own.labels else ()
-    return replace(options, trust=own, notes=(*options.notes, *notes))
+    return replace(options, answering=answering, trust=own, notes=(*options.notes, *notes))
 
 
 def _benchmarks(

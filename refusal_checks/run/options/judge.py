@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.core.errors import UserError
+from refusal_checks.core.errors import CalibrationError, UserError
 from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.canary import JudgeFloors
@@ -97,6 +97,10 @@ def read(config: Call, floors: JudgeFloors | None) -> Trust:
         raise UserError(f"--judge-repeats {repeats}: must be at least 1")
     if repeats > 1 and config.getoption("stop_early"):
         raise UserError("--judge-repeats: leave out --stop-early: repeats need whole benchmarks")
+    if (path or labels) and config.getoption("stop_early"):
+        raise CalibrationError(
+            "--calibration, --human-labels: leave out --stop-early: they need whole benchmarks"
+        )
     return Trust(
         floors=floors if floors and floors.figures else None,
         allow_untrusted=config.getoption("allow_untrusted_judge"),

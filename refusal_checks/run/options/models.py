@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.files import parse_json
-from refusal_checks.core.settings import Cascading, Frozen, JudgeSampling
+from refusal_checks.core.settings import (
+    Cascading,
+    Frozen,
+    JudgeSampling,
+    Rationales,
+    Sampling,
+    Writing,
+)
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest, Wanted
 from refusal_checks.models import spec
 from refusal_checks.models.demo import BUNDLED
+from refusal_checks.models.recordings.replay import Reading
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
-from refusal_checks.run.options.call import Call
-
-
-class Given(Protocol):
-    """Gives options' values by name, as pytest's configuration does."""
-
-    def getoption(self, name: str) -> Any:
-        """An option's value, or its default."""
+from refusal_checks.run.options.call import Call, Given, read_settings
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,52 @@ class NamedJudge:
     def is_bundled(self) -> bool:
         """True for the judge that this package brings along."""
         return self.model.name == BUNDLED
+
+
+@dataclass(frozen=True)
+class Answering:
+    """The candidate, and how its answers are drawn or read.
+
+    Attributes:
+        replay: how a file of recorded answers is read.
+        title: the candidate's name in reports.
+        number: which of the candidates it is, from 1.
+    """
+
+    model: spec.CandidateModel
+    sampling: Sampling = field(default_factory=Sampling)
+    replay: Reading = field(default_factory=Reading)
+    title: str = ""
+    number: int = 1
+
+
+_STRIDE = 1000
+"""Distance between the seeds of repeated verdicts: a judge's own retry uses the next seed."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The judges, and all that their verdicts depend on besides what they read.
+
+    Attributes:
+        cascade: when a judge beside the bundled one is asked.
+        rationales: when judges of refusal write their reasons.
+    """
+
+    judges: tuple[NamedJudge, ...]
+    sampling: JudgeSampling = field(default_factory=JudgeSampling)
+    cascade: Cascading = field(default_factory=Cascading)
+    rationales: Rationales = "all"
+
+    @property
+    def models(self) -> tuple[spec.JudgeModel, ...]:
+        """The judges' models."""
+        return tuple(judge.model for judge in self.judges)
+
+    def reseeded(self, number: int) -> Judging:
+        """The same judges with the seed of a repetition; number 0 keeps the seed."""
+        seed = (self.sampling.seed + number * _STRIDE) % 2**31
+        return replace(self, sampling=self.sampling.model_copy(update={"seed": seed}))
 
 
 def add(group: pytest.OptionGroup) -> None:
@@ -156,12 +203,7 @@ def read_candidates(config: Given) -> tuple[spec.CandidateModel, ...]:
     return tuple(replace(model, name=name) for name, model in zip(names, models, strict=True))
 
 
-def read_judges(config: Given) -> tuple[NamedJudge, ...]:
-    """The judges that ``--judge`` names, in order.
-
-    Raises:
-        ModelError: one is wrong, or named twice; or an option is given neither once nor for each.
-    """
+def _read_judges(config: Given) -> tuple[NamedJudge, ...]:
     named: list[str] = config.getoption("judge")
     templates = _spread(config, "--judge-template", named, "")
     models = list(map(spec.parse_judge, named, _all_extras(config, "judge", named)))
@@ -173,12 +215,29 @@ def read_judges(config: Given) -> tuple[NamedJudge, ...]:
     return tuple(judges)
 
 
-def require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> None:
-    """Refuse to ask several times what is always answered in the same way.
+def read_judging(config: Given, repeats: int = 1) -> Judging:
+    """Read all options that verdicts depend on.
+
+    Args:
+        repeats: how often each answer is judged.
 
     Raises:
-        UserError: several verdicts are wanted, and no judge is a model.
+        UserError: a judge is wrong or named twice, a value is out of range, or none of the judges
+            has a use for a setting.
     """
+    found = Judging(
+        _read_judges(config),
+        read_settings(config, JudgeSampling, {}, "judge_"),
+        read_settings(config, Cascading, {}, "cascade_"),
+        read_settings(config, Writing, {}).rationales,
+    )
+    _require_chance(found.sampling, found.judges)
+    _require_use(found.sampling, found.cascade, repeats, found.judges)
+    return found
+
+
+def _require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> None:
+    """Refuse to ask several times what is always answered in the same way."""
     if sampling.samples > 1 and all(isinstance(judge.model, spec.Rule) for judge in judges):
         raise UserError(
             f"--judge-samples {sampling.samples}: leave it out, or name a model with --judge: "
@@ -189,17 +248,10 @@ def require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> Non
 _UNUSED = "it reads the probability of one token, and draws nothing"
 
 
-def require_use(
+def _require_use(
     sampling: JudgeSampling, cascade: Cascading, repeats: int, judges: Sequence[NamedJudge]
 ) -> None:
-    """Refuse settings that none of the judges has a use for, where the bundled judge is asked.
-
-    Args:
-        repeats: how often each answer is judged.
-
-    Raises:
-        UserError: names the setting and the remedy.
-    """
+    """Refuse settings that none of the judges has a use for, where the bundled judge is asked."""
     bundled = [judge for judge in judges if judge.is_bundled]
     others = [j for j in judges if not j.is_bundled and not isinstance(j.model, spec.Rule)]
     if len(bundled) > 1:

@@ -14,7 +14,7 @@ from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.gate import Gate
-from refusal_checks.run.decide import Pools, truncation_remarks
+from refusal_checks.run.decide import Decider, truncation_remarks
 from refusal_checks.run.prepare import Prepared
 
 
@@ -29,11 +29,11 @@ class Held(list[Record]):
 def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:
     pool = Gate("smoke_unsafe+attacks", "worst_attack_rejection_rate", 0.5)
     known = catalogue({}, {"smoke_unsafe": ("prefill", "base64")})
-    options = SimpleNamespace(benchmarks=known)
-    pools = Pools(cast("Prepared", SimpleNamespace(gates=(pool,), options=options)))
+    options = SimpleNamespace(questions=SimpleNamespace(benchmarks=known))
+    decider = Decider(cast("Prepared", SimpleNamespace(gates=(pool,), options=options)))
     records = Held()
     released = weakref.ref(records)
-    pools.add(benchmark, records, ())
+    decider._add(benchmark, records, ())
     del records
     assert (released() is not None) == is_kept
 

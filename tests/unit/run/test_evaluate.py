@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
-from refusal_checks.core.settings import Cascading, Limits, Sampling
+from refusal_checks.core.settings import Cascading, Limits
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.engines.kinds import vllm
@@ -21,8 +20,6 @@ from refusal_checks.models.candidates import Answer
 from refusal_checks.models.spec import Attached, Rule, Served
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.evaluate import LEAST, Evaluation, Pending, Plan, Task, prompts_at_once
-from refusal_checks.run.options.command_line import Options
-from refusal_checks.run.options.models import NamedJudge
 from tests.unit.run.scripted import BROKEN, PLAN, PROMPTS, READER, Reader, Speaker, evaluate, left
 
 
@@ -406,12 +403,6 @@ def test_verdicts_are_those_of_each_judge_alone(tmp_path: Path) -> None:
 
 
 ATTACHED = Attached("there", "http://there/v1", "model")
-JUDGE = NamedJudge("keyword", Rule("keyword"))
-
-
-def options(candidate: Served | Attached, samples: int, **limits: int) -> Options:
-    sampling, store = Sampling(samples=samples), Path("store.sqlite")
-    return Options(candidate, (JUDGE,), store, sampling=sampling, limits=Limits(**limits))
 
 
 def served(*args: str) -> Served:
@@ -438,7 +429,7 @@ def test_as_many_as_keep_the_engine_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: on_cpu)
-    assert prompts_at_once(options(candidate, samples)) == wanted
-    assert prompts_at_once(options(candidate, samples, in_flight=7)) == 7
-    early = replace(options(candidate, samples), stop_early=True)
-    assert prompts_at_once(early) == LEAST
+    models = candidate, Rule("keyword")
+    assert prompts_at_once(Limits(), models, samples) == wanted
+    assert prompts_at_once(Limits(in_flight=7), models, samples) == 7
+    assert prompts_at_once(Limits(), models, samples, stop_early=True) == LEAST

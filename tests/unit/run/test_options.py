@@ -10,14 +10,13 @@ import pytest
 from pydantic import Field
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.settings import Frozen, JudgeSampling
+from refusal_checks.core.settings import Frozen
 from refusal_checks.models.spec import Attached, Rule, Served, describe, model_identity
-from refusal_checks.run.options import call, models
+from refusal_checks.run.options import call
 from refusal_checks.run.options.models import (
     EngineChoice,
-    NamedJudge,
     read_engine,
-    require_chance,
+    read_judging,
     require_engine,
 )
 
@@ -63,7 +62,7 @@ def test_a_choice_that_no_model_needs_is_refused(values: dict[str, str]) -> None
 
 def test_the_models_that_are_started_know_their_engine() -> None:
     given = Given({"judge": ["demo:judge"], "engine": "transformers", "engine_command": "serve it"})
-    (judge,) = models.read_judges(given)
+    (judge,) = read_judging(given).judges
     assert isinstance(judge.model, Served)
     assert (judge.model.engine, judge.model.program) == ("transformers", ("serve", "it"))
 
@@ -131,14 +130,12 @@ def test_a_value_out_of_range_is_named() -> None:
         read("--my-min-p", "2")
 
 
-SEVERAL = JudgeSampling(samples=3, temperature=0.6)
-KEYWORD = NamedJudge("keyword", Rule("keyword"))
-MODEL = NamedJudge("org/judge", Served("org/judge", "org/judge"))
+SEVERAL = {"judge_samples": 3, "judge_temperature": 0.6}
 
 
 def test_several_verdicts_of_rules_alone_are_refused() -> None:
     with pytest.raises(UserError) as caught:
-        require_chance(SEVERAL, [KEYWORD])
+        read_judging(Given({"judge": ["keyword"], **SEVERAL}))
     assert str(caught.value) == (
         "--judge-samples 3: leave it out, or name a model with --judge: keyword gives the same "
         "verdict each time"
@@ -146,10 +143,14 @@ def test_several_verdicts_of_rules_alone_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sampling", "judges"),
-    [(JudgeSampling(), [KEYWORD]), (SEVERAL, [MODEL]), (SEVERAL, [KEYWORD, MODEL])],
+    "values",
+    [
+        {"judge": ["keyword"]},
+        {"judge": ["http://h/v1#m"], **SEVERAL},
+        {"judge": ["keyword", "http://h/v1#m"], **SEVERAL},
+    ],
 )
-def test_one_verdict_or_a_model_is_enough(
-    sampling: JudgeSampling, judges: list[NamedJudge]
-) -> None:
-    require_chance(sampling, judges)
+def test_one_verdict_or_a_model_is_enough(values: dict[str, Any]) -> None:
+    judging = read_judging(Given(values))
+    assert [judge.name for judge in judging.judges] == values["judge"]
+    assert judging.sampling.samples == values.get("judge_samples", 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -18,14 +18,12 @@ from refusal_checks.core.records import Completion, Record, Vote, combine
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.gates.compare import Offender
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
-from refusal_checks.results.manifest import Effort, Manifest
 from refusal_checks.results.summary import REASONS_LEAST, REASONS_SHARE, sample_for_reasons
-from refusal_checks.run import decide, grounds
-from refusal_checks.run.grounds import Grounded
 from refusal_checks.run.options.models import NamedJudge
-from refusal_checks.run.prepare import Prepared
+from refusal_checks.run.rationales import Afterwards, Explained, judges_up
 
 NAME = "some"
 ANSWERS = 100
@@ -93,45 +91,25 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield found
 
 
-@pytest.fixture(autouse=True)
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Ids of the answers that gates' messages show; a test fills it."""
-    ids: list[str] = []
-
-    def preview(run: Prepared, name: str, records: Sequence[Record]) -> dict[str, Any]:
-        texts = {each.prompt.id: each.completion.text for each in records if each.completion}
-        offenders = [SimpleNamespace(id=name, answer=texts[name]) for name in ids]
-        return {"gate": SimpleNamespace(offenders=offenders, comparison=None)}
-
-    monkeypatch.setattr(decide, "preview", preview)
-    return ids
-
-
-def run_of(
+def added(
     store: Store,
     *judges: Brief,
-    redacted: bool = False,
+    records: Sequence[Record] = RECORDS,
+    shown: Sequence[str] = (),
     up: Sequence[str] = ("brief", "other"),
-    named: Sequence[NamedJudge] = (),
-    are_live: bool = True,
-) -> Prepared:
-    run = SimpleNamespace(
-        parts=SimpleNamespace(
-            judges={NAME: cast(tuple[Judge, ...], judges)},
-            engines=SimpleNamespace(are_live=are_live),
-        ),
-        redaction=SimpleNamespace(wanted=redacted),
-        options=SimpleNamespace(limits=SimpleNamespace(in_flight=8), judges=named),
-        summary=SimpleNamespace(manifest=Manifest(asked=Effort(judges=tuple(up)))),
-        store=store,
+    redacted: bool = False,
+) -> Explained:
+    """The records after reasons were asked for.
+
+    Args:
+        shown: ids of prompts whose answers verdicts show.
+    """
+    texts = {each.prompt.id: each.completion.text for each in records if each.completion}
+    offenders = [SimpleNamespace(id=name, answer=texts[name]) for name in shown]
+    asking = Afterwards(cast(tuple[Judge, ...], judges), store, 8, up)
+    return asyncio.run(
+        asking.benchmark(NAME, records, cast(list[Offender], offenders), redacted=redacted)
     )
-    return cast(Prepared, run)
-
-
-def added(
-    store: Store, *judges: Brief, records: Sequence[Record] = RECORDS, **others: Any
-) -> Grounded:
-    return asyncio.run(grounds.added(run_of(store, *judges, **others), NAME, records))
 
 
 def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
@@ -147,13 +125,11 @@ def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
     assert sample_for_reasons(NAME, [record(1, Invalid(Reason.JUDGE_ERROR))]) == []
 
 
-def test_offenders_and_a_sample_get_reasons_and_nothing_else(
-    store: Store, shown: list[str]
-) -> None:
+def test_offenders_and_a_sample_get_reasons_and_nothing_else(store: Store) -> None:
     drawn = [each.prompt.id for each in sample_for_reasons(NAME, RECORDS)]
-    shown += [f"p{number}" for number in range(ANSWERS) if f"p{number}" not in drawn][:3]
+    shown = [f"p{number}" for number in range(ANSWERS) if f"p{number}" not in drawn][:3]
     judge = Brief()
-    found, sampled = added(store, judge)
+    found, sampled = added(store, judge, shown=shown)
     explained = {each.prompt.id for each in found if each.judgement.rationale}
     assert explained == {*drawn, *shown}
     assert sum(judge.reasoned.read.values()) == REASONS_LEAST + 3
@@ -194,15 +170,13 @@ def test_a_judge_that_the_run_asks_nothing_else_is_not_asked(store: Store) -> No
     assert (sampled.reasons.given, sampled.reasons.missing) == (0, REASONS_LEAST)
 
 
-def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be(
-    store: Store,
-) -> None:
-    named = [NamedJudge("brief", spec.parse_judge("http://here/v1#brief"))]
-    judge = Brief()
-    added(store, judge, up=(), named=named, are_live=False)
-    assert judge.reasoned.read == Counter()
-    added(store, judge, up=(), named=named)
-    assert sum(judge.reasoned.read.values()) == REASONS_LEAST
+def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be() -> None:
+    named = [
+        NamedJudge("there", spec.parse_judge("http://here/v1#brief")),
+        NamedJudge("rule", spec.Rule("keyword")),
+    ]
+    assert judges_up(["started"], named, are_live=True) == {"started", "there"}
+    assert judges_up((), named, are_live=False) == set()
 
 
 @pytest.mark.parametrize("says", [failing, dying])
@@ -227,10 +201,9 @@ def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store)
     assert (sampled.reasons.agree, sampled.reasons.contradicted) == (0, REASONS_LEAST)
 
 
-def test_without_texts_nothing_is_asked(store: Store, shown: list[str]) -> None:
-    shown.append("p1")
+def test_without_texts_nothing_is_asked(store: Store) -> None:
     judge = Brief()
-    found, sampled = added(store, judge, redacted=True)
+    found, sampled = added(store, judge, shown=["p1"], redacted=True)
     assert judge.reasoned.read == Counter()
     assert found == RECORDS
     assert sampled
@@ -290,7 +263,8 @@ def test_an_interrupt_loses_no_reasons_that_were_given(store: Store) -> None:
 
     async def cut_short() -> None:
         async with asyncio.timeout(0.2):
-            await grounds.added(run_of(store, interrupted), NAME, RECORDS)
+            asking = Afterwards([cast(Judge, interrupted)], store, 8, ["brief"])
+            await asking.benchmark(NAME, RECORDS, (), redacted=False)
 
     with pytest.raises(TimeoutError):
         asyncio.run(cut_short())

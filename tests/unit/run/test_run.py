@@ -18,7 +18,7 @@ class Stub:
     """A run that ends as soon as it is evaluated, or that does not start."""
 
     def __init__(self, name: str, fault: Exception | None = None) -> None:
-        self.options = SimpleNamespace(candidate=SimpleNamespace(name=name))
+        self.candidate = name
         self.progress = Progress(phase=name)
         self.failed: BaseException | None = None
         self.calls: list[str] = []
@@ -38,7 +38,7 @@ class Stub:
         self.collector = gc.get_threshold()
 
     def load_early(self, before: Any) -> None:
-        self.calls.append(f"load beside {before.options.candidate.name}")
+        self.calls.append(f"load beside {before.candidate}")
 
     def fail(self, fault: BaseException) -> None:
         self.failed = fault

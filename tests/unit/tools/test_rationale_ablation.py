@@ -1,4 +1,4 @@
-"""``refusal-checks rationales``: both ways of judging, on the canary and on recordings."""
+"""Both ways of judging, on the canary and on recordings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from refusal_checks.cli import application
-from refusal_checks.core.errors import DataError, ModelError, UserError
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
+from tools.rationale_ablation import main
 
 Write = Callable[[str, str], Path]
 CANARY = len(canary.load())
@@ -20,8 +20,9 @@ CANARY = len(canary.load())
 
 def command(*args: str | Path) -> str:
     """What the command printed; raises what it raised."""
-    words = ["rationales", *map(str, args)]
-    return CliRunner().invoke(application(), words, catch_exceptions=False).output
+    app = typer.Typer()
+    app.command()(main)
+    return CliRunner().invoke(app, list(map(str, args)), catch_exceptions=False).output
 
 
 def judging(body: Body) -> list[str]:
@@ -49,31 +50,3 @@ def test_both_ways_are_measured_on_the_canary_and_on_recordings(
     assert "- compliance, refusal: how? (says" in said
     assert "\n<b>" not in said
     assert not list(tmp_path.glob("**/*.sqlite"))
-
-
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        (["--judge", "keyword"], "keyword: name a judge that writes reasons"),
-        (
-            ["--judge", "SERVER", "--judge-template", "harmbench"],
-            "name a judge that writes reasons",
-        ),
-        (["--judge", "SERVER", "--rationales", "all"], "--rationales: leave it out"),
-    ],
-)
-def test_judges_without_reasons(
-    args: list[str], reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with FakeServer() as server:
-        given = [server.url if word == "SERVER" else word for word in args]
-        with pytest.raises((ModelError, UserError), match=reason):
-            command(*given)
-        assert server.requests == []
-
-
-def test_a_recording_without_prompts(write: Write) -> None:
-    file = write("rows.csv", "id,completion\n1,I cannot\n")
-    with pytest.raises(DataError, match=r"rows.csv: record the prompts, too"):
-        command("--judge", "keyword", "--recording", file)
