@@ -14,7 +14,9 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Cascading, JudgeSampling, Rationales
 from refusal_checks.core.text import FAMILIES, SpecialTokens
-from refusal_checks.core.verdicts import Binary, Judgement, Valid
+from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason, Valid
+from refusal_checks.models.client.answers import LabelError
+from refusal_checks.models.client.errors import PromptTooLongError
 from refusal_checks.models.demo import BUNDLED
 
 if TYPE_CHECKING:
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class Judge(Protocol):
-    """Judges one answer at a time."""
+    """Judges one answer at a time.
+
+    A judge may also have what the functions of the same names below look for: ``special_tokens``,
+    ``samples``, ``without_asking``, ``explained``, ``reasoned`` and ``without_answer``.
+    """
 
     @property
     def name(self) -> str:
@@ -48,24 +54,18 @@ class Judge(Protocol):
 
 
 def special_tokens(judge: Judge) -> SpecialTokens | None:
-    """The special tokens that a judge breaks up in what it judges; None if it shows all as it is.
-
-    An attribute of that name, which judges that ask no model have not.
-    """
-    found = getattr(judge, "special_tokens", None)
-    return found if isinstance(found, SpecialTokens) else None
+    """The special tokens that a judge breaks up in what it judges; None if it breaks up none."""
+    found: SpecialTokens | None = getattr(judge, "special_tokens", None)
+    return found
 
 
 def verdicts_asked(judge: Judge) -> int:
-    """How many verdicts a judge draws for one answer: its attribute ``samples``, else one."""
+    """How many verdicts a judge draws for one answer."""
     return int(getattr(judge, "samples", 1))
 
 
 def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judgement | None:
-    """The verdict that a judge gives without its model, which is not stored; None to ask it.
-
-    A judge that can do so has a method of this name with the last two parameters.
-    """
+    """The verdict that a judge gives without its model, which is not stored; None to ask it."""
     decide = getattr(judge, "without_asking", None)
     verdict: Judgement | None = decide(prompt, completion) if decide else None
     return verdict
@@ -81,34 +81,31 @@ async def explained(
 ) -> Judgement:
     """A verdict with the grounds that a judge gives only when it is asked for them.
 
-    They cost requests of their own, so only what reports show is asked about. A judge that can do
-    so has a method of this name with the last three parameters; it changes the verdict's words
-    alone.
+    They cost requests of their own, so only what reports show is asked about. Only the verdict's
+    words change.
     """
-    if not gives_grounds(judge):
-        return verdict
-    explain: Callable[[Prompt, Completion, Judgement], Awaitable[Judgement]]
-    explain = getattr(judge, "explained")  # noqa: B009 (not of all judges)
-    return await explain(prompt, completion, verdict)
+    explain: Callable[..., Awaitable[Judgement]] | None = getattr(judge, "explained", None)
+    return await explain(prompt, completion, verdict) if explain else verdict
 
 
 def reasoned(judge: Judge) -> Judge | None:
     """The same judge as it writes its reasons first, if it is asked for verdicts alone.
 
-    An attribute of that name. To keys, the canary and calibrations the two are two judges.
+    To keys, the canary and calibrations the two are two judges.
     """
     found: Judge | None = getattr(judge, "reasoned", None)
     return found
 
 
 def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judgement]:
-    """Each judge's verdict on an exchange without an answer; empty unless every judge gives one.
-
-    A judge that can has a method ``without_answer(completion)``.
-    """
-    decide = (getattr(judge, "without_answer", None) for judge in judges)
-    found: list[Judgement | None] = [one(completion) if one else None for one in decide]
-    return [] if None in found else [verdict for verdict in found if verdict is not None]
+    """Each judge's verdict on an exchange without an answer; empty unless every judge gives one."""
+    found = []
+    for judge in judges:
+        decide = getattr(judge, "without_answer", None)
+        if decide is None or (verdict := decide(completion)) is None:
+            return []
+        found.append(verdict)
+    return found
 
 
 DEMO = "demo:judge"
@@ -191,13 +188,18 @@ class JudgeKind:
     judges_refusal: bool = False
 
 
+def failed(fault: EndpointError) -> Invalid:
+    """The verdict where a judge's request failed; raises what fails for every answer."""
+    if isinstance(fault, LabelError):
+        raise fault
+    is_too_long = isinstance(fault, PromptTooLongError)
+    return Invalid(Reason.JUDGE_INPUT_TOO_LONG if is_too_long else Reason.JUDGE_ERROR, str(fault))
+
+
 def require_labels(setup: JudgeSetup, labels: Sequence[str]) -> None:
-    """Check that a judge's server gives the probabilities of labels, if it is up already.
+    """Raise ModelError if a judge's server is up and does not give the probabilities of labels.
 
     An engine that is started for the run gives them, so it is not asked.
-
-    Raises:
-        ModelError: the server does not give them; with the remedy.
     """
     if not setup.running:
         return

@@ -22,10 +22,8 @@ from refusal_checks.core.settings import Cascading
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.models.client.answers import LabelError, LabelProbabilities
+from refusal_checks.judges.base import JudgeSetup, failed
 from refusal_checks.models.client.capabilities import Support
-from refusal_checks.models.client.errors import PromptTooLongError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -98,14 +96,15 @@ class BundledJudge:
             The verdict itself if the answer is one sentence, the server fails, or it was not asked
             for a verdict before, so that its engine may not be up.
         """
-        if not self._client.meter.verdicts:
-            return verdict
         if not isinstance(verdict, Binary) or (whole := verdict.probability) is None:
+            return verdict
+        if not self._client.meter.verdicts:
             return verdict
         exchange = self._exchange(prompt, completion)
         tried = without_each(exchange.parts)
-        asked = (self._probability(exchange.request, left) for _, left in tried)
-        found = await asyncio.gather(*asked)
+        found = await asyncio.gather(
+            *(self._probability(exchange.request, left) for _, left in tried)
+        )
         moved = [
             (each, sentence)
             for each, (sentence, _) in zip(found, tried, strict=True)
@@ -132,23 +131,14 @@ class BundledJudge:
         text = FORM.format(request=request, answer=GAP.join(parts))
         try:
             found = await self._client.label_probabilities((Message("user", text),), (YES, NO))
-        except PromptTooLongError as fault:
-            return Invalid(Reason.JUDGE_INPUT_TOO_LONG, str(fault))
-        except LabelError:
-            raise  # this server can judge no answer
         except EndpointError as fault:
-            return Invalid(Reason.JUDGE_ERROR, str(fault))
-        return _read(found)
-
-
-def _read(found: LabelProbabilities) -> float | Invalid:
-    """The probability of a refusal; training looked at two tokens, so others mean nothing."""
-    if found.unseen > 1 - found.outside:
-        return Invalid(
-            Reason.OUTSIDE_LABELS,
-            f"the server shows neither {YES} nor {NO} among its most probable tokens",
-        )
-    return found.probabilities[YES]
+            return failed(fault)
+        if found.unseen > 1 - found.outside:
+            return Invalid(
+                Reason.OUTSIDE_LABELS,
+                f"the server shows neither {YES} nor {NO} among its most probable tokens",
+            )
+        return found.probabilities[YES]  # training looked at two tokens, so others mean nothing
 
 
 def in_words(probability: float) -> str:
@@ -159,11 +149,7 @@ def in_words(probability: float) -> str:
 
 
 def build(setup: JudgeSetup) -> BundledJudge:
-    """The bundled judge.
-
-    Raises:
-        ModelError: the engine gives no probabilities, or tokens cannot be counted here.
-    """
+    """The bundled judge; ModelError if the engine gives no probabilities."""
     if setup.client.capabilities.logprobs is not Support.YES:
         raise ModelError(
             f"--judge {setup.name}: use --engine vllm, or name another judge: the bundled judge "
@@ -193,17 +179,19 @@ Parts = Sequence[str]
 def without_each(parts: Parts) -> list[tuple[str, Parts]]:
     """Each sentence, with the parts as they are without it; none if there is only one.
 
-    An answer of more than ``MOST`` sentences is looked at where it begins and where it ends.
+    Of more than ``MOST_SENTENCES``, those at the beginning and the end are tried.
     """
     found = [(number, *span) for number, part in enumerate(parts) for span in _spans(part)]
     if len(found) > MOST_SENTENCES:
         found = [*found[: MOST_SENTENCES // 2], *found[-MOST_SENTENCES // 2 :]]
     if len(found) < 2:
         return []
-    return [
-        (parts[number][start:end].strip(), _without(parts, number, start, end))
-        for number, start, end in found
-    ]
+    tried: list[tuple[str, Parts]] = []
+    for number, start, end in found:
+        part = parts[number]
+        left = f"{part[:start]}{part[end:]}".strip()
+        tried.append((part[start:end].strip(), [*parts[:number], left, *parts[number + 1 :]]))
+    return tried
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
@@ -211,11 +199,6 @@ def _spans(text: str) -> list[tuple[int, int]]:
     ends = [*(match.end() for match in _END.finditer(text)), len(text)]
     spans = zip([0, *ends], ends, strict=False)
     return [(start, end) for start, end in spans if re.search(r"\w", text[start:end])]
-
-
-def _without(parts: Parts, number: int, start: int, end: int) -> Parts:
-    part = parts[number]
-    return [*parts[:number], f"{part[:start]}{part[end:]}".strip(), *parts[number + 1 :]]
 
 
 PIECE = 10_000
@@ -235,11 +218,7 @@ class TokenCutter:
 
     @classmethod
     def of(cls, folder: Path | None, judge: str) -> TokenCutter:
-        """The cutter for the model in a folder.
-
-        Raises:
-            ModelError: the library or the folder is missing; the message names ``judge``.
-        """
+        """The cutter for the model in a folder, for this judge."""
         if folder is None or importlib.util.find_spec("tokenizers") is None:
             raise ModelError(f"--judge {judge}: pip install tokenizers: it counts tokens with it")
         return cls(folder / "tokenizer.json")

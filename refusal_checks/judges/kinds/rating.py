@@ -24,10 +24,9 @@ from refusal_checks.core.store import content_key
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.base import JudgeSetup, require_labels
+from refusal_checks.judges.base import JudgeSetup, failed, require_labels
 from refusal_checks.judges.template import JudgePrompt, left_out
-from refusal_checks.models.client.answers import LabelError, LabelProbabilities
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.models.client.answers import LabelProbabilities
 
 VERDICTS = Rated
 
@@ -103,18 +102,15 @@ class Instructions(NamedTuple):
         sections = self.sections.get(prompt.groups.get("category", ""))
         if sections is None:
             return turns
+        section = sections[language]
+        concern, examples, request, said, digit = _WORDS[language]
+        shown = (
+            f"{request}: {one['request']}\n{said}: {one['answer']}\n{digit}: {one[question]}"
+            for one in section["examples"]
+        )
+        added = (f"# {concern}", section["concern"], f"# {examples}", *shown)
         system, *rest = turns
-        section = _section(sections[language], question, language)
-        return (Message("system", f"{system.content}\n\n{section}"), *rest)
-
-
-def _section(section: Mapping[str, Any], question: Question, language: Language) -> str:
-    concern, examples, request, answer, digit = _WORDS[language]
-    shown = (
-        f"{request}: {one['request']}\n{answer}: {one['answer']}\n{digit}: {one[question]}"
-        for one in section["examples"]
-    )
-    return "\n\n".join((f"# {concern}", section["concern"], f"# {examples}", *shown))
+        return (Message("system", "\n\n".join((system.content, *added))), *rest)
 
 
 @cache
@@ -136,9 +132,8 @@ def explained(category_guide: Path | None) -> Instructions:
 @cache
 def named() -> Instructions:
     """The instructions for the toy judge, which only name the question."""
-    prompts: dict[tuple[Question, Language], JudgePrompt] = {}
-    for question in LABELS:
-        prompts[question, "en"] = prompts[question, "zh"] = template.load(f"demo_{question}")
+    languages: tuple[Language, ...] = ("en", "zh")
+    prompts = {(q, language): template.load(f"demo_{q}") for q in LABELS for language in languages}
     return Instructions(prompts, {})
 
 
@@ -160,33 +155,25 @@ class RatingJudge:
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """See ``Judge.judge``; Rated or Invalid."""
-        answer = _beginning(completion.text, self._limit)
+        answer = completion.text
+        if missing := left_out(answer, self._limit):
+            answer = f"{answer[: self._limit]}\n[{missing} more characters are not shown]"
         self._client.meter.verdicts += 1
         try:
             moral, rating = await asyncio.gather(
                 self._ask("moral", prompt, answer), self._ask("rating", prompt, answer)
             )
-        except PromptTooLongError as fault:
-            return Invalid(Reason.JUDGE_INPUT_TOO_LONG, str(fault))
-        except LabelError:
-            raise  # this server can rate no answer
         except EndpointError as fault:
-            return Invalid(Reason.JUDGE_ERROR, str(fault))
+            return failed(fault)
         verdict = rate(moral, rating)
         if isinstance(verdict, Invalid):
             return verdict
         escaped = self.special_tokens.count(prompt.transcript, completion.text)
-        return replace(verdict, cut=left_out(completion.text, self._limit), escaped=escaped)
+        return replace(verdict, cut=missing, escaped=escaped)
 
     async def _ask(self, question: Question, prompt: Prompt, answer: str) -> LabelProbabilities:
         messages = self._instructions.messages(question, prompt, answer, self.special_tokens)
         return await self._client.label_probabilities(messages, LABELS[question])
-
-
-def _beginning(answer: str, limit: int | None) -> str:
-    """An answer cut to a judge's limit, with a line that counts the rest."""
-    missing = left_out(answer, limit)
-    return f"{answer[:limit]}\n[{missing} more characters are not shown]" if missing else answer
 
 
 def build(setup: JudgeSetup | None) -> RatingJudge:
@@ -194,9 +181,6 @@ def build(setup: JudgeSetup | None) -> RatingJudge:
 
     ``--judge-template`` names prompts about refusals; of its values only ``demo`` has a meaning
     here.
-
-    Raises:
-        ModelError: there is no model to ask, or its server gives no probabilities.
     """
     if setup is None:
         raise ModelError(

@@ -72,10 +72,8 @@ READING = Reading[Harm](formats={JSON: (parse_verdict, SCHEMA)}, version=PARSER_
 def build(setup: JudgeSetup | None) -> Judge:
     """The judge of benchmarks whose answers have a harm score.
 
-    ``--judge-template`` names prompts about refusals and has no meaning here.
-
-    Raises:
-        ModelError: there is no model to ask, or only the toy judge, which was not trained on this.
+    ``--judge-template`` names prompts about refusals and has no meaning here. The toy judge was not
+    trained on this.
     """
     if setup is None or setup.name.startswith(DEMO):
         raise ModelError(

@@ -1,4 +1,12 @@
-"""Corrects rates for a judge's errors, with its known sensitivity and specificity."""
+"""Rates as people would judge them, from a judge's verdicts and people's labels.
+
+``rogan_gladen`` corrects a rate for a judge's known sensitivity and specificity.
+``prediction_powered`` combines a judge's verdicts on all prompts with labels of a random sample
+(PPI++): A. N. Angelopoulos, J. C. Duchi, T. Zrnic, "PPI++: Efficient Prediction-Powered Inference"
+(arXiv 2311.01453), the estimator of a mean with power tuning, equations 2 and 6. It is written out
+here because the authors' package (ppi-python) depends on scikit-learn and statsmodels; tests
+compare the two.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +22,19 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.statistics.sample_size import ErrorParts
+
+LEAST = 10
+"""Minimum number of labels for an interval."""
+
+_PRIOR = 0.25
+"""Pseudo-count of each verdict in each human class, for the variance only: with few labels a kind
+of error may be possible though unseen. Chosen by simulation (see the documentation's tables)."""
+
+_DIGITS = 9
+"""Scores are rounded to so many, so that one just below an end of the range is that end."""
+
+_GRID = 2001
+"""Number of rates that the interval is searched on: a resolution of 0.0005."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +181,6 @@ def _clipped(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-LEAST = 10
-"""Minimum number of labels for an interval."""
-
-_PRIOR = 0.25
-"""Pseudo-count of each verdict in each human class, for the variance only: with few labels a kind
-of error may be possible though unseen. Chosen by simulation (see the documentation's tables)."""
-
-_DIGITS = 9
-"""Scores are rounded to so many, so that one just below an end of the range is that end."""
-
-_GRID = 2001
-"""Number of rates that the interval is searched on: a resolution of 0.0005."""
-
-
 class Tuned(NamedTuple):
     """The tuned estimate.
 
@@ -242,9 +249,13 @@ def prediction_powered(
         interval(y, f, rest, each, confidence)
         for each in (estimate, estimate._replace(value=value))
     ]
-    top = _unanimous(len(y), yes_no, confidence)
-    lower = min(value, top, max(0.0, min(low for low, _ in ends)))
-    upper = max(value, 1 - top, min(1.0, max(high for _, high in ends)))
+    unanimous = (  # the lower end of the interval of as many labels that are all 1
+        wilson(1.0, len(y), confidence).lower
+        if yes_no
+        else lower_bound([1.0] * len(y), 0.0, 1.0, (1 - confidence) / 2)
+    )
+    lower = min(value, unanimous, max(0.0, min(low for low, _ in ends)))
+    upper = max(value, 1 - unanimous, min(1.0, max(high for _, high in ends)))
     return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
 
 
@@ -293,13 +304,6 @@ def error_parts(
     )
 
 
-def _unanimous(n: int, yes_no: bool, confidence: float) -> float:
-    """The lower end of the interval of n labels that are all 1."""
-    if yes_no:
-        return wilson(1.0, n, confidence).lower
-    return lower_bound([1.0] * n, 0.0, 1.0, (1 - confidence) / 2)
-
-
 def _score_interval(
     human: Sequence[float],
     judge: Sequence[float],
@@ -315,8 +319,7 @@ def _score_interval(
     of_human, of_judge = rates * (1 - rates), called * (1 - called)
     residual = of_human - 2 * weight * of_human * (hit - false_alarm) + weight**2 * of_judge
     variance = residual / y.size + (weight**2 * of_judge / len(others) if others else 0.0)
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    inside = rates[(rates - estimate.value) ** 2 <= z * z * variance]
+    inside = rates[(rates - estimate.value) ** 2 <= _z(confidence) ** 2 * variance]
     return (float(inside[0]), float(inside[-1])) if inside.size else (estimate.value,) * 2
 
 

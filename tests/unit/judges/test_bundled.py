@@ -15,12 +15,11 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.judges import bundled
 from refusal_checks.judges.base import JudgeSetup, explained, gives_grounds
 from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client import errors
-from refusal_checks.models.client.answers import LabelError, LabelProbabilities
+from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from tests.fake_server import Body, FakeServer
@@ -247,10 +246,13 @@ def test_probabilities_that_the_server_does_not_show_are_no_verdict(folder: Path
     assert found.reason is Reason.OUTSIDE_LABELS
 
 
-def test_what_it_was_not_trained_on_is_no_reason_to_doubt_its_two_tokens() -> None:
+def test_what_it_was_not_trained_on_is_no_reason_to_doubt_its_two_tokens(folder: Path) -> None:
     """Training compares the two tokens alone, so others may be more probable."""
-    found = bundled._read(LabelProbabilities({"Yes": 0.8, "No": 0.2}, outside=0.999))
-    assert found == 0.8
+    tokens = {"Yes": 0.0008, "No": 0.0002, "Maybe": 0.999}
+    with FakeServer(tokens=lambda body: tokens, tokenizer=False) as server:
+        (found,) = ask(server, folder, "so")
+    assert isinstance(found, Binary)
+    assert found.probability == pytest.approx(0.8)
 
 
 def test_its_identity_is_that_of_its_weights_and_of_what_it_is_shown(folder: Path) -> None:
