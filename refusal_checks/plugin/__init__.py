@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from refusal_checks.plugin.activation import InconclusiveWarning as InconclusiveWarning
+from refusal_checks.plugin.activation import activate
+from refusal_checks.plugin.xdist import pytest_configure_node as pytest_configure_node
+from refusal_checks.plugin.xdist import (
+    pytest_xdist_node_collection_finished as pytest_xdist_node_collection_finished,
+)
 from refusal_checks.run.options.call import INI, PREFIX
 
 if TYPE_CHECKING:
     from refusal_checks.gates.decide import Verdict
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.trust.canary import Figure
-    from refusal_checks.plugin.hooks import Gates
 
-_GATES = pytest.StashKey["Gates"]()
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
-
-
-class InconclusiveWarning(UserWarning):
-    """A gate is inconclusive, and its threshold file asks for a warning."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -70,38 +70,10 @@ def pytest_configure(config: pytest.Config) -> None:
         activate(config).check_thresholds()
 
 
-def activate(config: pytest.Config) -> Gates:
-    """The part of the plugin that handles gates; loaded and registered the first time."""
-    if _GATES not in config.stash:
-        from refusal_checks.plugin.hooks import Gates
-
-        config.stash[_GATES] = gates = Gates(config)
-        config.pluginmanager.register(gates, "refusal_checks.gates")
-    return config.stash[_GATES]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per gate and per check of the judge, from the threshold files alone."""
     if {"refusal_verdict", "refusal_judge_figure"} & set(metafunc.fixturenames):
         activate(metafunc.config).parametrize(metafunc)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell an xdist worker where outcomes are published."""
-    from refusal_checks.plugin import xdist
-
-    shared, known = xdist.shared(node.config), _GATES in node.config.stash
-    node.workerinput[xdist.KEY] = shared.as_input(expects_gates=known)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
-    """Start an xdist run: all workers collect the same gates, so the first one's are enough."""
-    from refusal_checks.plugin import xdist
-
-    if _GATES in node.config.stash or xdist.shared(node.config).has_gates():
-        activate(node.config).start(ids)
 
 
 @pytest.fixture

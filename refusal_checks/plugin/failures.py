@@ -1,8 +1,8 @@
-"""Gates that fail under a waiver, as pytest sees them: neither passed nor failed.
+"""How pytest shows failed gates: waived ones, short ones, and tracebacks without texts.
 
-The report stays that of a failed test, so that no plugin, JUnit file or dashboard takes the gate
-for passed, and its message begins with the waiver. Only the counts by which pytest and xdist find
-the exit code, and whether ``-x`` stops, leave it out.
+A gate that fails under a waiver has neither passed nor failed. Its report stays that of a failed
+test, so that no plugin, JUnit file or dashboard takes the gate for passed, and its message begins
+with the waiver. Only the counts that decide the exit code, and whether ``-x`` stops, leave it out.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from _pytest._code.code import ExceptionRepr
 
+from refusal_checks.plugin import xdist
 from refusal_checks.reports import messages
 from refusal_checks.run.session import GateSession, gate_id
 
 _ATTRIBUTE = "refusal_checks_waived"
-"""An attribute of reports, which xdist carries from its workers."""
+"""An attribute of reports, which workers send with them."""
 
 
 def mark(report: pytest.TestReport) -> None:
@@ -34,18 +35,17 @@ class Waived:
     """A plugin of its own, registered where there are gates."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._plugins = config.pluginmanager
+        self._config = config
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(
         self, report: pytest.TestReport
     ) -> Generator[None, object, object]:
-        """Take the failure off the counts before pytest and xdist add it."""
+        """Take the failure off the counts before it is added."""
         if is_waived(report):
-            for name, counter in (("session", "testsfailed"), ("dsession", "countfailures")):
-                owner: Any = self._plugins.get_plugin(name)
-                if hasattr(owner, counter):
-                    setattr(owner, counter, getattr(owner, counter) - 1)
+            session: Any = self._config.pluginmanager.get_plugin("session")
+            session.testsfailed -= 1
+            xdist.uncount_failure(self._config)
         return (yield)
 
     @pytest.hookimpl(tryfirst=True)

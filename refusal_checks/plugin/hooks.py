@@ -17,7 +17,8 @@ from refusal_checks.gates import explain
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
-from refusal_checks.plugin import InconclusiveWarning, failures, junit, options, xdist
+from refusal_checks.plugin import failures, junit, options, xdist
+from refusal_checks.plugin.activation import InconclusiveWarning
 from refusal_checks.plugin.failures import Discreet
 from refusal_checks.reports import formats, messages
 from refusal_checks.reports import junit as junit_properties
@@ -53,6 +54,9 @@ class Gates:
             config.pluginmanager.register(Discreet(config), "refusal_checks.discreet")
         config.pluginmanager.register(failures.Waived(config), "refusal_checks.waived")
         self._session = GateSession(config, self._call, xdist.shared(config).run)
+        config.pluginmanager.register(
+            xdist.Crashes(config, self._session.is_gate), "refusal_checks.crashes"
+        )
         self._live: Live | None = None
         self._fault: pytest.UsageError | None = None
         self._written: list[str] = []
@@ -131,18 +135,15 @@ class Gates:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Start a run without xdist, once the selected gates are known."""
+        """Start a run in one process, once the selected gates are known."""
         failed = session.testsfailed and not session.config.option.continue_on_collection_errors
         if not session.config.option.collectonly and not failed:
             self.start([item.nodeid for item in session.items])
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
-        """Wait again for the verdict that a killed worker waited for: the gate has not failed."""
-        self._session.wait_again(crashitem, report, sched)
-
     def start(self, nodeids: Sequence[str]) -> None:
         """Start the runs that the selected tests need. See ``GateSession.start``."""
+        if xdist.is_worker(self._config):
+            return
         _check_reports(self._call)
         self._live = self._live or Live(self._config, lambda: self._session.current)
         self._session.start(nodeids, self._live.say, self._follow)
@@ -219,8 +220,7 @@ class Gates:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """End the runs, see to the exit code, then write the report files.
 
-        Before xdist's own hook, which waits for its workers: those of an interrupted run wait for
-        verdicts.
+        Before the hook that waits for workers: those of an interrupted run wait for verdicts.
         """
         if self._live:
             self._live.stop()

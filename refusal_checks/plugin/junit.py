@@ -28,7 +28,7 @@ CLASS = "refusal_checks"
 
 def complete(config: pytest.Config, runs: Sequence[RunSummary]) -> None:
     """Complete the entries of gates and of the judge's check; does nothing without a JUnit file."""
-    from _pytest.junitxml import xml_key  # its own record_xml_attribute does not work under xdist
+    from _pytest.junitxml import xml_key  # record_xml_attribute does not work in workers
 
     xml: Any = config.stash.get(xml_key, None)
     if xml is None:

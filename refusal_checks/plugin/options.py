@@ -181,12 +181,6 @@ def misread(config: pytest.Config) -> Iterator[str]:
 # pytest chooses its root folder, and the conftest.py files that it loads first, before it knows the
 # options of plugins: in ``--candidate /models/new`` the folder looks like one with tests.
 
-_CONFIGURATION = (
-    *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"),
-    *("pyproject.toml", "tox.ini", "setup.cfg"),
-)
-"""Files in which pytest looks for its configuration."""
-
 
 def join_paths(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     """Keep such paths from being searched for conftest.py files.
@@ -227,11 +221,8 @@ def _joined(args: Sequence[str]) -> Iterator[str]:
 
 def _root(config: pytest.Config, tests: Sequence[str]) -> Path:
     """The root folder as pytest finds it from the paths of tests alone."""
+    from _pytest.config.findpaths import get_common_ancestor, locate_config
+
     folder = config.invocation_params.dir
-    paths = [folder / name.partition("::")[0] for name in tests]
-    places = [path for path in paths if path.exists()] or [folder]
-    start = Path(os.path.commonpath([str(path) for path in places]))
-    for place in (start, *start.parents):
-        if any((place / name).is_file() for name in _CONFIGURATION):
-            return place
-    return Path(os.path.commonpath([str(folder), str(start)]))
+    start = get_common_ancestor(folder, [folder / name.partition("::")[0] for name in tests])
+    return locate_config(folder, [start])[0] or get_common_ancestor(folder, [folder, start])

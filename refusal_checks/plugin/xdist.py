@@ -1,15 +1,24 @@
-"""What the controller of an xdist run tells its workers before anything is collected."""
+"""All that this package knows of pytest-xdist.
+
+The controller owns the engines, the evaluation and the reports; workers collect gates and wait for
+their verdicts. What both must agree on is sent before anything is collected.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+
+from refusal_checks.plugin.activation import activate, is_active
 
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
@@ -65,3 +74,55 @@ def shared(config: pytest.Config) -> Shared:
 def _new() -> Shared:
     name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}"
     return Shared(name, str(Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker where outcomes are published."""
+    sent = shared(node.config).as_input(expects_gates=is_active(node.config))
+    node.workerinput[KEY] = sent
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Start the runs: all workers collect the same gates, so the first one's are enough."""
+    if is_active(node.config) or shared(node.config).has_gates():
+        activate(node.config).start(ids)
+
+
+class Crashes:
+    """A plugin of the controller: a worker that dies says nothing about the gate it waited for.
+
+    Args:
+        is_gate: whether a test, by its id, is one of a gate or of the judge.
+    """
+
+    def __init__(self, config: pytest.Config, is_gate: Callable[[str], bool]) -> None:
+        self._config = config
+        self._is_gate = is_gate
+        self._again: set[str] = set()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+        """Wait for the verdict again, once, and report the test as skipped until then.
+
+        If its next worker dies too, or no other worker takes it over (``--dist each``), it is an
+        error.
+        """
+        if not self._is_gate(crashitem):
+            return
+        report.when = "setup"  # a failure there is an error
+        if crashitem in self._again or self._config.getoption("dist") == "each":
+            return
+        self._again.add(crashitem)
+        with suppress(NotImplementedError):  # other schedulers do it by themselves
+            sched.mark_test_pending(crashitem)
+        report.outcome = "skipped"
+        report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
+
+
+def uncount_failure(config: pytest.Config) -> None:
+    """Take a failure off the count by which the controller ends a session at ``--maxfail``."""
+    controller: Any = config.pluginmanager.get_plugin("dsession")
+    if hasattr(controller, "countfailures"):
+        controller.countfailures -= 1

@@ -1,7 +1,7 @@
-"""Outcomes that the owner of a run publishes in the run's folder, and how tests wait for them.
+"""Outcomes that tests wait for, in the run's folder.
 
-The process that owns the engines evaluates and decides; tests, in the same process or in xdist
-workers, only read. So a run gives the same figures however its tests are distributed.
+The process that owns the engines evaluates and decides; tests, there or in workers, only read. So a
+run gives the same figures however its tests are distributed.
 """
 
 from __future__ import annotations

@@ -11,10 +11,7 @@ import os
 import re
 import shlex
 import tempfile
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from configparser import ConfigParser
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -313,25 +310,11 @@ RUNS_KEY = "refusal_checks_runs"
 FOLDER_KEY = "refusal_checks_folder"
 """The keys of a pytest configuration that name the folder, or the one above it."""
 
-_FILES = {
-    "pytest.toml": "pytest",
-    ".pytest.toml": "pytest",
-    "pytest.ini": "pytest",
-    ".pytest.ini": "pytest",
-    "pyproject.toml": "",
-    "tox.ini": "pytest",
-    "setup.cfg": "tool:pytest",
-}
-"""The files that pytest looks for, in its order, each with the section that is its own."""
-
-_WRONG = (OSError, ValueError, AttributeError, TypeError, RecursionError)
-"""Raised by files that cannot be read, or that have other values where tables belong."""
-
 
 def usual_root(folder: Path | None = None) -> Path:
     """The folder of the runs of a project, as a gate run there finds it.
 
-    By ``KEY``, else by ``VARIABLE``, else below what ``FOLDER`` names, else ``ROOT``.
+    By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else ``ROOT``.
 
     Args:
         folder: in the project; None for the current one.
@@ -344,51 +327,31 @@ def usual_root(folder: Path | None = None) -> Path:
     return Path(named or ROOT).expanduser()
 
 
-def configured(folder: Path) -> Mapping[str, Path]:
-    """The folders that pytest's configuration of a folder names, by ``KEY`` and ``FOLDER``.
+def configured(folder: Path) -> dict[str, Path]:
+    """The folders that pytest's configuration of a folder names, by ``RUNS_KEY`` and so on.
 
-    That of the nearest folder above counts.
+    Empty if pytest would not understand its configuration either.
     """
-    for place in (folder, *folder.parents):
-        for name, section in _FILES.items():
-            with suppress(*_WRONG):  # pytest will say what is wrong with its file
-                settings = _section(place / name, section)
-                if settings is not None:
-                    return dict(_named(place, settings))
-    return {}
+    from _pytest.config.exceptions import UsageError
+    from _pytest.config.findpaths import locate_config
+    from _pytest.outcomes import fail
+
+    try:
+        found = locate_config(folder, [folder])
+        return dict(_named(*found[1:3]))
+    except (UsageError, fail.Exception, OSError, ValueError, AttributeError, TypeError):
+        return {}
 
 
-def _named(place: Path, settings: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The folders that settings name, relative to theirs."""
+def _named(file: Path | None, settings: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    """The folders that settings name, relative to their file's."""
+    if file is None:
+        return
     for key in (RUNS_KEY, FOLDER_KEY):
-        value = settings.get(key) or ""
+        value = getattr(settings.get(key), "value", settings.get(key)) or ""  # as pytest 9, or 8
         words = value if isinstance(value, list) else shlex.split(str(value))
         if words:
-            yield key, place / str(words[0])
-
-
-def _section(path: Path, section: str) -> Mapping[str, Any] | None:
-    """A file's settings for pytest; None if it has none, so that pytest looks on."""
-    if not path.is_file():
-        return None
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".toml":
-        return _of_toml(tomllib.loads(text), section)
-    found = ConfigParser(interpolation=None, strict=False)
-    try:
-        found.read_string(text)
-    except Exception as fault:
-        raise ValueError(str(fault)) from None
-    is_pytests = path.name.endswith("pytest.ini")  # even an empty one
-    return dict(found[section]) if section in found else {} if is_pytests else None
-
-
-def _of_toml(content: Mapping[str, Any], section: str) -> Mapping[str, Any] | None:
-    """The settings in a TOML file, in a table of this name if the file is pytest's own."""
-    if section:
-        return dict(content.get(section, {}))  # even an empty one
-    tool = content.get("tool", {}).get("pytest")
-    return {**tool, **tool.get("ini_options", {})} if isinstance(tool, dict) else None
+            yield key, file.parent / str(words[0])
 
 
 def require_writable(folder: Path, option: str) -> None:

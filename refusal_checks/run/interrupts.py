@@ -4,7 +4,7 @@ Python learns of a signal between two steps of its main thread, so not while a l
 the interpreter, and a ``KeyboardInterrupt`` can be swallowed. The part of the handler that is
 written in C always runs: it writes the signal's number into a pipe (``signal.set_wakeup_fd``). This
 file, as a process of its own, reads the pipe, and ends the run's process if that does not end by
-itself in time. Engines' guards and xdist's workers see that it has gone, and end too.
+itself in time. Engines' guards and workers see that it has gone, and end too.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ class Run:
     def fail(self, fault: BaseException) -> None:
         """Publish the failure so that waiting tests stop waiting.
 
-        If not even that can be written, interrupt the session: the workers of an xdist run would
+        If not even that can be written, interrupt the session: the workers would
         wait forever.
         """
         self.summary.failure = self._run.redaction.reason(fault)

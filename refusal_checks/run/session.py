@@ -1,4 +1,4 @@
-"""Which process owns the engines: the controller of an xdist run, or the only process without it.
+"""Which process owns the engines: the controller of workers, or the only process.
 
 The owner evaluates and publishes; every process reads the board.
 
@@ -16,11 +16,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -113,7 +113,7 @@ class GateSession:
     """The gates, boards and runs of one pytest process.
 
     Args:
-        name: of the run, the same in all processes of an xdist run.
+        name: of the run, the same in all processes of a run.
     """
 
     def __init__(self, config: pytest.Config, call: Call, name: str) -> None:
@@ -123,8 +123,6 @@ class GateSession:
         self._series: Series | None = None
         self._watch: Watch | None = None
         self.batch: BatchReport | None = None
-        self._waited_again: set[str] = set()
-        self._is_worker = hasattr(config, "workerinput")
 
     @cached_property
     def thresholds(self) -> Thresholds:
@@ -212,22 +210,9 @@ class GateSession:
         parent = os.getppid()
         return lambda: self._series.is_alive() if self._series else os.getppid() == parent
 
-    def wait_again(self, nodeid: str, report: pytest.TestReport, scheduler: Any) -> None:
-        """Wait for a verdict again, once, if the worker that waited for it died.
-
-        A dead worker says nothing about the gate, so this report shows the test as skipped. If its
-        next worker dies too, or no other worker takes it over (``--dist each``), it is an error.
-        """
-        if not self._selected({gate_id(nodeid)}) and not self._checks_judge(nodeid):
-            return
-        report.when = "setup"  # a failure there is an error
-        if nodeid in self._waited_again or self._config.getoption("dist") == "each":
-            return
-        self._waited_again.add(nodeid)
-        with suppress(NotImplementedError):  # xdist's other schedulers do it by themselves
-            scheduler.mark_test_pending(nodeid)
-        report.outcome = "skipped"
-        report.longrepr = (report.location[0], 0, f"{report.longrepr}; it runs once more")
+    def is_gate(self, nodeid: str) -> bool:
+        """True for the id of a test of a gate or of the judge."""
+        return bool(self._selected({gate_id(nodeid)})) or self._checks_judge(nodeid)
 
     def start(
         self, nodeids: Collection[str], say: Say, prepared: Callable[[Sequence[Underway]], None]
@@ -240,7 +225,7 @@ class GateSession:
             pytest.UsageError: the user's input is wrong; nothing has been started.
             pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
         """
-        if self._series or self.batch or self._is_worker:
+        if self._series or self.batch:
             return
         _ = self.benchmarks  # a worker that finds a table wrong collects no gates, and says nothing
         wanted = self._selected({gate_id(nodeid) for nodeid in nodeids})

@@ -38,7 +38,7 @@ Source = Callable[[], tuple[str, Progress] | None]
 class Live:
     """Shows the progress of runs, from its first line until it is stopped.
 
-    Silent under ``-q``, and without a terminal reporter, which workers of an xdist run lack too.
+    Silent under ``-q``, and without a terminal reporter, which workers lack too.
     """
 
     def __init__(self, config: pytest.Config, source: Source) -> None:
