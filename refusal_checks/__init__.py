@@ -11,22 +11,62 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refusal_checks.benchmarks.base import Benchmark
+    from refusal_checks.core.errors import DataError, UserError
+    from refusal_checks.core.files import write_text
     from refusal_checks.core.prompts import Prompt
+    from refusal_checks.core.text import clean, placeless, without_credentials
+    from refusal_checks.gates.decide import Verdict
+    from refusal_checks.gates.explain import sentence
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.base import Judge
     from refusal_checks.metrics.base import Metric
+    from refusal_checks.reports.explain import mark
     from refusal_checks.results.run_folder import RunFolder
+    from refusal_checks.results.shipping import shipping
+    from refusal_checks.results.summary import RunSummary
 
 __version__ = "0.1.0"
 
-__all__ = ["Benchmark", "Gate", "Judge", "Metric", "Prompt", "__version__", "load_run"]
+__all__ = [
+    "Benchmark",
+    "DataError",
+    "Gate",
+    "Judge",
+    "Metric",
+    "Prompt",
+    "RunFolder",
+    "RunSummary",
+    "UserError",
+    "Verdict",
+    "__version__",
+    "clean",
+    "load_run",
+    "mark",
+    "placeless",
+    "sentence",
+    "shipping",
+    "without_credentials",
+    "write_text",
+]
 
 _MODULES = {
     "Benchmark": "benchmarks.base",
+    "DataError": "core.errors",
     "Gate": "gates.gate",
     "Judge": "judges.base",
     "Metric": "metrics.base",
     "Prompt": "core.prompts",
+    "RunFolder": "results.run_folder",
+    "RunSummary": "results.summary",
+    "UserError": "core.errors",
+    "Verdict": "gates.decide",
+    "clean": "core.text",
+    "mark": "reports.explain",
+    "placeless": "core.text",
+    "sentence": "gates.explain",
+    "shipping": "results.shipping",
+    "without_credentials": "core.text",
+    "write_text": "core.files",
 }
 
 

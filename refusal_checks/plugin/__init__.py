@@ -7,7 +7,7 @@ collected; only then is ``refusal_checks.plugin.hooks`` imported, which does the
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pytest
 
 from refusal_checks.core import extensions
+from refusal_checks.core.errors import UserError
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.results.run_folder import RunFolder
 
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
     from refusal_checks.results.progress import Underway
 
 FILE = "FILE"
+
+_EXTENSIONS = "refusal-checks-extensions"
+MOVED = ("--mlflow", "--wandb", "--model-card")
+"""Options that were in this package until 0.1; a distribution of their own has them now."""
+
+_MOVED_VARIABLES = ("REFUSAL_CHECKS_MLFLOW", "REFUSAL_CHECKS_WANDB", "REFUSAL_CHECKS_WEBHOOK")
+
+
+def moved(name: str) -> str:
+    """What to do about an option or a variable that another distribution has now."""
+    return f"install {_EXTENSIONS}, which has {name} now (docs/how-to/elsewhere.md)"
 
 
 class Format(Protocol):
@@ -125,6 +137,10 @@ def follow(call: Call, runs: Sequence[Underway], say: Callable[[str], None]) -> 
 
 def check(call: Call) -> None:
     """Raise UserError if a report that is asked for could not be written."""
+    known = {module.VARIABLE for module in discover().values()}
+    for variable in _MOVED_VARIABLES:
+        if os.environ.get(variable) and variable not in known:
+            raise UserError(f"{moved(f'${variable}')}, or unset it")
     for _, module, _ in targets(call):
         getattr(module, "check", lambda: None)()
 

@@ -1,4 +1,4 @@
-"""Files and messages for where people already look; each is read by the library that it is for."""
+"""The report formats of extensions/; each is read by the library that it is for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import date
 from html import unescape
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,12 +14,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from markdown_it import MarkdownIt
+from refusal_checks_extensions import mlflow, model_card, trackers, wandb, webhook
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.gates.waivers import Waiver
-from refusal_checks.reports import formats, tracked
-from refusal_checks.reports.formats import mlflow, model_card, pull_request, wandb, webhook
+from refusal_checks.reports import formats
 from refusal_checks.results.run_folder import RunFolder
 from tests.report_runs import usual
 
@@ -44,7 +40,7 @@ def renamed(run: RunFolder, name: str) -> RunFolder:
 
 def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
     summary = run.summary()
-    figures, facts = tracked.figures(summary), tracked.facts(summary, run)
+    figures, facts = trackers.figures(summary), trackers.facts(summary, run)
     assert figures["gates/failed"] == sum(each.fails for each in summary.verdicts.values()) > 0
     for name, verdict in summary.verdicts.items():
         assert figures[f"{name}/figure"] == verdict.estimate.value
@@ -115,9 +111,9 @@ def test_a_library_that_is_missing_is_named_with_its_remedy(
 ) -> None:
     name = module.__name__.rpartition(".")[2]
     monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr("refusal_checks.core.extensions.find_spec", lambda _: None)
+    monkeypatch.setattr("refusal_checks_extensions.trackers.find_spec", lambda _: None)
     for call in (module.check, lambda: module.write([run], Path("x"))):
-        with pytest.raises(UserError, match=rf'pip install "refusal-checks\[{name}\]"'):
+        with pytest.raises(UserError, match=rf'pip install "refusal-checks-extensions\[{name}\]"'):
             call()
 
 
@@ -224,15 +220,12 @@ def placed(run: RunFolder) -> RunFolder:
     return run
 
 
-def test_what_is_public_tells_nothing_of_machines_and_networks(
-    run: RunFolder, tmp_path: Path
-) -> None:
-    for module, runs in ((pull_request, [placed(run)] * 2), (model_card, [run])):
-        path = tmp_path / f"{module.__name__}.md"
-        module.write(runs, path)
-        text = unescape(path.read_text())
-        assert "…/judge" in text
-        assert not [word for word in HIDDEN if re.search(rf"\b{re.escape(word)}\b", text)]
+def test_a_card_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    model_card.write([placed(run)], path)
+    text = unescape(path.read_text())
+    assert "…/judge" in text
+    assert not [word for word in HIDDEN if re.search(rf"\b{re.escape(word)}\b", text)]
 
 
 def test_a_card_that_is_none_and_several_runs_are_refused(run: RunFolder, tmp_path: Path) -> None:
@@ -243,42 +236,6 @@ def test_a_card_that_is_none_and_several_runs_are_refused(run: RunFolder, tmp_pa
             model_card.write([run], path)
     with pytest.raises(DataError, match="one card per model"):
         model_card.write([run, run], path)
-
-
-def waived(run: RunFolder) -> RunFolder:
-    """The run, with all that failed waived."""
-    summary = run.summary()
-    waiver = Waiver(date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)")
-    for name, verdict in summary.verdicts.items():
-        gate = replace(verdict.gate, waiver=waiver)
-        summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
-    summary.judge = None
-    run.write_summary(summary)
-    return run
-
-
-def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
-    path = tmp_path / "comment.md"
-    pull_request.write([renamed(waived(run), "a|b <img src=x> @all"), run], path)
-    text = path.read_text()
-    assert text.startswith(f"{pull_request.MARKER}\n## Refusal checks: Yes, with ")
-    assert not any(word in text for word in TEXTS)
-    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
-    assert page.count("<table>") == 1
-    assert "<img" not in page
-    assert "<a " not in page
-    assert "waived until 2027-01-31" in page
-    plain = re.sub(r"<(code|pre)>.*?</\1>", "", text, flags=re.DOTALL)
-    assert not re.search(r"(?<!\\)@", plain)  # nobody is mentioned
-
-
-def test_a_comment_fits(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull_request, "LARGEST", 1000)
-    path = tmp_path / "comment.md"
-    pull_request.write([run], path)
-    text = path.read_text()
-    assert len(text.encode()) <= 1000
-    assert text.rstrip().endswith("see the run's report.")
 
 
 class _Chat(BaseHTTPRequestHandler):
@@ -332,51 +289,3 @@ def test_a_chat_that_refuses_is_named_without_its_secret(
             webhook.write([run], Path("x"))
     assert "SECRET" not in str(caught.value)
     assert len(seen) == 1
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://127.0.0.1:9/SECRET",
-        "https://nowhere.invalid/SECRET",
-        "http://[SECRET",
-        "http://a b/SECRET",
-        "http://h:SECRET/",
-    ],
-)
-def test_a_chat_that_is_not_there_is_named_without_its_secret(
-    url: str, run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(webhook.VARIABLE, url)
-    with pytest.raises(
-        DataError, match=r"^check the URL in \$REFUSAL_CHECKS_WEBHOOK: nothing was posted, "
-    ) as caught:
-        webhook.write([run], Path("x"))
-    assert "SECRET" not in str(caught.value)
-
-
-@pytest.mark.parametrize("url", ["", "slack", "file:///etc/passwd", "ftp://h/x", "SECRET"])
-def test_what_is_no_url_is_a_usage_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(webhook.VARIABLE, url)
-    with pytest.raises(UserError, match="begins with https://") as caught:
-        webhook.check()
-    assert not url or url not in str(caught.value)
-
-
-def test_a_target_that_is_no_file_is_not_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Call:
-        folder = Path("/somewhere")
-
-        def getoption(self, name: str) -> str | None:
-            return {"mlflow": "gates", "pr_comment": "c.md"}.get(name)
-
-    monkeypatch.setenv(webhook.VARIABLE, "https://example.invalid/SECRET")
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    found = {name: (module, path) for name, module, path in formats.targets(Call())}
-    assert found["mlflow"][1] == Path("gates")
-    assert found["pull_request"][1] == Path("/somewhere/c.md")
-    assert formats.written("webhook", *found["webhook"]) == "webhook report passed on"
-    assert (
-        formats.written("pull_request", *found["pull_request"])
-        == "pull_request report /somewhere/c.md"
-    )

@@ -13,12 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.text import clean
-from refusal_checks.gates import explain
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping
-from refusal_checks.results.summary import RunSummary
+from refusal_checks import DataError, RunFolder, RunSummary, UserError, clean, sentence, shipping
 
 OPTION = ""
 VARIABLE = "REFUSAL_CHECKS_WEBHOOK"
@@ -42,7 +37,7 @@ def check() -> None:
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Post the message. See ``formats.Format.write``; ``path`` plays no part.
+    """Post the message. ``path`` plays no part.
 
     Raises:
         DataError: it was not taken; without the URL.
@@ -94,7 +89,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
     yield _shown("; ".join(ships.reasons), 1000)
     failed = [each for each in run.verdicts.values() if each.fails]
     for verdict in failed[:LISTED]:
-        yield _shown(f"• {verdict.gate.id}: {explain.sentence(verdict)}", 500)
+        yield _shown(f"• {verdict.gate.id}: {sentence(verdict)}", 500)
     if len(failed) > LISTED:
         yield f"and {len(failed) - LISTED} more"
 

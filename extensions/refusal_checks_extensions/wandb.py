@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.extensions import require_extra
-from refusal_checks.core.text import clean
-from refusal_checks.reports import tracked
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping
+from refusal_checks import RunFolder, clean, shipping
+from refusal_checks_extensions import trackers
 
 OPTION = "--wandb"
 VARIABLE = "REFUSAL_CHECKS_WANDB"
@@ -21,13 +18,13 @@ METAVAR = "PROJECT"
 
 def check() -> None:
     """Raise UserError unless Weights & Biases is installed."""
-    require_extra("wandb", "wandb", f"{OPTION} needs")
+    trackers.require("wandb", OPTION)
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Log the runs. See ``formats.Format.write``; ``path`` is the project's name."""
+    """Log the runs. ``path`` is the project's name."""
     check()
-    with tracked.faults("Weights & Biases"):
+    with trackers.faults("Weights & Biases"):
         import wandb
 
         for run in runs:
@@ -42,7 +39,7 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
         project=name,
         name=clean(summary.manifest.shown, 120),
         job_type="refusal-checks",
-        config=tracked.facts(summary, run),
+        config=trackers.facts(summary, run),
         mode=_mode(),
         # The console shows texts; code, machine and git state are no part of a result.
         settings={
@@ -55,12 +52,12 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
         },
         reinit="create_new",
     )
-    logged.log(tracked.figures(summary))
+    logged.log(trackers.figures(summary))
     logged.finish(exit_code=0 if shipping(summary).may_ship else 1)
 
 
 def written() -> str:
-    """What became of the runs; see the package."""
+    """What became of the runs."""
     return "kept offline: send it with `wandb sync`" if _mode() == "offline" else "passed on"
 
 

@@ -9,14 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import write_text
-from refusal_checks.core.text import clean, placeless
-from refusal_checks.gates.decide import Verdict
-from refusal_checks.reports import explain
-from refusal_checks.results.manifest import Data
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary
+from refusal_checks import (
+    DataError,
+    RunFolder,
+    RunSummary,
+    Verdict,
+    clean,
+    mark,
+    placeless,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, ModelCard
@@ -29,7 +31,7 @@ _SAME = ("task_type", "dataset_type", "dataset_config", "metric_type", "metric_c
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the card, or the metadata of one that exists. See ``formats.Format.write``."""
+    """Write the card, or the metadata of one that exists."""
     if len(runs) != 1:
         raise DataError(f"{path}: write one card per model: these are {len(runs)} runs")
     summary = runs[0].summary()
@@ -67,22 +69,21 @@ def _about(result: EvalResult) -> tuple[object, ...]:
 def _results(summary: RunSummary) -> Iterator[EvalResult]:
     for verdict in summary.verdicts.values():
         if not verdict.is_idle:
-            yield _result(
-                verdict, summary.manifest.data.get(verdict.gate.benchmark, Data()), summary
-            )
+            yield _result(verdict, summary)
 
 
-def _result(verdict: Verdict, data: Data, summary: RunSummary) -> EvalResult:
+def _result(verdict: Verdict, summary: RunSummary) -> EvalResult:
     from huggingface_hub import EvalResult
 
     gate, estimate = verdict.gate, verdict.estimate
+    data = summary.manifest.data.get(gate.benchmark)
     group = f"{gate.group_kind}: {clean(gate.group, 100)}" if gate.group else None
     return EvalResult(
         task_type="text-generation",
         dataset_type=gate.benchmark,
         dataset_name=gate.benchmark,
         dataset_config=group,
-        dataset_revision=data.revision,
+        dataset_revision=data.revision if data else None,
         metric_type=gate.metric,
         metric_name=clean(gate.id, 200),
         metric_value=round(estimate.value, 6),
@@ -92,6 +93,6 @@ def _result(verdict: Verdict, data: Data, summary: RunSummary) -> EvalResult:
             "n": estimate.n,
             "judge": clean(placeless(summary.manifest.judge), 200),
             "threshold": gate.threshold,
-            "result": explain.mark(verdict).rstrip("?").lower(),
+            "result": mark(verdict).rstrip("?").lower(),
         },
     )

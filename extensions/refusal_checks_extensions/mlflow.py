@@ -10,11 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.extensions import require_extra
-from refusal_checks.core.text import clean
-from refusal_checks.reports import tracked
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping
+from refusal_checks import RunFolder, clean, shipping
+from refusal_checks_extensions import trackers
 
 OPTION = "--mlflow"
 VARIABLE = "REFUSAL_CHECKS_MLFLOW"
@@ -30,15 +27,15 @@ _AT_ONCE = 500
 
 def check() -> None:
     """Raise UserError unless MLflow is installed."""
-    require_extra("mlflow", "mlflow", f"{OPTION} needs")
+    trackers.require("mlflow", OPTION)
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Log the runs. See ``formats.Format.write``; ``path`` is the experiment's name."""
+    """Log the runs. ``path`` is the experiment's name."""
     check()
     # A server that is down would otherwise be asked for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    with tracked.faults("MLflow"):
+    with trackers.faults("MLflow"):
         from mlflow import MlflowClient
 
         client = MlflowClient()
@@ -53,13 +50,13 @@ def _log(client: Any, experiment: str, run: RunFolder) -> None:
 
     summary = run.summary()
     now = int(time.time() * 1000)
-    facts = tracked.facts(summary, run)
+    facts = trackers.facts(summary, run)
     made = client.create_run(
         experiment, run_name=clean(summary.manifest.shown, 200) or None, tags=facts
     )
     number = made.info.run_id
     metrics = iter(
-        [Metric(_named(name), value, now, 0) for name, value in tracked.figures(summary).items()]
+        [Metric(_named(name), value, now, 0) for name, value in trackers.figures(summary).items()]
     )
     while some := list(islice(metrics, _AT_ONCE)):
         client.log_batch(number, metrics=some)

@@ -8,15 +8,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
-from refusal_checks.core.errors import DataError
-from refusal_checks.core.text import clean, without_credentials
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.shipping import shipping
-from refusal_checks.results.summary import RunSummary
+from refusal_checks import (
+    DataError,
+    RunFolder,
+    RunSummary,
+    UserError,
+    clean,
+    shipping,
+    without_credentials,
+)
 
 LONGEST = 500
 """Most characters of a fact; trackers refuse long ones."""
+
+
+def require(library: str, option: str) -> None:
+    """Raise UserError unless a tracker's library is installed."""
+    if find_spec(library) is None:
+        raise UserError(
+            f'{option}: install {library} (pip install "refusal-checks-extensions[{library}]")'
+        )
 
 
 @contextmanager

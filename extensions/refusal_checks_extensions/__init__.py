@@ -1,0 +1,1 @@
+"""Report formats beside refusal-checks, written with its public names alone."""

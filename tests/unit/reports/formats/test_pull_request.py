@@ -1,0 +1,108 @@
+"""The comment on a pull request: Markdown without texts, that fits and tells of no machine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from html import unescape
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from refusal_checks.gates.waivers import Waiver
+from refusal_checks.reports import formats
+from refusal_checks.reports.formats import pull_request
+from refusal_checks.results.run_folder import RunFolder
+from tests.report_runs import usual
+
+TEXTS = ("Request ", "tell me about it")
+"""Words of every prompt of ``usual``."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return usual(tmp_path / "20260101-000000-1")
+
+
+def renamed(run: RunFolder, name: str) -> RunFolder:
+    """The run, of a candidate with another name."""
+    summary = run.summary()
+    summary.manifest = summary.manifest.extended(candidate=name, title=name)
+    run.write_summary(summary)
+    return run
+
+
+def waived(run: RunFolder) -> RunFolder:
+    """The run, with all that failed waived."""
+    summary = run.summary()
+    waiver = Waiver(date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)")
+    for name, verdict in summary.verdicts.items():
+        gate = replace(verdict.gate, waiver=waiver)
+        summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
+    summary.judge = None
+    run.write_summary(summary)
+    return run
+
+
+def test_a_comment_is_markdown_without_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "comment.md"
+    pull_request.write([renamed(waived(run), "a|b <img src=x> @all"), run], path)
+    text = path.read_text()
+    assert text.startswith(f"{pull_request.MARKER}\n## Refusal checks: Yes, with ")
+    assert not any(word in text for word in TEXTS)
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert page.count("<table>") == 1
+    assert "<img" not in page
+    assert "<a " not in page
+    assert "waived until 2027-01-31" in page
+    plain = re.sub(r"<(code|pre)>.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.search(r"(?<!\\)@", plain)  # nobody is mentioned
+
+
+def test_a_comment_fits(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pull_request, "LARGEST", 1000)
+    path = tmp_path / "comment.md"
+    pull_request.write([run], path)
+    text = path.read_text()
+    assert len(text.encode()) <= 1000
+    assert text.rstrip().endswith("see the run's report.")
+
+
+HIDDEN = ("ann", "10.0.0.5", "secret-host")
+
+
+def placed(run: RunFolder) -> RunFolder:
+    """The run, with a judge and a candidate whose names tell where they are."""
+    summary = run.summary()
+    summary.manifest = summary.manifest.extended(
+        candidate="http://10.0.0.5:8000/v1#org/model",
+        title="/home/ann/models/org-model",
+        judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
+    )
+    run.write_summary(summary)
+    return run
+
+
+def test_a_comment_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_path: Path) -> None:
+    path = tmp_path / "comment.md"
+    pull_request.write([placed(run)] * 2, path)
+    text = unescape(path.read_text())
+    assert "…/judge" in text
+    assert not [word for word in HIDDEN if re.search(rf"\b{re.escape(word)}\b", text)]
+
+
+def test_the_option_names_a_file_from_the_folder_of_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Call:
+        folder = Path("/somewhere")
+
+        def getoption(self, name: str) -> str | None:
+            return {"pr_comment": "c.md"}.get(name)
+
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    ((name, module, path),) = formats.targets(Call())
+    assert path == Path("/somewhere/c.md")
+    assert formats.written(name, module, path) == "pull_request report /somewhere/c.md"
