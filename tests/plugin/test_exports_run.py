@@ -19,7 +19,7 @@ def installed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None
     """Let runs find extensions/ as an installed distribution."""
     folder = ROOT / "extensions"
     metadata = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    info = project.mkdir("site") / "refusal_checks_extensions-0.1.0.dist-info"
+    info = project.path / "refusal_checks_extensions-0.1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Name: {metadata['name']}\nVersion: {metadata['version']}\n")
     points = metadata["entry-points"]["refusal_checks"].items()
