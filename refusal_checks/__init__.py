@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from refusal_checks.core.prompts import Prompt
     from refusal_checks.core.text import clean, placeless, without_credentials
     from refusal_checks.gates.decide import Verdict
-    from refusal_checks.gates.explain import sentence
+    from refusal_checks.gates.explain import mark, sentence
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.base import Judge
     from refusal_checks.metrics.base import Metric
-    from refusal_checks.reports.explain import mark
     from refusal_checks.results.run_folder import RunFolder
     from refusal_checks.results.shipping import shipping
     from refusal_checks.results.summary import RunSummary
@@ -61,7 +60,7 @@ _MODULES = {
     "UserError": "core.errors",
     "Verdict": "gates.decide",
     "clean": "core.text",
-    "mark": "reports.explain",
+    "mark": "gates.explain",
     "placeless": "core.text",
     "sentence": "gates.explain",
     "shipping": "results.shipping",

@@ -45,6 +45,19 @@ def sentence(verdict: Verdict) -> str:
     return "".join(_clauses(verdict)) + "."
 
 
+def mark(verdict: Verdict) -> str:
+    """The outcome of the gate's test in one word, with a question mark if it is inconclusive.
+
+    A gate that fails under a waiver is neither passed nor failed: ``waived``.
+    """
+    if verdict.is_idle:
+        return "skip"
+    if verdict.waived:
+        return "waived"
+    word = "FAIL" if not verdict.passed else "warn" if verdict.warns else "pass"
+    return word + "?" * (verdict.outcome is Outcome.INCONCLUSIVE)
+
+
 def moves(gate: Gate, compared: Comparison) -> str:
     """How many prompts moved in each direction."""
     counted = METRICS[gate.metric].counted or f"counted in {gate.metric}"

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.compare import Comparison, Flip
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.explain import mark as mark
 from refusal_checks.gates.explain import moves, sentence
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.waivers import Waiver
@@ -346,16 +347,3 @@ def figure(gate: Gate, value: float) -> str:
 def interval(gate: Gate, estimate: Estimate) -> str:
     """The interval alone, for example ``[71.1%, 86.7%]``."""
     return f"[{figure(gate, estimate.lower)}, {figure(gate, estimate.upper)}]"
-
-
-def mark(verdict: Verdict) -> str:
-    """The outcome of the gate's test in one word, with a question mark if it is inconclusive.
-
-    A gate that fails under a waiver is neither passed nor failed: ``waived``.
-    """
-    if verdict.is_idle:
-        return "skip"
-    if verdict.waived:
-        return "waived"
-    word = "FAIL" if not verdict.passed else "warn" if verdict.warns else "pass"
-    return word + "?" * (verdict.outcome is Outcome.INCONCLUSIVE)

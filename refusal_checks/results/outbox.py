@@ -29,11 +29,7 @@ _NO_REASON = "the evaluation ended early; its reason could not be written into t
 
 @dataclass(frozen=True)
 class Published:
-    """A gate's verdict, or why it has none.
-
-    Attributes:
-        facts: of the benchmark's answers, for JUnit properties.
-    """
+    """A gate's verdict, or why it has none; and facts of the answers, for JUnit properties."""
 
     verdict: Verdict | None = None
     error: str | None = None
@@ -51,7 +47,6 @@ class JudgeOutcome:
 _JUDGE = TypeAdapter(JudgeOutcome)
 _OUTCOMES = TypeAdapter(dict[str, Published])
 _PROVENANCE = TypeAdapter(dict[str, str])
-_JUDGE_FILE, _PROVENANCE_FILE = "judge.json", "provenance.json"
 
 
 class Board:
@@ -60,6 +55,8 @@ class Board:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._failure = folder / "failure.txt"
+        self._judge = folder / "judge.json"
+        self._provenance = folder / "provenance.json"
 
     def open(self, provenance: Mapping[str, str]) -> None:
         """Start: publish where the run's figures come from.
@@ -68,7 +65,7 @@ class Board:
             UserError: the folder cannot be written.
         """
         try:
-            write_json(self.folder / _PROVENANCE_FILE, dict(provenance))
+            write_json(self._provenance, dict(provenance))
         except OSError as fault:
             raise UserError(f"{self.folder}: cannot be written: {fault.strerror}") from None
 
@@ -78,10 +75,11 @@ class Board:
         Raises:
             EvaluationError: the folder was removed while the run went on.
         """
-        path = self.folder / _PROVENANCE_FILE
-        found = _read(path, _PROVENANCE)
+        found = _read(self._provenance, _PROVENANCE)
         if found is None:
-            raise EvaluationError(f"{path}: removed while the run went on; run it again")
+            raise EvaluationError(
+                f"{self._provenance}: removed while the run went on; run it again"
+            )
         return found
 
     def post(self, benchmark: str, outcomes: Mapping[str, Published]) -> None:
@@ -99,11 +97,11 @@ class Board:
 
     def post_judge(self, outcome: JudgeOutcome) -> None:
         """Publish the result of the judge's check."""
-        _publish(self.folder / _JUDGE_FILE, _JUDGE, outcome)
+        _publish(self._judge, _JUDGE, outcome)
 
     def judge(self) -> JudgeOutcome | None:
         """The result of the judge's check, None until it is complete."""
-        return _read(self.folder / _JUDGE_FILE, _JUDGE)
+        return _read(self._judge, _JUDGE)
 
     def fail(self, reason: str) -> None:
         """Publish why the evaluation ended, so that waiting tests stop waiting."""
@@ -124,15 +122,10 @@ class Board:
         return outcome.verdict
 
     def wait_judge(self, is_alive: Callable[[], bool]) -> JudgeOutcome:
-        """Wait for the judge's check.
-
-        Raises:
-            EvaluationError: there is none, or the owner of the run is gone.
-        """
+        """Wait for the judge's check; raises as ``wait`` does."""
         return self._wait(self.judge, is_alive)
 
     def _wait(self, look: Callable[[], Value | None], is_alive: Callable[[], bool]) -> Value:
-        """Look until something is published."""
         while True:
             alive = is_alive()  # before looking: the owner may publish and end in between
             if (outcome := look()) is not None:
