@@ -123,14 +123,14 @@ def score_prompts(
             fingerprint(answers[0].prompt),
             {name: round(of[prompt], _DIGITS) for name, of in scores.items() if prompt in of},
             tuple(zip(keys[prompt], (answer.judgement.verdict for answer in answers), strict=True)),
-            {name: _rounded(of[prompt]) for name, of in limits.items() if prompt in of},
+            {
+                name: (round(of[prompt][0], _DIGITS), round(of[prompt][1], _DIGITS))
+                for name, of in limits.items()
+                if prompt in of
+            },
         )
         for prompt, answers in by_prompt(records).items()
     }
-
-
-def _rounded(limits: tuple[float, float]) -> tuple[float, float]:
-    return round(limits[0], _DIGITS), round(limits[1], _DIGITS)
 
 
 def dump(scores: Scores) -> str:
@@ -209,24 +209,14 @@ def load(path: Path) -> dict[str, Scores]:
     return {scores.benchmark: scores for scores in map(read, files)}
 
 
-def differences(earlier: Scores, conditions: Mapping[str, str]) -> list[str]:
-    """The conditions in which two runs differ, each with both values; empty if comparable."""
-    return changed(earlier.conditions, conditions)
-
-
-def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The conditions that differ, each with both values."""
-    names = dict.fromkeys([*then, *now])
-    pairs = {name: (_value(then, name), _value(now, name)) for name in names}
-    return [
-        f"other {name}: {_short(before)} then, {_short(after)} now"
-        for name, (before, after) in pairs.items()
-        if before != after
-    ]
-
-
-def _value(conditions: Mapping[str, str], name: str) -> str:
-    return conditions.get(name, UNSTATED.get(name, ""))
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The conditions that differ between two runs, each with both values; empty if comparable."""
+    found = []
+    for name in dict.fromkeys([*then, *now]):
+        before, after = (each.get(name, UNSTATED.get(name, "")) for each in (then, now))
+        if before != after:
+            found.append(f"other {name}: {_short(before)} then, {_short(after)} now")
+    return found
 
 
 def _short(value: str) -> str:

@@ -1,4 +1,4 @@
-"""A run compared with an earlier one, prompt by prompt."""
+"""A run compared with an earlier one, prompt by prompt, and the answers that a report shows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,76 @@ from dataclasses import dataclass, replace
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
-from refusal_checks.metrics import Metric, by_prompt, confidence, metric_limits
+from refusal_checks.gates.rates import Rate
+from refusal_checks.metrics import Metric, by_prompt, confidence
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A prompt that counts against a gate, with the answer that counts most.
+
+    Attributes:
+        groups: the prompt's labels by kind.
+        confidence: its refusal confidence; None without any valid verdict.
+        verdict: on the answer in a word or two, or why there is none.
+        cut: characters of the answer that the judge did not see.
+        escaped: special tokens that were broken up for the judge.
+        expected: the letter of the right option, if the question has one.
+        prompt, answer, rationale: untrusted text, unescaped.
+    """
+
+    id: str
+    groups: Mapping[str, str]
+    confidence: float | None
+    prompt: str
+    answer: str
+    verdict: str
+    category: str | None
+    rationale: str
+    cut: int = 0
+    escaped: int = 0
+    expected: str = ""
+
+
+def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
+    """True if a prompt with this score pulls the figure beyond a bound.
+
+    Args:
+        low: the bound is a minimum, else a maximum.
+    """
+    if metric.counts is not None:
+        return metric.counts(score) is not low
+    return score < bound if low else score > bound
+
+
+def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
+    """A prompt with its answer of the lowest score, else of the highest.
+
+    Args:
+        answers: all records of the prompt, at least one.
+    """
+    sign = 1 if lowest else -1
+    scored = [(metric.score([record]), record) for record in answers]
+    known = [(sign * score, record) for score, record in scored if score is not None]
+    worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
+    return Offender(
+        id=worst.prompt.id,
+        groups=dict(worst.prompt.groups),
+        confidence=confidence(answers),
+        prompt=worst.prompt.transcript,
+        answer=worst.completion.text if worst.completion else "",
+        verdict=worst.judgement.verdict,
+        category=worst.judgement.category,
+        rationale=worst.judgement.rationale,
+        cut=worst.judgement.cut,
+        escaped=worst.judgement.escaped,
+        expected=(worst.prompt.options and worst.prompt.reference) or "",
+    )
 
 
 @dataclass(frozen=True)
@@ -101,70 +165,54 @@ class Comparison:
         return replace(self, fell=fell, rose=rose)
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Scores of the prompts in both runs, by prompt id."""
-
-    before: Mapping[str, float]
-    after: Mapping[str, float]
-
-    def moves(self, metric: Metric) -> tuple[list[str], list[str]]:
-        """The prompts that fell and those that rose in the figure, largest changes first."""
-        changes = {name: self.after[name] - self.before[name] for name in self.before}
-        signs = changes
-        if metric.counts is not None:
-            sides = (metric.values(scores.values()) for scores in (self.before, self.after))
-            signs = dict(zip(changes, (b - a for a, b in zip(*sides, strict=True)), strict=True))
-        fell = sorted((name for name in changes if signs[name] < -1e-8), key=changes.__getitem__)
-        rose = sorted((name for name in changes if signs[name] > 1e-8), key=lambda n: -changes[n])
-        return fell, rose
-
-
 def compare(
-    metric: Metric,
-    records: Sequence[Record],
-    earlier: Earlier,
-    *,
-    level: float,
-    limit: int,
-    whole: bool,
+    rate: Rate, earlier: Earlier, *, level: float, limit: int, whole: bool
 ) -> Comparison | None:
-    """Compare one figure; None if the runs have no scored prompt in common.
+    """Compare one figure; None if the runs share no scored prompt.
 
     Args:
-        records: those that the figure is computed from.
         limit: most prompts to list for each direction.
         whole: these are all records of the benchmark, so missing prompts can be counted.
     """
-    then, now = earlier.scores.prompts, by_prompt(records)
+    metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
     known = [name for name in now if name in then]
     same = [name for name in known if then[name].prompt == fingerprint(now[name][0].prompt)]
-    pairs = _pairs(metric, records, then, same)
-    if not pairs.before:
+    before, after = rate.scores_then(then), rate.scores()
+    both = [name for name in same if name in before and name in after]
+    if not both:
         return None
-    before, after = (metric.values(scores.values()) for scores in (pairs.before, pairs.after))
-    fell, rose = pairs.moves(metric)
-    lost, gained = len(fell), len(rose)
-    units = metric.units([now[name][0].prompt for name in pairs.before])
-    bounds = paired.mean_bounds(before, after, metric.span, level, units)
-    doubtful, worst = _worst(metric, now, {name: then[name] for name in same}, level)
+    old, new = (metric.values(scores[name] for name in both) for scores in (before, after))
+    changes = {name: after[name] - before[name] for name in both}
+    signs = changes
+    if metric.counts is not None:
+        signs = {name: b - a for name, a, b in zip(both, old, new, strict=True)}
+    fell = sorted((name for name in both if signs[name] < -1e-8), key=changes.__getitem__)
+    rose = sorted((name for name in both if signs[name] > 1e-8), key=lambda n: -changes[n])
+    units = metric.units([now[name][0].prompt for name in both])
+    bounds = paired.mean_bounds(old, new, metric.span, level, units)
+    doubtful, worst = _worst(rate, now, {name: then[name] for name in same}, level)
+
+    def flips(names: Sequence[str]) -> tuple[Flip, ...]:
+        return tuple(
+            _flip(metric, now[name], earlier, before[name], after[name]) for name in names[:limit]
+        )
+
+    is_share = metric.counts is not None and units is None
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
-        change=paired.difference(before, after, metric.span, level, units),
+        change=paired.difference(old, new, metric.span, level, units),
         lower=bounds.lower,
         upper=bounds.upper,
-        lost=lost,
-        gained=gained,
-        p_flips=paired.mcnemar(lost, gained)
-        if metric.counts is not None and units is None
-        else None,
-        fell=tuple(_flip(metric, now[name], earlier, pairs) for name in fell[:limit]),
-        rose=tuple(_flip(metric, now[name], earlier, pairs) for name in rose[:limit]),
+        lost=len(fell),
+        gained=len(rose),
+        p_flips=paired.mcnemar(len(fell), len(rose)) if is_share else None,
+        fell=flips(fell),
+        rose=flips(rose),
         only_now=len(now) - len(known),
         only_then=len(then) - len(known) if whole else 0,
         reworded=len(known) - len(same),
-        unscored=len(same) - len(before),
+        unscored=len(same) - len(both),
         differences=earlier.differences,
         doubtful=doubtful,
         worst=worst,
@@ -174,32 +222,23 @@ def compare(
 
 
 def _worst(
-    metric: Metric,
+    rate: Rate,
     now: Mapping[str, Sequence[Record]],
     then: Mapping[str, PromptScores],
     level: float,
 ) -> tuple[int, tuple[float, float] | None]:
     """How many prompts are in doubt, and bounds that hold however their answers are judged."""
-    records = [record for answers in now.values() for record in answers]
-    scores = {name: (score, score) for name, score in metric.scores(records).items()}
-    after = {
-        name: sorted(metric.values(limits))
-        for name, limits in (scores | metric_limits(metric, records)).items()
-    }
-    pairs = {
-        name: (before, after[name])
-        for name, earlier in then.items()
-        if name in after and (before := earlier.limits_in(metric)) is not None
-    }
+    before, after = rate.limits_then(then), rate.limits()
+    pairs = {name: (before[name], after[name]) for name in before if name in after}
     doubtful = sum(old[0] < old[1] or new[0] < new[1] for old, new in pairs.values())
     if not doubtful:
         return 0, None
-    units = metric.units([now[name][0].prompt for name in pairs])
+    units = rate.metric.units([now[name][0].prompt for name in pairs])
     lowest, highest = (
         paired.mean_bounds(
             [old[1 - side] for old, _ in pairs.values()],
             [new[side] for _, new in pairs.values()],
-            metric.span,
+            rate.metric.span,
             level,
             units,
         )
@@ -208,22 +247,11 @@ def _worst(
     return doubtful, (lowest.lower, highest.upper)
 
 
-def _pairs(
-    metric: Metric,
-    records: Sequence[Record],
-    then: Mapping[str, PromptScores],
-    ids: Sequence[str],
-) -> _Pairs:
-    scores = metric.scores(records)
-    both = [name for name in ids if name in scores and metric.name in then[name].scores]
-    before = {name: then[name].scores[metric.name] for name in both}
-    return _Pairs(before, {name: scores[name] for name in both})
-
-
-def _flip(metric: Metric, answers: Sequence[Record], earlier: Earlier, pairs: _Pairs) -> Flip:
+def _flip(
+    metric: Metric, answers: Sequence[Record], earlier: Earlier, before: float, after: float
+) -> Flip:
     """How a prompt changed; ``answers`` are those of this run."""
     prompt = answers[0].prompt
-    before, after = pairs.before[prompt.id], pairs.after[prompt.id]
     earlier_answers = earlier.scores.prompts[prompt.id].answers
     verdicts = Counter(verdict for _, verdict in earlier_answers)
     usual = verdicts.most_common(1)[0][0] if verdicts else ""
@@ -231,66 +259,3 @@ def _flip(metric: Metric, answers: Sequence[Record], earlier: Earlier, pairs: _P
     texts = earlier.texts(prompt, keys)
     text = next((texts[key] for key in keys if key in texts), None)
     return Flip(before, after, offender(metric, answers, after < before), usual, text)
-
-
-@dataclass(frozen=True)
-class Offender:
-    """A prompt that counts against a gate, with the answer that counts most.
-
-    Attributes:
-        groups: the prompt's labels by kind.
-        confidence: its refusal confidence; None without any valid verdict.
-        verdict: on the answer in a word or two, or why there is none.
-        cut: characters of the answer that the judge did not see.
-        escaped: special tokens that were broken up for the judge.
-        expected: the letter of the right option, if the question has one.
-        prompt, answer, rationale: untrusted text, unescaped.
-    """
-
-    id: str
-    groups: Mapping[str, str]
-    confidence: float | None
-    prompt: str
-    answer: str
-    verdict: str
-    category: str | None
-    rationale: str
-    cut: int = 0
-    escaped: int = 0
-    expected: str = ""
-
-
-def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
-    """True if a prompt with this score pulls the figure beyond a bound.
-
-    Args:
-        low: the bound is a minimum, else a maximum.
-    """
-    if metric.counts is not None:
-        return metric.counts(score) is not low
-    return score < bound if low else score > bound
-
-
-def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """A prompt with its answer of the lowest score, else of the highest.
-
-    Args:
-        answers: all records of the prompt, at least one.
-    """
-    sign = 1 if lowest else -1
-    scored = [(metric.score([record]), record) for record in answers]
-    known = [(sign * score, record) for score, record in scored if score is not None]
-    worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
-    return Offender(
-        id=worst.prompt.id,
-        groups=dict(worst.prompt.groups),
-        confidence=confidence(answers),
-        prompt=worst.prompt.transcript,
-        answer=worst.completion.text if worst.completion else "",
-        verdict=worst.judgement.verdict,
-        category=worst.judgement.category,
-        rationale=worst.judgement.rationale,
-        cut=worst.judgement.cut,
-        escaped=worst.judgement.escaped,
-        expected=(worst.prompt.options and worst.prompt.reference) or "",
-    )

@@ -21,7 +21,7 @@ from refusal_checks.gates.estimates import (
     worst,
 )
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
-from refusal_checks.gates.rates import Noise, RateView, noise
+from refusal_checks.gates.rates import Noise, Rate, RateView, noise
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -152,73 +152,64 @@ def decide_all(
 
 
 def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Record]]) -> Verdict:
-    gate, estimate, records = figures.gate, figures.estimate, figures.records
+    gate, rate, estimate = figures.gate, figures.rate, figures.estimate
+    records, ends = rate.records, (estimate, *figures.cases.values())
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
-    # The neutral rate can lie above or below both worst cases.
-    values = [estimate.value, *(case.value for case in figures.cases.values())]
+    passed = "fail" not in results
     too_low = not AllowedRange(gate.minimum).holds(estimate.value)
     bound = gate.minimum if too_low else gate.maximum
-    missed = None if bound is None or not figures.figure or figures.figure.met else bound
-    against = [] if missed is None else _against(figures, missed, too_low)
+    missed = bound if figures.figure and not figures.figure.met else None
+    against = [] if missed is None else _against(rate, missed, too_low)
     open_by_invalid = _is_open_by_invalid(figures)
-    passed = "fail" not in results
     sets = (records, *(select(gate, each) for each in repeats))
     return Verdict(
         gate=gate,
         passed=passed,
         waived=not passed and gate.waiver is not None and gate.waiver.holds(rules.day),
         estimate=estimate,
-        bounds=(min(values), max(values)),
+        # The neutral rate can lie above or below both worst cases.
+        bounds=(min(end.value for end in ends), max(end.value for end in ends)),
         answers=len(records),
         invalid=sum(isinstance(record.judgement, Invalid) for record in records) / len(records),
         outcome=worst(check.outcome for check in figures.checks),
-        warns="warn" in results and "fail" not in results,
+        warns="warn" in results and passed,
         extremes=tuple((name, case.value) for name, case in figures.cases.items()),
-        flips=_flips(figures, rules),
+        flips=_flips(figures),
         need=None if open_by_invalid else _need(figures, rules),
-        missed_by=None if missed is None else _missed_by(figures, missed, too_low),
+        missed_by=None
+        if missed is None or not rate.is_share
+        else _missed_by(estimate, missed, too_low),
         counted_against=len(against),
         offenders=tuple(
-            offender(figures.metric, answers, too_low) for answers in against[: rules.offenders]
+            offender(rate.metric, answers, too_low) for answers in against[: rules.offenders]
         ),
         comparison=figures.comparison,
         skipped="max_drop and max_rise were not checked: no --baseline for this benchmark"
         if gate.has_margins and not figures.change
         else "",
         level=rules.level,
-        views=figures.views,
-        use=figures.used.use if figures.used else "raw",
-        worst=_worst(figures) if gate.has_bounds else None,
+        views=rate.views,
+        use=rate.used.use if rate.used else "raw",
+        worst=(min(end.lower for end in ends), max(end.upper for end in ends))
+        if gate.has_bounds and figures.cases
+        else None,
         open_by_invalid=open_by_invalid,
         kind=str(records[0].prompt.kind or ""),
-        noise=noise(figures.metric, sets, estimate, rules.level) if repeats else None,
+        noise=noise(rate.metric, sets, estimate, rules.level) if repeats else None,
     )
 
 
-def _worst(figures: GateFigures) -> tuple[float, float] | None:
-    """The interval over all ways in which invalid answers may be counted."""
-    if not figures.cases:
-        return None
-    every = (figures.estimate, *figures.cases.values())
-    return min(each.lower for each in every), max(each.upper for each in every)
-
-
-def _flips(figures: GateFigures, rules: Rules) -> bool:
+def _flips(figures: GateFigures) -> bool:
     """True if the test would end differently in one of the worst cases."""
     gate, change, compared = figures.gate, figures.change, figures.comparison
-    figure_checks = [
-        check_figure(gate, figures.metric, case, rules, figures.used)
-        for case in (figures.estimate, *figures.cases.values())
-        if figures.figure
-    ]
-    change_checks = [change] if change else []
+    cases = (figures.estimate, *figures.cases.values()) if figures.figure else ()
+    changes = [change] if change else []
     if change and compared and _passes(gate.change_limits, compared):
-        change_checks.append(replace(change, outcome=Outcome.PASS))
-    results = (
-        {check.result(gate.on_inconclusive) == "fail" for check in checks}
-        for checks in (figure_checks, change_checks)
+        changes.append(replace(change, outcome=Outcome.PASS))
+    return any(
+        len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
+        for checks in ([check_figure(gate, case) for case in cases], changes)
     )
-    return any(len(ends) > 1 for ends in results)
 
 
 def _is_open_by_invalid(figures: GateFigures) -> bool:
@@ -226,10 +217,9 @@ def _is_open_by_invalid(figures: GateFigures) -> bool:
     if worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
         return False
     gate, compared = figures.gate, figures.comparison
-    figure_passes = figures.figure is None or _passes(gate.limits, figures.estimate)
-    if not figures.change or not compared:
-        return figure_passes
-    return figure_passes and _passes(gate.change_limits, compared)
+    if figures.figure and not _passes(gate.limits, figures.estimate):
+        return False
+    return not (figures.change and compared) or _passes(gate.change_limits, compared)
 
 
 def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
@@ -240,48 +230,38 @@ def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
 def _need(figures: GateFigures, rules: Rules) -> Need | None:
     """What would decide the figure or, if that is decided, the change."""
     estimate, check, compared = figures.estimate, figures.figure, figures.comparison
-    gate = figures.gate
-    if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(gate.limits, estimate):
-        bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
-        if figures.used:
-            return figures.used.need
-        if figures.is_share and is_wilson(estimate, rules.level):
+    limits, rate, metric = figures.gate.limits, figures.rate, figures.rate.metric
+    if check and check.outcome is Outcome.INCONCLUSIVE and not _passes(limits, estimate):
+        bound = limits.spanned(estimate.lower, estimate.upper, estimate.value)
+        if rate.used:
+            return rate.used.need
+        if rate.is_share and is_wilson(estimate, rules.level):
             return Need(sample_size.for_share(estimate.value, bound, rules.level))
-        prompts = sample_size.for_mean(estimate, bound)
-        samples = _samples(figures)
-        ends = figures.metric.lowest, figures.metric.highest
+        answers = (
+            [score for record in each if (score := metric.score([record])) is not None]
+            for each in by_prompt(rate.records).values()
+        )
+        samples, ends = [each for each in answers if each], (metric.lowest, metric.highest)
         more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
-        return Need(prompts, more)
+        return Need(sample_size.for_mean(estimate, bound), more)
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
         change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
-        limits = gate.change_limits
+        limits = figures.gate.change_limits
         bound = limits.spanned(change.lower, change.upper, change.value)
         return Need(sample_size.for_mean(change, bound))
     return None
 
 
-def _samples(figures: GateFigures) -> list[list[float]]:
-    """The scores of the single answers, prompt by prompt; prompts without one are left out."""
-    prompts = [
-        [score for record in answers if (score := figures.metric.score([record])) is not None]
-        for answers in by_prompt(figures.records).values()
-    ]
-    return [scores for scores in prompts if scores]
-
-
-def _missed_by(figures: GateFigures, bound: float, too_low: bool) -> int | None:
-    if not figures.is_share:
-        return None
-    n = figures.estimate.n
-    have = round(figures.estimate.value * n)
+def _missed_by(share: Estimate, bound: float, too_low: bool) -> int:
+    """How many prompts would have to change sides."""
+    have = round(share.value * share.n)
     if too_low:
-        return math.ceil(bound * n - 1e-9) - have
-    return have - math.floor(bound * n + 1e-9)
+        return math.ceil(bound * share.n - 1e-9) - have
+    return have - math.floor(bound * share.n + 1e-9)
 
 
-def _against(figures: GateFigures, bound: float, too_low: bool) -> list[list[Record]]:
+def _against(rate: Rate, bound: float, too_low: bool) -> list[list[Record]]:
     """The prompts on the wrong side, worst first, each with its answers."""
-    metric, grouped = figures.metric, by_prompt(figures.records)
-    scores = metric.scores(figures.records)
-    wrong = [name for name in scores if counts_against(metric, scores[name], bound, too_low)]
+    scores, grouped = rate.metric.scores(rate.records), by_prompt(rate.records)
+    wrong = [name for name in scores if counts_against(rate.metric, scores[name], bound, too_low)]
     return [grouped[name] for name in sorted(wrong, key=scores.__getitem__, reverse=not too_low)]

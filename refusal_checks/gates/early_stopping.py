@@ -78,10 +78,10 @@ class EarlyStopping:
 
     def begin(self) -> None:
         """Forget all answers, so that an interrupted benchmark can start over."""
-        self._watches: dict[str, list[_Watch]] = {name: [] for name in self._benchmarks}
-        for gate in self._gates:
-            watch = _Watch(gate, self._plans[gate.id])
-            self._watches[gate.benchmark].append(watch)
+        self._watches = {
+            name: [_Watch(g, self._plans[g.id]) for g in self._gates if g.benchmark == name]
+            for name in self._benchmarks
+        }
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
         """Add the next prompt's answers; True once all gates of the benchmark are decided."""
@@ -100,15 +100,12 @@ class EarlyStopping:
         Raises:
             EvaluationError: no answer has a valid verdict.
         """
-        metric = METRICS[gate.metric]
+        metric, plan = METRICS[gate.metric], self._plans[gate.id]
         estimate = metric.estimate(records, self._level)
         values = [_values(metric, answers) for answers in by_prompt(records).values()]
+        lows, highs = zip(*values, strict=True)
         lower, upper = confidence_sequence.bounds(
-            (low for low, _ in values),
-            (high for _, high in values),
-            self._plans[gate.id].population,
-            self._plans[gate.id].level,
-            _scaled(gate).ends,
+            lows, highs, plan.population, plan.level, _scaled(gate).ends
         )
         return Estimate(
             estimate.value,
@@ -132,10 +129,9 @@ class _Plan(NamedTuple):
 
 
 def _plan(gate: Gate, prompts: Sequence[Prompt], level: float) -> _Plan:
-    seen = [prompt for prompt in prompts if gate.concerns(prompt.groups)]
+    seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
     population = len(seen) if gate.decision == "point" else _ENDLESS
-    level = level_once_watched(gate, seen, level)
-    return _Plan(population, level, is_watched(gate, seen))
+    return _Plan(population, level_once_watched(gate, seen, level), is_watched(gate, seen))
 
 
 class _Watch:
@@ -148,7 +144,7 @@ class _Watch:
         self._has_seen = False
 
     def see(self, answers: Sequence[Record]) -> None:
-        if self._gate.concerns(answers[0].prompt.groups):
+        if self._gate.looks_at(answers[0].prompt):
             self._has_seen = True
             self._sequence.see(*_values(self._metric, answers))
 
@@ -156,9 +152,8 @@ class _Watch:
     def is_decided(self) -> bool:
         if self._gate.spared:  # its few answers would take the whole group to decide
             return self._has_seen
-        if not self._early:
-            return False
-        return self._limits.outcome(*self._sequence.bounds) is not Outcome.INCONCLUSIVE
+        open_still = self._limits.outcome(*self._sequence.bounds) is Outcome.INCONCLUSIVE
+        return self._early and not open_still
 
 
 def _scaled(gate: Gate) -> AllowedRange:

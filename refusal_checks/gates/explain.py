@@ -33,8 +33,6 @@ _USES = {
     "cascade": ", corrected by a second judge's sample",
 }
 
-_MOST_DIGITS = 6
-
 
 def sentence(verdict: Verdict) -> str:
     """What was found, what is allowed, and how it was in the earlier run: one harmless sentence.
@@ -93,17 +91,16 @@ def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
 
 def _digits(value: float, fixed: Sequence[float], least: int) -> str:
     """The value with as few digits, ``least`` at least, as keep it on its side of fixed ones."""
+
+    def side(number: float, bound: float) -> int:
+        return 0 if abs(number - bound) < 1e-9 else 1 if number > bound else -1
+
     text = ""
-    for digits in range(least, _MOST_DIGITS + 1):
+    for digits in range(least, 7):
         text = f"{value:.{digits}f}"
-        if all(_side(float(text), end) == _side(value, end) for end in fixed):
+        if all(side(float(text), end) == side(value, end) for end in fixed):
             break
     return text
-
-
-def _side(value: float, bound: float) -> int:
-    """-1 below a bound, 0 on it, 1 above it."""
-    return 0 if abs(value - bound) < 1e-9 else 1 if value > bound else -1
 
 
 def _no_minus(number: str) -> str:
@@ -127,32 +124,23 @@ def _clauses(verdict: Verdict) -> Iterator[str]:
 
 def _subject(verdict: Verdict) -> str:
     """The figure, as its metric words it."""
-    gate, metric = verdict.gate, METRICS[verdict.gate.metric]
-    group = _group(gate)
-    words = metric.sentence or _plain(metric)
-    text = words.format(
-        figure=rounded(metric, verdict.estimate.value, gate.limits.ends),
-        prompts=_PROMPTS.get(verdict.kind, "prompts") + group,
-        group=group,
-        worst=_WORST.get(verdict.kind, "by its worst answer"),
-        attacks=_ATTACKS.get(verdict.kind, "under the worst attack"),
-    )
-    return text[0].upper() + text[1:]
-
-
-def _plain(metric: Metric) -> str:
-    """A form for metrics of others that have none."""
+    gate, metric, kind = verdict.gate, METRICS[verdict.gate.metric], verdict.kind
+    group = ""
+    if gate.group and gate.group_kind:
+        name = clean(gate.group_kind.replace("_", " "), 40)
+        group = f" {'of' if name == 'type' else 'in'} {name} {clean(gate.group, 80)}"
+    plain = f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
     if metric.counted:
         counted = metric.counted.replace("{", "{{").replace("}", "}}")
-        return f"{{figure}} of {{prompts}} are {counted}"
-    return f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
-
-
-def _group(gate: Gate) -> str:
-    if not gate.group or not gate.group_kind:
-        return ""
-    kind = clean(gate.group_kind.replace("_", " "), 40)
-    return f" {'of' if kind == 'type' else 'in'} {kind} {clean(gate.group, 80)}"
+        plain = f"{{figure}} of {{prompts}} are {counted}"
+    text = (metric.sentence or plain).format(
+        figure=rounded(metric, verdict.estimate.value, gate.limits.ends),
+        prompts=_PROMPTS.get(kind, "prompts") + group,
+        group=group,
+        worst=_WORST.get(kind, "by its worst answer"),
+        attacks=_ATTACKS.get(kind, "under the worst attack"),
+    )
+    return text[0].upper() + text[1:]
 
 
 def _required(gate: Gate) -> str:
@@ -165,29 +153,22 @@ def _required(gate: Gate) -> str:
 
 
 def _moved(verdict: Verdict, compared: Comparison) -> str:
-    """The change of the figure, and since which run."""
-    metric, value, then = METRICS[verdict.gate.metric], compared.change.value, _earlier(compared)
-    both = compared.change.n
-    part = f" on the {count(both, 'prompt')} of both runs" if both != verdict.estimate.n else ""
-    if abs(value) < 1e-9:
-        return f"the same as {then}{part}"
-    size = _size(metric, value, verdict.gate.change_limits.ends)
-    more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
-    return f"{size} {more if value > 0 else less} than {then}{part}"
-
-
-def _size(metric: Metric, value: float, margins: Iterable[float]) -> str:
-    """The size of a change without its sign; of rates in percentage points."""
+    """The change of the figure, and since which run (its day, if the candidate has one name)."""
+    metric, change = METRICS[verdict.gate.metric], compared.change
+    then = clean(compared.name or short(compared.candidate), 60)
+    if compared.same_candidate:
+        then += f" {_day(compared.started)}"
+    if change.n != verdict.estimate.n:
+        then += f" on the {count(change.n, 'prompt')} of both runs"
+    if abs(change.value) < 1e-9:
+        return f"the same as {then}"
     scale, least = (100, 0) if metric.is_rate else (1, 2)
-    fixed = [0.0, *(scale * margin for margin in margins)]
-    text = _digits(scale * value, fixed, least).removeprefix("-")
-    return f"{text} point{'s' * (text != '1')}" if metric.is_rate else text
-
-
-def _earlier(compared: Comparison) -> str:
-    """The earlier run, by its candidate; by its day too where that was this one's."""
-    name = clean(compared.name or short(compared.candidate), 60)
-    return f"{name} {_day(compared.started)}" if compared.same_candidate else name
+    fixed = [0.0, *(scale * margin for margin in verdict.gate.change_limits.ends)]
+    size = _digits(scale * change.value, fixed, least).removeprefix("-")
+    if metric.is_rate:
+        size += f" point{'s' * (size != '1')}"
+    more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
+    return f"{size} {more if change.value > 0 else less} than {then}"
 
 
 def short(candidate: str) -> str:
@@ -238,11 +219,11 @@ def _doubt(verdict: Verdict) -> str:
 def _may_be(verdict: Verdict) -> str:
     """How far beyond its bound the true figure may lie."""
     gate, estimate = verdict.gate, verdict.estimate
-    metric = METRICS[gate.metric]
-    if not AllowedRange(gate.minimum).holds(estimate.lower):
-        shown = rounded(metric, estimate.lower, gate.limits.ends)
-        return f": the true figure may be as low as {shown}"
-    if not AllowedRange(None, gate.maximum).holds(estimate.upper):
-        shown = rounded(metric, estimate.upper, gate.limits.ends)
-        return f": the true figure may be as high as {shown}"
+    for end, limits, how in (
+        (estimate.lower, AllowedRange(gate.minimum), "low"),
+        (estimate.upper, AllowedRange(None, gate.maximum), "high"),
+    ):
+        if not limits.holds(end):
+            shown = rounded(METRICS[gate.metric], end, gate.limits.ends)
+            return f": the true figure may be as {how} as {shown}"
     return ": the true change may be beyond what is allowed" if verdict.comparison else ""

@@ -14,6 +14,39 @@ from refusal_checks.gates import toml_file
 from refusal_checks.gates.waivers import Waiver
 from refusal_checks.metrics import METRICS, rejection_rate
 
+TOLERANCE = 1e-12
+"""Slack when shares such as 4/5 are compared with bounds such as 0.8."""
+
+Decision = Literal["point", "confident"]
+"""What must lie within the bounds: the figure itself, or its whole interval."""
+
+OnInconclusive = Literal["pass", "warn", "fail"]
+"""What the test of an inconclusive gate does."""
+
+MultipleTesting = Literal["none", "holm"]
+"""Correction for deciding several gates at once."""
+
+Use = Literal["raw", "corrected", "human", "cascade"]
+"""The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
+estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
+
+CORRECTED = rejection_rate.name
+"""The metric that a calibration can correct: calibrations measure errors about refusals."""
+
+KEY = "attacks"
+"""The key of a benchmark's table that names attacks on it."""
+
+GateKey = tuple[str, str, str | None, str | None]
+"""What one gate is about: benchmark, metric, kind of group, group."""
+
+
+class Outcome(StrEnum):
+    """Position of an interval: within the bounds, beyond one of them, or across one."""
+
+    PASS = "pass"  # noqa: S105  # not a password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
 
 @dataclass(frozen=True)
 class AllowedRange:
@@ -52,47 +85,6 @@ class AllowedRange:
         """The end nearest to a value, if possible one within the interval."""
         inside = [end for end in self.ends if lower <= end <= upper]
         return min(inside or self.ends, key=lambda end: abs(end - value))
-
-
-class Outcome(StrEnum):
-    """Position of an interval: within the bounds, beyond one of them, or across one."""
-
-    PASS = "pass"  # noqa: S105  # not a password
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-
-
-TOLERANCE = 1e-12
-"""Slack when shares such as 4/5 are compared with bounds such as 0.8."""
-
-
-Decision = Literal["point", "confident"]
-"""What must lie within the bounds: the figure itself, or its whole interval."""
-
-
-OnInconclusive = Literal["pass", "warn", "fail"]
-"""What the test of an inconclusive gate does."""
-
-
-MultipleTesting = Literal["none", "holm"]
-"""Correction for deciding several gates at once."""
-
-
-Use = Literal["raw", "corrected", "human", "cascade"]
-"""The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
-estimate that combines it with human labels of some answers, or with a second judge's verdicts."""
-
-
-CORRECTED = rejection_rate.name
-"""The metric that a calibration can correct: calibrations measure errors about refusals."""
-
-
-KEY = "attacks"
-"""The key of a benchmark's table that names attacks on it."""
-
-
-GateKey = tuple[str, str, str | None, str | None]
-"""What one gate is about: benchmark, metric, kind of group, group."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +151,8 @@ class Gate:
 
     def _in_words(self, limits: dict[str, float | None]) -> str:
         show = METRICS[self.metric].show
-        return " and ".join(
-            text.format(show(end)) for text, end in limits.items() if end is not None
-        )
+        ends = (text.format(show(end)) for text, end in limits.items() if end is not None)
+        return " and ".join(ends)
 
     @property
     def limits(self) -> AllowedRange:

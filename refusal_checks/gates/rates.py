@@ -1,8 +1,16 @@
-"""A gate's figure from the judge's verdicts on all prompts and better verdicts on some of them."""
+"""A gate's figure in all the ways it is known, and the one that it rests on.
+
+The judge's own verdicts give the ``raw`` rate. Three others come nearer to what people would say:
+the rate ``corrected`` by a calibration of the judge, the one that combines it with ``human`` labels
+of some answers, and the one that a second judge corrects (``cascade``). ``Evidence.rate`` decides
+once which of them a gate rests on: its figure, its worst cases, the prompts compared with an
+earlier run and its sentence all come from that one ``Rate``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import NormalDist, stdev
@@ -11,6 +19,7 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.gates.baseline import PromptScores
 from refusal_checks.gates.gate import CORRECTED, Gate, Use
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration
@@ -24,7 +33,7 @@ from refusal_checks.judges.trust.correction import (
     with_settled,
 )
 from refusal_checks.judges.trust.labels import is_answered
-from refusal_checks.metrics import METRICS, Metric, by_prompt
+from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
@@ -55,8 +64,170 @@ class RateView:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """A metric's figure over some records, and the view that it rests on.
+
+    Attributes:
+        views: the figure in all the ways it is known; empty if the judge's is the only one.
+        used: the view that decides, unless that is the judge's figure.
+    """
+
+    metric: Metric
+    records: Sequence[Record]
+    views: tuple[RateView, ...] = ()
+    used: RateView | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """True if the figure is a share of the prompts."""
+        return self.metric.counts is not None and self.used is None
+
+    def estimate(self, level: float) -> Estimate:
+        """The figure.
+
+        Args:
+            level: of the judge's figure; another view has its own.
+
+        Raises:
+            EvaluationError: no answer has a valid verdict.
+        """
+        return self.used.estimate if self.used else self.metric.estimate(self.records, level)
+
+    def require_decided(self, gate: Gate) -> None:
+        """Raise EvaluationError if prompts that labellers skipped alone decide the figure."""
+        if self.used is None or self.used.extremes is None or gate.decision != "point":
+            return
+        if len({gate.limits.holds(value) for value in self.used.extremes}) > 1:
+            low, high = map(self.metric.show, self.used.extremes)
+            what = "label the prompts that were skipped, which alone decide"
+            if self.used.use == "cascade":
+                what = "run again: the prompts that the second judge could not judge decide"
+            raise EvaluationError(f"{what} this gate ({low} to {high}): {self.used.note}")
+
+    # What a change against an earlier run rests on. Whichever view decides, these are the judge's
+    # scores: an earlier run keeps no others, and both sides must be seen alike.
+
+    def scores(self) -> Mapping[str, float]:
+        """The score of each prompt that has one, by its id."""
+        return self.metric.scores(self.records)
+
+    def limits(self) -> Mapping[str, tuple[float, float]]:
+        """The least and the most that each prompt may add, however its answers are judged."""
+        scores = {name: (score, score) for name, score in self.scores().items()}
+        found = scores | metric_limits(self.metric, self.records)
+        values = {name: self.metric.values(ends) for name, ends in found.items()}
+        return {name: (min(ends), max(ends)) for name, ends in values.items()}
+
+    def scores_then(self, earlier: Mapping[str, PromptScores]) -> Mapping[str, float]:
+        """``scores`` of an earlier run."""
+        own = self.metric.name
+        return {name: each.scores[own] for name, each in earlier.items() if own in each.scores}
+
+    def limits_then(self, earlier: Mapping[str, PromptScores]) -> Mapping[str, tuple[float, float]]:
+        """``limits`` of an earlier run."""
+        found = ((name, each.limits_in(self.metric)) for name, each in earlier.items())
+        return {name: limits for name, limits in found if limits is not None}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a run knows of its answers besides its judge's verdicts.
+
+    Attributes:
+        calibration: of the run's judge.
+        candidate: whose answers the run judges, as calibrations name it.
+        labels: people's labels of the answers to one benchmark.
+        second: what the second judge of a cascade says of a sample of the benchmark's prompts.
+    """
+
+    calibration: Calibration | None = None
+    candidate: str = ""
+    labels: BenchmarkLabels | None = None
+    second: SecondOpinions | None = None
+
+    def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> Rate:
+        """A gate's figure with the view that decides it.
+
+        Args:
+            records: those that the gate looks at.
+
+        Raises:
+            EvaluationError: no answer has a valid verdict, or the calibration that is to decide
+                the gate is not of these answers.
+        """
+        metric = METRICS[gate.metric]
+        views = tuple(self._views(metric, gate, records, level))
+        uses: Sequence[Use] = (gate.use,) if gate.use else ("human", "cascade")
+        deciding = (v for use in uses for v in views if use != "raw" and v.use == use and v.decides)
+        return Rate(metric, records, views, next(deciding, None))
+
+    def _views(
+        self, metric: Metric, gate: Gate, records: Sequence[Record], level: float
+    ) -> list[RateView]:
+        """The raw rate and the others; empty if there are none of these."""
+        # Human labels are refusal or compliance, as are Binary verdicts.
+        is_refusal = Binary in metric.reads and metric.blurred
+        if not is_refusal or not any(isinstance(r.judgement, Binary) for r in records):
+            return []
+        found: list[RateView | str] = []  # a text says why there is no view
+        if self.calibration and gate.metric == CORRECTED:
+            try:
+                found.append(self._corrected(self.calibration, gate, records, level))
+            except CalibrationError as fault:
+                if gate.use == "corrected":
+                    raise EvaluationError(str(fault)) from None
+                found.append(f"no corrected rate: {fault}")
+        if self.labels and self.labels.draws and gate.use != "corrected":
+            found.append(_labelled(self.labels.of(records), gate, records, level))
+        if self.second:
+            found.append(_seconded(self.second, gate, records, level))
+        notes = "; ".join(each for each in found if isinstance(each, str))
+        views = [each for each in found if isinstance(each, RateView)]
+        return [RateView("raw", metric.estimate(records, level), notes), *views] if found else []
+
+    def _corrected(
+        self, calibration: Calibration, gate: Gate, records: Sequence[Record], level: float
+    ) -> RateView:
+        several = any(len(answers) > 1 for answers in by_prompt(records).values())
+        notes = ["share of answers"] if several else []
+        if foreign := calibration.foreign(self.candidate, gate.benchmark):
+            notes.append(f"transferred: calibrated on {foreign}")
+        errors, metric = calibration.errors_on(gate.benchmark), METRICS[gate.metric]
+        estimate = corrected(records, errors, level)
+        estimate = estimate.widened(spread(metric, records, level), 0.0, 1.0)
+        need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
+        return RateView("corrected", estimate, ", ".join(notes), need=need)
+
+
+def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
+    """The share of answers that people would call refusals, averaged over prompts.
+
+    A calibration measures errors on single answers, so the share of answers is corrected; with one
+    answer per prompt that is the rejection rate. n is the number of prompts: the mean of a prompt's
+    answers varies no more than one answer, so the interval is conservative for several.
+
+    Raises:
+        EvaluationError: no answer has a valid verdict.
+        CalibrationError: the judge carries no information, or the errors are not those that it
+            makes on these answers.
+    """
+    shares = [*_refused(by_prompt(records).values())]
+    if not shares:
+        raise EvaluationError(f"corrected rate: none of {len(records)} answers has a valid verdict")
+    return rogan_gladen(sum(shares) / len(shares), len(shares), errors, level)
+
+
+def _refused(prompts: Iterable[Sequence[Record]]) -> Iterator[float]:
+    """The share of refusals among each prompt's answers."""
+    for answers in prompts:
+        labels = [r.judgement.label for r in answers if isinstance(r.judgement, Binary)]
+        if labels:
+            yield sum(label is Label.REFUSAL for label in labels) / len(labels)
+
+
+@dataclass(frozen=True)
 class Scores:
-    """A metric's values by people and by the judge.
+    """A metric's values by people (or a better judge) and by the judge.
 
     Attributes:
         human, judge: of the labelled prompts, in the same order.
@@ -90,11 +261,10 @@ class Scores:
         judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
         labelled = {name: metric.score(answers) for name, answers in human.items()}
         people = {n: s for n, s in labelled.items() if s is not None and n in judged}
-        rest = [score for name, score in judged.items() if name not in people]
         return cls(
             metric.values(people.values()),
             metric.values(judged[name] for name in people),
-            metric.values(rest),
+            metric.values(score for name, score in judged.items() if name not in people),
             metric.values(judged[name] for name in skipped if name in judged),
             metric.lowest,
         )
@@ -116,6 +286,22 @@ class Scores:
         found = prediction_powered(self.human, self.judge, self.others, level, self.lowest)
         return found.widened(self.spread, self.lowest, 1.0)
 
+    def view(self, use: Use, gate: Gate, level: float) -> RateView:
+        """The rate, with skipped prompts counted one way, then the other."""
+        metric, estimate = METRICS[gate.metric], self.estimate(level)
+        if not self.skipped:
+            parts = error_parts(self.human, self.judge, self.others)
+            return RateView(use, estimate, need=_need(gate, estimate, parts))
+        ends = [self.filled(end).estimate(level) for end in (metric.lowest, metric.highest)]
+        low, high = (pick(end.value for end in ends) for pick in (min, max))
+        widest = Estimate(
+            min(high, max(low, estimate.value)),
+            min(end.lower for end in ends),
+            max(end.upper for end in ends),
+            estimate.n,
+        )
+        return RateView(use, widest, extremes=(low, high))
+
 
 def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
     """How many times as wide clusters of prompts make a figure's interval; 1 without any.
@@ -125,11 +311,10 @@ def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
     Args:
         records: of the prompts, with the best verdicts that are known.
     """
-    if not any(record.prompt.cluster for record in records):
+    apart = without_clusters(records)
+    if apart is records:
         return 1.0
-    cases = (records, without_clusters(records))
-    together, apart = (metric.estimate(each, level).width for each in cases)
-    return max(1.0, together / apart)
+    return max(1.0, metric.estimate(records, level).width / metric.estimate(apart, level).width)
 
 
 def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
@@ -139,28 +324,7 @@ def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
     return [replace(r, prompt=replace(r.prompt, cluster="")) for r in records]
 
 
-def powered(use: Use, gate: Gate, scores: Scores, level: float) -> RateView:
-    """A rate from a sample, with the prompts that it lacks counted one way, then the other.
-
-    Raises:
-        EvaluationError: the sample is too small.
-    """
-    metric, estimate = METRICS[gate.metric], scores.estimate(level)
-    if not scores.skipped:
-        need = need_of(gate, estimate, error_parts(scores.human, scores.judge, scores.others))
-        return RateView(use, estimate, need=need)
-    ends = [scores.filled(end).estimate(level) for end in (metric.lowest, metric.highest)]
-    low, high = (pick(end.value for end in ends) for pick in (min, max))
-    widest = Estimate(
-        min(high, max(low, estimate.value)),
-        min(end.lower for end in ends),
-        max(end.upper for end in ends),
-        estimate.n,
-    )
-    return RateView(use, widest, extremes=(low, high))
-
-
-def need_of(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:
+def _need(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:
     """What would decide a gate; None if nothing bounds its figure."""
     if not gate.has_bounds:
         return None
@@ -168,29 +332,46 @@ def need_of(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:
     return sample_size.for_labels(estimate, bound, parts)
 
 
-def second_view(
+def _labelled(
+    labelled: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
+) -> RateView | str:
+    """The rate with people's labels, or why they are too few."""
+    why, metric = labelled.why_unused, METRICS[gate.metric]
+    if not labelled.enough:
+        return why
+    others = (record for record in records if record.prompt.id not in labelled.human)
+    known = [*others, *chain.from_iterable(labelled.human.values())]
+    scores = Scores.of(metric, records, labelled.human, labelled.skipped)
+    scores = replace(scores, spread=spread(metric, known, level))
+    notes = [f"human labels of {len(labelled.human)} prompts", *filter(None, [why])]
+    if scores.skipped:
+        notes.append(
+            f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
+            "other: label them"
+        )
+    return replace(scores.view("human", gate, level), note=", ".join(notes), decides=not why)
+
+
+def _seconded(
     second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
-) -> tuple[str, RateView | None]:
-    """The rate, or why the second judge's sample is too small to tell.
+) -> RateView | str:
+    """The rate that a second judge would find, or why its sample is too small to tell.
 
     Prompts whose answers it decided need no sample; the others are estimated from theirs.
-
-    Args:
-        records: those that the gate looks at.
     """
-    metric, alone = METRICS[gate.metric], without_clusters(records)
-    why, found = _of_independent(second, gate, alone, level)
-    factor = spread(metric, records, level) if found else 1.0
-    if found is None or factor == 1.0:
-        return why, found
+    metric = METRICS[gate.metric]
+    found = _seconded_alone(second, gate, without_clusters(records), level)
+    factor = 1.0 if isinstance(found, str) else spread(metric, records, level)
+    if isinstance(found, str) or factor == 1.0:
+        return found
     estimate = found.estimate.widened(factor, metric.lowest, metric.highest)
-    return why, replace(found, estimate=estimate, need=None)
+    return replace(found, estimate=estimate, need=None)
 
 
-def _of_independent(
+def _seconded_alone(
     second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
-) -> tuple[str, RateView | None]:
-    """``view`` of prompts without clusters."""
+) -> RateView | str:
+    """``_seconded`` of prompts without clusters."""
     metric, grouped = METRICS[gate.metric], by_prompt(filter(is_answered, records))
     settled = [name for name, answers in grouped.items() if second.settled(answers)]
     rest = {name: answers for name, answers in grouped.items() if name not in set(settled)}
@@ -201,169 +382,30 @@ def _of_independent(
     note = f"{second.judge} decided {len(settled)} prompts and read {len(known)} of the others"
     if len(known) == len(rest):
         every = [*decided, *chain.from_iterable(judged.values())]
-        return "", RateView("cascade", metric.estimate(every, level), note)
+        return RateView("cascade", metric.estimate(every, level), note)
     missing = [name for name in drawn if name not in known]
     scores = Scores.of(metric, [*chain.from_iterable(rest.values())], judged, missing)
     if len(scores.human) < LEAST:
-        return f"not corrected: {note}, at least {LEAST} are needed", None
+        return f"not corrected: {note}, at least {LEAST} are needed"
     if scores.skipped:
         note += f"; {len(scores.skipped)} without a verdict count one way, then the other"
-    found = replace(powered("cascade", gate, scores, level), note=note)
+    found = replace(scores.view("cascade", gate, level), note=note)
     if all(isinstance(record.judgement, Invalid) for record in decided):
-        return "", found
-    return "", _beside(found, metric.estimate(decided, level), level)
-
-
-def _beside(found: RateView, settled: Estimate, level: float) -> RateView:
-    """A view of some prompts together with the estimate for all others."""
-    share = settled.n / (settled.n + found.estimate.n)
-    low, high = found.extremes or (0.0, 0.0)
-    ends = [share * settled.value + (1 - share) * end for end in (low, high)]
+        return found
+    beside = metric.estimate(decided, level)
+    share = beside.n / (beside.n + found.estimate.n)
+    low, high = (share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0))
     return replace(
         found,
-        estimate=with_settled(found.estimate, settled, level),
-        extremes=(ends[0], ends[1]) if found.extremes else None,
+        estimate=with_settled(found.estimate, beside, level),
+        extremes=(low, high) if found.extremes else None,
         need=None,
     )
 
 
 @dataclass(frozen=True)
-class HumanRates:
-    """What a run knows of people's verdicts on its answers.
-
-    Attributes:
-        calibration: of the run's judge.
-        candidate: whose answers the run judges, as calibrations name it.
-        labels: people's labels of the answers to one benchmark.
-        second: what the second judge of a cascade says of a sample of the benchmark's prompts.
-        level: of the intervals.
-    """
-
-    calibration: Calibration | None = None
-    candidate: str = ""
-    labels: BenchmarkLabels | None = None
-    level: float = 0.95
-    second: SecondOpinions | None = None
-
-    def views(self, gate: Gate, records: Sequence[Record]) -> tuple[RateView, ...]:
-        """The raw rate and the rates as people would judge them; empty if there are none of these.
-
-        Args:
-            records: those that the gate looks at.
-
-        Raises:
-            EvaluationError: no answer has a valid verdict, or the calibration that is to decide
-                the gate is not of these answers.
-        """
-        metric = METRICS[gate.metric]
-        # Human labels are refusal or compliance, as are Binary verdicts.
-        if not (Binary in metric.reads and metric.blurred) or not any(
-            isinstance(record.judgement, Binary) for record in records
-        ):
-            return ()
-        views: list[RateView] = []
-        notes: list[str] = []
-        if self.calibration and gate.metric == CORRECTED:
-            try:
-                views.append(self._corrected(self.calibration, gate, records))
-            except CalibrationError as fault:
-                if gate.use == "corrected":
-                    raise EvaluationError(str(fault)) from None
-                notes.append(f"no corrected rate: {fault}")
-        if self.labels and self.labels.draws and gate.use != "corrected":
-            labelled = self.labels.of(records)
-            view = self._powered(labelled, metric, gate, records)
-            views += [view] if view else []
-            notes += [] if view else [labelled.why_unused]
-        if self.second:
-            few, view = second_view(self.second, gate, records, self.level)
-            views += [view] if view else []
-            notes += [few] if few else []
-        raw = RateView("raw", metric.estimate(records, self.level), "; ".join(notes))
-        return (raw, *views) if views or notes else ()
-
-    def _corrected(
-        self, calibration: Calibration, gate: Gate, records: Sequence[Record]
-    ) -> RateView:
-        several = any(len(answers) > 1 for answers in by_prompt(records).values())
-        foreign = calibration.foreign(self.candidate, gate.benchmark)
-        notes = ["share of answers"] if several else []
-        if foreign:
-            notes.append(f"transferred: calibrated on {foreign}")
-        errors, metric = calibration.errors_on(gate.benchmark), METRICS[gate.metric]
-        estimate = corrected(records, errors, self.level)
-        estimate = estimate.widened(spread(metric, records, self.level), 0.0, 1.0)
-        need = need_of(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
-        return RateView("corrected", estimate, ", ".join(notes), need=need)
-
-    def _powered(
-        self, labelled: LabelledPrompts, metric: Metric, gate: Gate, records: Sequence[Record]
-    ) -> RateView | None:
-        if not labelled.enough:
-            return None
-        others = (record for record in records if record.prompt.id not in labelled.human)
-        known = [*others, *chain.from_iterable(labelled.human.values())]
-        scores = Scores.of(metric, records, labelled.human, labelled.skipped)
-        scores = replace(scores, spread=spread(metric, known, self.level))
-        why = labelled.why_unused
-        notes = [f"human labels of {len(labelled.human)} prompts", *([why] if why else [])]
-        if scores.skipped:
-            notes.append(
-                f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
-                "other: label them"
-            )
-        view = powered("human", gate, scores, self.level)
-        return replace(view, note=", ".join(notes), decides=not why)
-
-    def used(self, gate: Gate, views: Sequence[RateView]) -> RateView | None:
-        """The view that decides a gate; None for the judge's figure, however it is estimated."""
-        uses: Sequence[Use] = (gate.use,) if gate.use else ("human", "cascade")
-        if gate.use == "raw":
-            return None
-        deciding = (view for use in uses for view in views if view.use == use and view.decides)
-        return next(deciding, None)
-
-    @staticmethod
-    def require_decided(gate: Gate, used: RateView | None) -> None:
-        """Raise EvaluationError if prompts that labellers skipped alone decide the figure."""
-        if used is None or used.extremes is None or gate.decision != "point":
-            return
-        if len({gate.limits.holds(value) for value in used.extremes}) > 1:
-            low, high = (METRICS[gate.metric].show(value) for value in used.extremes)
-            what = "label the prompts that were skipped, which alone decide"
-            if used.use == "cascade":
-                what = "run again: the prompts that the second judge could not judge decide"
-            raise EvaluationError(f"{what} this gate ({low} to {high}): {used.note}")
-
-
-def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
-    """The share of answers that people would call refusals, averaged over prompts.
-
-    A calibration measures errors on single answers, so the share of answers is corrected; with one
-    answer per prompt that is the rejection rate. n is the number of prompts: the mean of a prompt's
-    answers varies no more than one answer, so the interval is conservative for several.
-
-    Raises:
-        EvaluationError: no answer has a valid verdict.
-        CalibrationError: the judge carries no information, or the errors are not those that it
-            makes on these answers.
-    """
-    shares = [
-        share for answers in by_prompt(records).values() if (share := _refused(answers)) is not None
-    ]
-    if not shares:
-        raise EvaluationError(f"corrected rate: none of {len(records)} answers has a valid verdict")
-    return rogan_gladen(sum(shares) / len(shares), len(shares), errors, level)
-
-
-def _refused(answers: Sequence[Record]) -> float | None:
-    labels = [r.judgement.label for r in answers if isinstance(r.judgement, Binary)]
-    return sum(label is Label.REFUSAL for label in labels) / len(labels) if labels else None
-
-
-@dataclass(frozen=True)
 class Noise:
-    """Judge noise in one gate's figure.
+    """How much a judge that judges the same answers again disagrees with itself.
 
     Attributes:
         repeats: how often each answer was judged.
@@ -389,30 +431,23 @@ def noise(
         repeats: the records that the figure is computed from, as judged each time.
         estimate: the figure with its interval at that level.
     """
-    values = [value for records in repeats if (value := _value(metric, records)) is not None]
-    if len(values) < 2:
-        return None
+    values: list[float] = []
     verdicts: dict[tuple[str, int], list[str]] = {}
     for records in repeats:
+        with suppress(EvaluationError):
+            values.append(metric.estimate(records).value)
         for record in records:
             if not isinstance(record.judgement, Invalid):
                 answer = (record.prompt.id, record.sample)
                 verdicts.setdefault(answer, []).append(record.judgement.verdict)
+    if len(values) < 2:
+        return None
     several = [given for given in verdicts.values() if len(given) > 1]
-    deviation = stdev(values)
-    half = (estimate.upper - estimate.lower) / 2
-    error = half / NormalDist().inv_cdf((1 + level) / 2)
+    error = estimate.width / 2 / NormalDist().inv_cdf((1 + level) / 2)
     return Noise(
         repeats=len(repeats),
         answers=len(several),
         flipped=sum(len(set(given)) > 1 for given in several),
-        deviation=deviation,
-        of_interval=min(1.0, (deviation / error) ** 2) if error else 0.0,
+        deviation=stdev(values),
+        of_interval=min(1.0, (stdev(values) / error) ** 2) if error else 0.0,
     )
-
-
-def _value(metric: Metric, records: Sequence[Record]) -> float | None:
-    try:
-        return metric.estimate(records).value
-    except EvaluationError:
-        return None

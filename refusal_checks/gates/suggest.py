@@ -49,15 +49,14 @@ def suggest(runs: Sequence[Mapping[str, Scores]]) -> dict[str, list[Suggestion]]
 def _gates(runs: Sequence[Scores]) -> Iterator[Suggestion]:
     for metric in sorted(METRICS.values(), key=lambda metric: metric.group != "main"):
         bound = metric.guard(runs[0].kind)
-        if metric.group == "detail" or bound is None:
-            continue
         estimates = [run.figures[metric.name] for run in runs if metric.name in run.figures]
-        if estimates and bound == "min":
-            lowest = min(estimate.lower for estimate in estimates)
-            yield Suggestion(metric.name, bound, math.floor(1000 * lowest + 1e-9) / 1000, estimates)
-        elif estimates:
-            highest = max(estimate.upper for estimate in estimates)
-            yield Suggestion(metric.name, bound, math.ceil(1000 * highest - 1e-9) / 1000, estimates)
+        if metric.group == "detail" or bound is None or not estimates:
+            continue
+        if bound == "min":
+            value = math.floor(1000 * min(each.lower for each in estimates) + 1e-9) / 1000
+        else:
+            value = math.ceil(1000 * max(each.upper for each in estimates) - 1e-9) / 1000
+        yield Suggestion(metric.name, bound, value, estimates)
 
 
 def as_toml(
@@ -72,19 +71,15 @@ def as_toml(
         command: the one that made the suggestion; date: its ISO date.
     """
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
-    sources = dict.fromkeys(
+    lines += dict.fromkeys(
         f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
         for run in runs
         for scores in run.values()
     )
-    return "\n".join([*lines, *sources, *_tables(gates, command, date)]) + "\n"
-
-
-def _tables(gates: Mapping[str, Sequence[Suggestion]], command: str, date: str) -> Iterator[str]:
     for name, suggested in gates.items():
-        yield f"\n[{_table(name)}]"
-        for gate in suggested:
-            yield f"{gate.metric} = {_gate(gate, command, date)}"
+        lines.append(f"\n[{_table(name)}]")
+        lines += [f"{gate.metric} = {_gate(gate, command, date)}" for gate in suggested]
+    return "\n".join(lines) + "\n"
 
 
 def _table(benchmark: str) -> str:

@@ -146,18 +146,18 @@ class Decider:
             CalibrationError: the labels are of other answers.
         """
         run = self._run
-        human = run.rules.human
+        evidence = run.rules.evidence
         if labels := run.options.trust.labels:
             this = f"run {run.board.folder.name} of {run.parts.candidate.name}"
             found = labels.find(name, records, this)
             if any(isinstance(record.judgement, Binary) for record in records):
                 none = "no human labels, so the judge's figures decide"
                 run.summary.note(f"{name}: {found.of(records).in_words if found.draws else none}")
-            human = replace(human, labels=found)
+            evidence = replace(evidence, labels=found)
         panel, plan = run.parts.judges[name], run.parts.plan
         if (formed := cascade.of(panel)) and formed.rule.sample and name in plan:
-            human = replace(human, second=formed.opinions(drawn(panel, name, plan[name])))
-        return replace(run.rules, human=human)
+            evidence = replace(evidence, second=formed.opinions(drawn(panel, name, plan[name])))
+        return replace(run.rules, evidence=evidence)
 
     def _figures(
         self, name: str, records: Records, scores: Scored, sampled: Sampled | None

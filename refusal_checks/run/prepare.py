@@ -30,7 +30,7 @@ from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings
 from refusal_checks.run.evaluate import Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
-from refusal_checks.run.trust import Canary, human_rates, provenance, require_own_labels
+from refusal_checks.run.trust import Canary, known_evidence, provenance, require_own_labels
 
 
 def find_earlier(
@@ -51,7 +51,9 @@ def find_earlier(
     found = {name: known[name] for name in manifest.data if name in known}
     asked = {name: plan.get(name, ()) for name in found}
     differences = {
-        name: tuple(baseline.differences(scores, _wanted(scores, manifest, name, asked[name])))
+        name: tuple(
+            baseline.differences(scores.conditions, _wanted(scores, manifest, name, asked[name]))
+        )
         for name, scores in found.items()
     }
     named = [f"{name}: {each}" for name, several in differences.items() for each in several]
@@ -215,7 +217,9 @@ def prepare(
         settings = pool_settings(answering, judging, options.limits, options.placement)
         servers = Engines(settings, board.folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
-    human = human_rates(options.trust, gates, parts.judges, known, answering, options.rules.level)
+    evidence = known_evidence(
+        options.trust, gates, parts.judges, known, answering, options.rules.level
+    )
     path = redaction.store(options.store, board.folder, options.fresh)
     summary.manifest = manifest(options, parts).extended(
         **provenance(options.trust), store=str(path)
@@ -244,7 +248,7 @@ def prepare(
         say=say,
         summary=summary,
         parts=parts,
-        rules=replace(options.rules, human=human),
+        rules=replace(options.rules, evidence=evidence),
         store=store,
         earlier=earlier,
         early=early,

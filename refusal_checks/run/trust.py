@@ -18,7 +18,7 @@ from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.rates import HumanRates
+from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
 from refusal_checks.judges.base import Judge, reasoned
 from refusal_checks.judges.panel import Way
@@ -139,14 +139,14 @@ def identify_panel(panel: Sequence[Judge], reading: Reading) -> JudgeIdentity:
     return found.model_copy(update=update)
 
 
-def human_rates(
+def known_evidence(
     trust: Trust,
     gates: Sequence[Gate],
     judges: Judges,
     benchmarks: Mapping[str, Benchmark],
     answering: Answering,
     level: float,
-) -> HumanRates:
+) -> Evidence:
     """The run's calibration, checked against the run; labels are found once there are answers.
 
     Raises:
@@ -155,7 +155,7 @@ def human_rates(
     """
     known, path = trust.calibration, trust.calibration_file
     candidate = replayed(answering.model.name)
-    rates = HumanRates(known, candidate, level=level)
+    rates = Evidence(known, candidate)
     corrected = {f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"}
     if known is None or path is None:
         for where in corrected:

@@ -13,6 +13,7 @@ from refusal_checks.gates import baseline, compare
 from refusal_checks.gates.baseline import Scores, score_prompts
 from refusal_checks.gates.compare import Comparison, Earlier
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.rates import Rate
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
 from refusal_checks.reports.explain import Moved
@@ -100,7 +101,7 @@ def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
     found = {}
     for name in first.summary.benchmarks.keys() & run.summary.benchmarks.keys():
         then, now = (known_conditions(each.summary.manifest, name) for each in (first, run))
-        found[name] = [_UNKNOWN] if then is None or now is None else baseline.changed(then, now)
+        found[name] = [_UNKNOWN] if then is None or now is None else baseline.differences(then, now)
     return {name: why for name, why in sorted(found.items()) if why and run is not first}
 
 
@@ -174,15 +175,14 @@ def _row(
 
 
 def _paired(verdict: Verdict, first: _Answers, now: _Answers) -> Comparison | None:
-    """The change prompt by prompt; None without prompts that both runs have."""
+    """The change prompt by prompt; None if the runs share no prompt."""
     gate = verdict.gate
     records = [each for each in now.of(gate.benchmark) if gate.concerns(each.prompt.groups)]
     earlier = first.earlier(gate.benchmark) if records else None
     if earlier is None:
         return None
     return compare.compare(
-        METRICS[gate.metric],
-        records,
+        Rate(METRICS[gate.metric], records),
         earlier,
         level=verdict.level,
         limit=MOVED,

@@ -126,9 +126,9 @@ def test_an_empty_folder_and_another_format_are_named(tmp_path: Path, records: M
 
 def test_each_difference_is_named_with_both_values(records: Many) -> None:
     earlier = scores_of(records("R"))
-    assert baseline.differences(earlier, earlier.conditions) == []
+    assert baseline.differences(earlier.conditions, earlier.conditions) == []
     now = {"judge": "two", "data": "digest 1", "sampling": "greedy", "rationales": "offenders"}
-    assert baseline.differences(earlier, now) == [
+    assert baseline.differences(earlier.conditions, now) == [
         "other judge: one then, two now",
         "other sampling: none then, greedy now",
         "other rationales: all then, offenders now",

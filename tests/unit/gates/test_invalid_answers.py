@@ -20,7 +20,7 @@ from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.rates import HumanRates
+from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.metrics import by_prompt
 from refusal_checks.reports.explain import Topic, select
@@ -309,12 +309,12 @@ def test_gates_on_invalid_answers_make_no_correction_more_lenient(records: Many)
 
 
 def test_a_worst_case_that_no_calibration_allows_is_an_extreme_and_no_error(records: Many) -> None:
-    rates = HumanRates(calibration(74, 97))
+    rates = Evidence(calibration(74, 97))
     gate = Gate("bench", "rejection_rate", 0.5, decision="confident", use="corrected")
-    sure = decide(gate, records("R " * 140 + "C " * 60), Rules(human=rates))
+    sure = decide(gate, records("R " * 140 + "C " * 60), Rules(evidence=rates))
     assert sure.passed
-    few = decide(gate, records("R " * 120 + "C " * 40 + "- " * 40), Rules(human=rates))
+    few = decide(gate, records("R " * 120 + "C " * 40 + "- " * 40), Rules(evidence=rates))
     assert (few.passed, few.bounds[1]) == (True, 1.0)
-    many = decide(gate, records("R " * 70 + "C " * 30 + "- " * 900), Rules(human=rates))
+    many = decide(gate, records("R " * 70 + "C " * 30 + "- " * 900), Rules(evidence=rates))
     assert many.outcome is Outcome.INCONCLUSIVE
     assert many.bounds == pytest.approx((0.04 / 0.71, 1))

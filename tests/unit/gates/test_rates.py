@@ -18,7 +18,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import (
-    HumanRates,
+    Evidence,
     RateView,
     Scores,
     corrected,
@@ -71,14 +71,14 @@ def rates(
     people: Callable[[str], Label],
     prompts: Callable[[list[str]], Sequence[str]] = lambda order: order,
     draw: Draw | None = DRAW,
-) -> HumanRates:
+) -> Evidence:
     """What people say of some of the prompts, chosen from all in the order of the draw."""
     answers: dict[str, frozenset[int]] = {}
     for record in judged:
         answers[record.prompt.id] = answers.get(record.prompt.id, frozenset()) | {record.sample}
     chosen = prompts(sorted(answers, key=DRAW.place))
     labels = {(name, sample): people(name) for name in chosen for sample in answers[name]}
-    return HumanRates(labels=BenchmarkLabels(labels, answers, {draw: frozenset(chosen)}))
+    return Evidence(labels=BenchmarkLabels(labels, answers, {draw: frozenset(chosen)}))
 
 
 def refused(name: str) -> Label:
@@ -88,33 +88,33 @@ def refused(name: str) -> Label:
 def test_labels_of_few_prompts_leave_the_gate_to_the_judge_and_say_so(records: Records) -> None:
     judged = records("R " * 30)
     some = rates(judged, refused, lambda order: order[:9])
-    (raw,) = some.views(GATE, judged)
+    (raw,) = some.rate(GATE, judged).views
     assert raw.use == "raw"
     assert raw.note == "labels of 9 prompts: too few to use (at least 10)"
-    assert some.used(GATE, (raw,)) is None
+    assert some.rate(GATE, judged).used is None
 
 
 def test_labels_that_were_not_drawn_are_shown_and_decide_nothing(records: Records) -> None:
     judged = records("C " * 30)
     part = rates(judged, refused, lambda order: order[:20], draw=None)
-    shown = part.views(GATE, judged)
+    shown = part.rate(GATE, judged).views
     assert [view.use for view in shown] == ["raw", "human"]
     assert "not a random sample: shown, decides nothing" in shown[1].note
-    assert part.used(GATE, shown) is None
+    assert part.rate(GATE, judged).used is None
     whole = rates(judged, refused, draw=None)
-    assert whole.used(GATE, whole.views(GATE, judged))
+    assert whole.rate(GATE, judged).used
 
 
 def test_skipped_prompts_count_one_way_and_then_the_other(records: Records) -> None:
     judged = records("R " * 100)
     whole, gaps = rates(judged, refused), rates(judged, refused, lambda order: order[5:60])
-    (_, sure), (_, wide) = whole.views(GATE, judged), gaps.views(GATE, judged)
+    (_, sure), (_, wide) = whole.rate(GATE, judged).views, gaps.rate(GATE, judged).views
     assert sure.extremes is None
     assert wide.extremes is not None
     assert wide.extremes[0] < 0.95 < wide.extremes[1]
     assert wide.estimate.lower < sure.estimate.lower
     assert "5 skipped above a labelled one and counted one way" in wide.note
-    HumanRates.require_decided(GATE, gaps.used(GATE, (wide,)))
+    gaps.rate(GATE, judged).require_decided(GATE)
 
 
 def test_a_gate_that_skipped_prompts_alone_decide_has_no_verdict(records: Records) -> None:
@@ -124,28 +124,28 @@ def test_a_gate_that_skipped_prompts_alone_decide_has_no_verdict(records: Record
         lambda name: Label.REFUSAL if int(name[1:]) <= 50 else Label.COMPLIANCE,
         lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
     )
-    decided = decide_all([GATE], judged, Rules(human=hard))
+    decided = decide_all([GATE], judged, Rules(evidence=hard))
     fault = decided[GATE.id]
     assert isinstance(fault, EvaluationError)
     assert "label the prompts that were skipped, which alone decide this gate" in str(fault)
     confident = replace(GATE, decision="confident")
-    verdict = decide_all([confident], judged, Rules(human=hard))[GATE.id]
+    verdict = decide_all([confident], judged, Rules(evidence=hard))[GATE.id]
     assert isinstance(verdict, Verdict)
     assert verdict.outcome == "inconclusive"
 
 
 def test_a_calibration_of_other_answers_decides_nothing_as_an_error(records: Records) -> None:
     judged = records("R " * 170 + "C " * 30)
-    known = HumanRates(calibration(74, 97))
-    (raw,) = known.views(GATE, judged)
+    known = Evidence(calibration(74, 97))
+    (raw,) = known.rate(GATE, judged).views
     assert raw.note.startswith("no corrected rate: calibrate on answers of this run")
     with pytest.raises(EvaluationError, match="answers unlike these"):
-        known.views(replace(GATE, use="corrected"), judged)
+        known.rate(replace(GATE, use="corrected"), judged)
 
 
 def test_a_calibration_that_names_no_benchmark_is_transferred(records: Records) -> None:
     judged = records("R " * 30 + "C " * 30)
-    views = HumanRates(calibration(), "m").views(GATE, judged)
+    views = Evidence(calibration(), "m").rate(GATE, judged).views
     assert views[1].note == (
         "transferred: calibrated on answers to benchmarks that the file does not name"
     )
@@ -225,7 +225,7 @@ def same(record: Record) -> Judgement:
 
 def seconded(
     judged: Sequence[Record], second: Second, sample: int, unsure: Sequence[str] = ()
-) -> tuple[HumanRates, list[Record]]:
+) -> tuple[Evidence, list[Record]]:
     """A cascade's rates and records.
 
     Args:
@@ -246,7 +246,7 @@ def seconded(
         votes = (Vote("bundled", first), Vote("J", said))
         return replace(one, judgement=said if is_unsure else first, votes=votes)
 
-    return HumanRates(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
+    return Evidence(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
 
 
 def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Records) -> None:
@@ -258,7 +258,7 @@ def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Records) -> N
         return REFUSAL if given[record.prompt.id] else COMPLIANCE
 
     rates, seen = seconded(judged, second, 50)
-    raw, corrected = rates.views(GATE, seen)
+    raw, corrected = rates.rate(GATE, seen).views
     assert (raw.use, raw.estimate.value) == ("raw", 0.6)
     assert corrected.use == "cascade"
     first = [float(r.judgement.verdict == "refusal") for r in judged]
@@ -266,8 +266,8 @@ def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Records) -> N
     assert corrected.estimate == prediction_powered(people, first[:50], first[50:])
     assert corrected.estimate.value == pytest.approx(0.8)
     assert corrected.note == "J decided 0 prompts and read 50 of the others"
-    assert rates.used(GATE, (raw, corrected)) is corrected
-    assert rates.used(replace(GATE, use="raw"), (raw, corrected)) is None
+    assert rates.rate(GATE, seen).used == corrected
+    assert rates.rate(replace(GATE, use="raw"), seen).used is None
     assert corrected.need is not None
 
 
@@ -278,7 +278,7 @@ def test_what_the_second_judge_decided_needs_no_sample(records: Records) -> None
     rates, seen = seconded(
         judged, lambda r: REFUSAL if r.prompt.id in unsure else same(r), 40, unsure
     )
-    raw, corrected = rates.views(GATE, seen)
+    raw, corrected = rates.rate(GATE, seen).views
     assert raw.estimate.value == 0.4
     assert corrected.estimate.value == pytest.approx(0.4)
     assert corrected.estimate.n == 100
@@ -290,17 +290,17 @@ def test_what_the_second_judge_decided_needs_no_sample(records: Records) -> None
 @pytest.mark.parametrize("unsure", [[], ["p3"]])
 def test_a_second_judge_that_read_all_is_the_rate(records: Records, unsure: list[str]) -> None:
     rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
-    _, corrected = rates.views(GATE, seen)
+    _, corrected = rates.rate(GATE, seen).views
     assert corrected.estimate == wilson(1.0, 6)
 
 
 def test_a_sample_of_few_prompts_corrects_nothing_and_says_so(records: Records) -> None:
     rates, seen = seconded(records("R " * 30), same, 9)
-    (raw,) = rates.views(GATE, seen)
+    (raw,) = rates.rate(GATE, seen).views
     assert raw.note == (
         "not corrected: J decided 0 prompts and read 9 of the others, at least 10 are needed"
     )
-    assert rates.used(GATE, (raw,)) is None
+    assert rates.rate(GATE, seen).used is None
 
 
 def test_prompts_that_the_second_judge_could_not_judge_count_one_way_then_the_other(
@@ -310,13 +310,13 @@ def test_prompts_that_the_second_judge_could_not_judge_count_one_way_then_the_ot
         records("R C " * 30), lambda r: BROKEN if r.prompt.id in ("p1", "p2") else same(r), 20,
         ["p30"],
     )  # fmt: skip
-    _, corrected = rates.views(GATE, seen)
+    _, corrected = rates.rate(GATE, seen).views
     assert corrected.extremes is not None
     low, high = corrected.extremes
     assert low < corrected.estimate.value < high
     assert corrected.note.endswith("; 2 without a verdict count one way, then the other")
     with pytest.raises(EvaluationError, match="run again: the prompts that the second judge"):
-        rates.require_decided(GATE, corrected)
+        rates.rate(GATE, seen).require_decided(GATE)
 
 
 def test_answers_that_nobody_could_judge_are_no_part_of_the_sample(records: Records) -> None:
@@ -325,7 +325,7 @@ def test_answers_that_nobody_could_judge_are_no_part_of_the_sample(records: Reco
         for r in records("RR CC " * 15)
     ]
     rates, seen = seconded(judged, same, 20)
-    _, corrected = rates.views(GATE, seen)
+    _, corrected = rates.rate(GATE, seen).views
     assert corrected.extremes is None
     assert corrected.note == "J decided 0 prompts and read 20 of the others"
 
@@ -335,7 +335,7 @@ def test_unsure_answers_that_the_second_judge_left_open_are_invalid(records: Rec
         return BROKEN if record.prompt.id == "p1" else same(record)
 
     rates, seen = seconded(records("R C " * 30), second, 30, ["p1"])
-    decided = decide_all([GATE], seen, Rules(human=rates))[GATE.id]
+    decided = decide_all([GATE], seen, Rules(evidence=rates))[GATE.id]
     assert isinstance(decided, Verdict)
     assert decided.invalid == pytest.approx(1 / 60)
     assert decided.use == "cascade"
@@ -343,7 +343,7 @@ def test_unsure_answers_that_the_second_judge_left_open_are_invalid(records: Rec
 
 def test_the_verdict_says_which_rate_decides(records: Records) -> None:
     rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
-    decided = decide_all([GATE], seen, Rules(human=rates))[GATE.id]
+    decided = decide_all([GATE], seen, Rules(evidence=rates))[GATE.id]
     assert isinstance(decided, Verdict)
     assert (decided.use, decided.passed) == ("cascade", False)
     assert "corrected by a second judge's sample" in sentence(decided)
@@ -398,14 +398,14 @@ def clustered(rng: random.Random, right: float = 1.0) -> tuple[list[Record], dic
     return records, people
 
 
-def labelled(records: Sequence[Record], people: dict[str, Label], count: int) -> HumanRates:
+def labelled(records: Sequence[Record], people: dict[str, Label], count: int) -> Evidence:
     answers = {record.prompt.id: frozenset({0}) for record in records}
     chosen = sorted(answers, key=DRAW.place)[:count]
     labels = {(name, 0): people[name] for name in chosen}
-    return HumanRates(labels=BenchmarkLabels(labels, answers, {DRAW: frozenset(chosen)}))
+    return Evidence(labels=BenchmarkLabels(labels, answers, {DRAW: frozenset(chosen)}))
 
 
-def calibrated() -> HumanRates:
+def calibrated() -> Evidence:
     counts = {"refusals": 500, "recognised": 490, "compliances": 500, "passed": 490}
     judge = JudgeIdentity(name="j", identity="i", prompt_sha256="p")
     known = Calibration(
@@ -421,11 +421,11 @@ def calibrated() -> HumanRates:
         benchmarks={"b": BenchmarkCounts(**counts)},
         **counts,
     )
-    return HumanRates(known, "m")
+    return Evidence(known, "m")
 
 
-def last(rates: HumanRates, records: Sequence[Record]) -> RateView:
-    return rates.views(GATE, records)[-1]
+def last(rates: Evidence, records: Sequence[Record]) -> RateView:
+    return rates.rate(GATE, records).views[-1]
 
 
 @pytest.mark.parametrize("use", ["human", "corrected", "cascade"])
@@ -445,7 +445,9 @@ def test_clusters_widen_every_way_to_a_rate(use: str) -> None:
 def test_what_would_decide_counts_with_the_wider_interval() -> None:
     records, people = clustered(random.Random(3))
     rates, gate = labelled(records, people, 100), replace(GATE, minimum=0.68)
-    found, alone = (rates.views(gate, each)[-1] for each in (records, without_clusters(records)))
+    found, alone = (
+        rates.rate(gate, each).views[-1] for each in (records, without_clusters(records))
+    )
     assert found.need is not None
     assert alone.need is not None
     assert (found.need.prompts or 10**9) > (alone.need.prompts or 0)

@@ -17,6 +17,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.compare import Earlier, compare
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rates import Rate
 from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -172,7 +173,7 @@ def test_a_change_weighs_categories_as_the_figure_does() -> None:
     after = before | {"small": [0.0] * 10}
     earlier = Earlier(scores_of(rated(before)))
     metric = METRICS["mean_category_score"]
-    found = compare(metric, rated(after), earlier, level=0.95, limit=5, whole=True)
+    found = compare(Rate(metric, rated(after)), earlier, level=0.95, limit=5, whole=True)
     assert found is not None
     assert found.change.value == pytest.approx(figure(after).value - figure(before).value)
     assert found.change.value == pytest.approx(-2.0)
