@@ -88,9 +88,7 @@ class EvaluationError(InfrastructureError):
 
 def first_of(fault: BaseException) -> BaseException:
     """The first exception of a group, or the exception itself."""
-    while isinstance(fault, BaseExceptionGroup):
-        fault = fault.exceptions[0]
-    return fault
+    return first_of(fault.exceptions[0]) if isinstance(fault, BaseExceptionGroup) else fault
 
 
 def reason(fault: BaseException) -> str:

@@ -77,18 +77,12 @@ class Extension:
 
 @dataclass
 class _Loaded:
-    """What this process has loaded.
+    """What this process has loaded."""
 
-    Attributes:
-        installed: of packages; None before they are looked for.
-        faults: why others of packages cannot be used.
-        files: by path; origins: by a module's name.
-    """
-
-    installed: list[Extension] | None = None
-    faults: list[str] = field(default_factory=list)
+    installed: list[Extension] | None = None  # of packages; None before they are looked for
+    faults: list[str] = field(default_factory=list)  # why others of packages cannot be used
     files: dict[Path, Extension] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)  # by a module's name
 
 
 _LOADED = _Loaded()
@@ -97,7 +91,7 @@ _LOADED = _Loaded()
 def known() -> tuple[Extension, ...]:
     """The extensions that are loaded: those of installed packages, then files.
 
-    An extension that asks while it is imported sees those before it.
+    An extension that asks at import time sees those before it.
     """
     if _LOADED.installed is None:
         _LOADED.installed = []
@@ -204,30 +198,21 @@ def load_file(folder: Path, name: str) -> Extension:
     Raises:
         ExtensionError: it is not a Python file of the same project, or importing it failed.
     """
-    path = _checked(folder, name)
+    if Path(name).is_absolute() or name.startswith("~"):
+        raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
+    path, parents = (folder / name).resolve(), (folder.resolve(), *folder.resolve().parents)
+    marked = (one for one in parents if any((one / mark).exists() for mark in _ROOTS))
+    project = next(marked, parents[0])
+    if not path.is_relative_to(project):
+        raise ExtensionError(f"{name}: put it below {project}: a file elsewhere is not imported")
+    if path.suffix != ".py" or not path.is_file():
+        raise ExtensionError(f"{name}: name a Python file (.py) that exists; there is no {path}")
     if path not in _LOADED.files:
         content = path.read_bytes()
         module = _run(path, content, str(folder / name))
         digest = hashlib.sha256(content).hexdigest()
         _LOADED.files[path] = Extension(path.stem, str(folder / name), module, digest)
     return _LOADED.files[path]
-
-
-def _checked(folder: Path, name: str) -> Path:
-    if Path(name).is_absolute() or name.startswith("~"):
-        raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
-    path, project = (folder / name).resolve(), _project(folder.resolve())
-    if not path.is_relative_to(project):
-        raise ExtensionError(f"{name}: put it below {project}: a file elsewhere is not imported")
-    if path.suffix != ".py" or not path.is_file():
-        raise ExtensionError(f"{name}: name a Python file (.py) that exists; there is no {path}")
-    return path
-
-
-def _project(folder: Path) -> Path:
-    """The project that a folder belongs to; the folder itself if nothing marks one."""
-    parents: Iterator[Path] = iter((folder, *folder.parents))
-    return next((one for one in parents if any((one / mark).exists() for mark in _ROOTS)), folder)
 
 
 def _run(path: Path, content: bytes, shown: str) -> ModuleType:

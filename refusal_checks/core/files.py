@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,22 +78,15 @@ def parse_json(text: str | bytes) -> Any:
             value = json.loads(whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if text.count("[") + text.count("{") > DEPTH and _is_deep(value):
-        raise ValueError(f"it is nested more than {DEPTH} levels deep")
+    if text.count("[") + text.count("{") > DEPTH:
+        level = [value]
+        for _ in range(DEPTH):
+            dicts = (one.values() for one in level if isinstance(one, dict))
+            lists = (one for one in level if isinstance(one, list))
+            level = [child for children in chain(dicts, lists) for child in children]
+        if level:
+            raise ValueError(f"it is nested more than {DEPTH} levels deep")
     return value
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEPTH):
-        level = [child for one in level for child in _children(one)]
-        if not level:
-            return False
-    return True
-
-
-def _children(value: Any) -> Any:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -132,12 +126,12 @@ def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def parsed(path: Path, text: str | bytes) -> Any:
-    """The value of a file of JSON."""
+def parsed(where: object, text: str | bytes) -> Any:
+    """The value of a JSON text of a file; ``where`` names that in messages."""
     try:
         return parse_json(text)
     except ValueError as fault:
-        raise DataError(f"{path}: not valid JSON: {fault}") from None
+        raise DataError(f"{where}: not valid JSON: {fault}") from None
 
 
 def objects(path: Path, value: Any) -> list[dict[str, Any]]:
@@ -184,11 +178,8 @@ def find_columns(
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)
         require_in_data(column, known, f"{path}: {option} {field}={column}")
     wanted = {**usual, **{field: [column] for field, column in given.items()}}
-    found = {
-        field: next((name for name in names if name in known), None)
-        for field, names in wanted.items()
-    }
-    return {field: column for field, column in found.items() if column is not None}
+    found = ((field, [one for one in names if one in known]) for field, names in wanted.items())
+    return {field: columns[0] for field, columns in found if columns}
 
 
 def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -205,13 +196,8 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 def _json_rows(path: Path, text: str) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = parse_json(line)
-        except ValueError as fault:
-            raise DataError(f"{path}: line {number}: not valid JSON: {fault}") from None
-        if not isinstance(row, dict):
-            raise DataError(f"{path}: line {number}: must be a JSON object")
-        rows.append(row)
+        if line.strip():
+            rows.append(parsed(f"{path}: line {number}", line))
+            if not isinstance(rows[-1], dict):
+                raise DataError(f"{path}: line {number}: must be a JSON object")
     return rows

@@ -143,7 +143,6 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
 
 
 def _summary(votes: Sequence[Vote]) -> str:
-    """Who said what: all verdicts first, then the rationales."""
     verdicts = ", ".join(f"{vote.judge}: {vote.judgement.verdict}" for vote in votes)
     reasons = [f"{vote.judge}: {why}" for vote in votes if (why := vote.judgement.rationale)]
     return ". ".join([verdicts, *(text[:RATIONALE] for text in reasons)])

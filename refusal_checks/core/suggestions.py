@@ -90,16 +90,13 @@ def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str
         return str(error.get("ctx", {}).get("error", error["msg"]))
     if kind == "model_type":
         known = list(_known(error, settings))
-        return f"write {{ {known[0] if known else '...'} = {_literal(value)} }}"
-    form = _field(error, settings)
-    if kind == "string_pattern_mismatch" and form:
-        return f"must be {form}"
+        shown = "..." if isinstance(value, bool) else value
+        return f"write {{ {known[0] if known else '...'} = {shown} }}"
+    field = settings.model_fields.get(str(error["loc"][0])) if settings and error["loc"] else None
+    if kind == "string_pattern_mismatch" and field and field.description:
+        return f"must be {field.description}"
     rule = _RULES.get(kind, "is not valid here").format(**error.get("ctx", {}))
     return "".join([_better(value, kind, error.get("ctx", {})), rule])
-
-
-def _literal(value: Any) -> str:
-    return "..." if isinstance(value, bool) else str(value)
 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
@@ -117,12 +114,6 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
         found = get_close_matches(value, options, n=1, cutoff=0.5)
         return f'write "{found[0]}": ' if found else ""
     return ""
-
-
-def _field(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
-    name = str(error["loc"][0]) if error["loc"] else ""
-    field = settings.model_fields.get(name) if settings else None
-    return (field.description or "") if field else ""
 
 
 def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> Iterator[str]:

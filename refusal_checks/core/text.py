@@ -183,19 +183,16 @@ def visible(line: str) -> str:
 
 
 def clean_lines(text: str, limit: int = 2000) -> str:
-    """Several harmless lines, for example of a log, with their indentation.
+    """Several lines, made harmless, for example of a log, with their indentation.
 
     Args:
         limit: most characters of a line, and of its indentation.
     """
     lines = text.split("\n")
     # Each different line once: a model that repeats itself, or an empty line, costs nothing.
-    harmless = {line: _indentation(line, limit) + clean(line, limit) for line in {*lines} - {""}}
-    return "\n".join(harmless.get(line, "") for line in lines)
-
-
-def _indentation(line: str, most: int) -> str:
-    return " " * min(most, len(line) - len(line.lstrip(" ")))
+    harmless = {line: clean(line, limit) for line in {*lines} - {""}}
+    indented = {line: min(limit, len(line) - len(line.lstrip(" "))) for line in harmless}
+    return "\n".join(line and " " * indented[line] + harmless[line] for line in lines)
 
 
 def json_text(value: Any) -> str:
@@ -388,21 +385,22 @@ def _folded(text: str) -> str:
     return text if text.isascii() else text.translate(_FOLD)
 
 
+_GONE = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
+
+
 class _Fold(dict[int, str]):
     """Normalised characters by code point, as they are asked for."""
 
     def __missing__(self, code: int) -> str:
         plain = unicodedata.normalize("NFKD", chr(code).translate(_LIKE))
-        kept = "".join(char for char in plain if not _is_invisible(char))
+        kept = "".join(
+            char for char in plain if char not in BLANK and unicodedata.category(char) not in _GONE
+        )
         self[code] = kept
         return kept
 
 
 _FOLD = _Fold()
-
-
-def _is_invisible(char: str) -> bool:
-    return char in BLANK or unicodedata.category(char) in ("Cf", "Mn", "Me", "Cs", "Cn", "Co")
 
 
 @lru_cache(maxsize=16)
@@ -413,7 +411,8 @@ def _pattern(own: frozenset[str]) -> re.Pattern[str]:
     """
     known = _compiled(_KNOWN)
     others = {_folded(token) for token in own}
-    found = (token for token in sorted(others) if _is_token(token) and not known.match(token))
+    # Some tokenizers list spaces and single characters as added tokens.
+    found = (one for one in sorted(others) if len(one.strip()) > 1 and not known.match(one))
     return _compiled([*_KNOWN, *((token[0], _spaced(token[1:])) for token in found)])
 
 
@@ -424,11 +423,6 @@ def _compiled(parts: Iterable[tuple[str, str]]) -> re.Pattern[str]:
     return re.compile(
         "|".join(f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items())
     )
-
-
-def _is_token(text: str) -> bool:
-    """False for spaces and single characters, which some tokenizers list as added tokens."""
-    return len(text.strip()) > 1
 
 
 def _spaced(rest: str) -> str:

@@ -61,50 +61,43 @@ def _require_sound(attack: object, origin: str) -> None:
 
 def names() -> list[str]:
     """The names that a threshold file can give, with examples for families."""
-    listed: Iterable[tuple[str, ...]] = (
-        one.examples if isinstance(one, Family) else (one.name,) for one in discover().values()
-    )
-    return [name for several in listed for name in several]
+    return [
+        name
+        for one in discover().values()
+        for name in (one.examples if isinstance(one, Family) else (one.name,))
+    ]
 
 
 def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
     """The attack of a name, such as ``base64`` or ``many_shot_32``.
 
     Args:
-        where: what names it, for messages.
+        where: what names it, for messages, which name the nearest, or what its parameter must be.
     """
     known = discover()
     found = known.get(name) or recorded.known(name)
     if isinstance(found, Attack):
         return found
-    family = found or _family(name, known.values())
-    if family is None:
+    families = [one for one in known.values() if isinstance(one, Family)]
+    fitting = [one for one in families if name == one.name or name.startswith(f"{one.name}_")]
+    if not fitting:
         require_known(name, names(), where, "attack", error)
-        raise AssertionError(name)
-    example = family.examples[0]
+    family = max(fitting, key=lambda one: len(one.name))
     try:
         return family.build(name.removeprefix(family.name)[1:])
     except ValueError:
         raise error(
-            f"{where}: write {family.name}_ with {family.parameter}, for example {example}: no "
-            f'attack "{name}"'
+            f"{where}: write {family.name}_ with {family.parameter}, for example "
+            f'{family.examples[0]}: no attack "{name}"'
         ) from None
 
 
 def is_known(name: str) -> bool:
     """True if there is an attack of this name."""
     try:
-        find(name, "")
+        return bool(find(name, ""))
     except UserError:
         return False
-    return True
-
-
-def _family(name: str, known: Iterable[Attack | Family]) -> Family | None:
-    fitting = [
-        one for one in known if isinstance(one, Family) and name.startswith((f"{one.name}_",))
-    ]
-    return max(fitting, key=lambda one: len(one.name), default=None)
 
 
 Attacked = Mapping[str, Sequence[str]]
@@ -131,33 +124,27 @@ def under(benchmark: Benchmark, attack: str) -> Benchmark:
     )
 
 
-def together(benchmark: Benchmark, names: Sequence[str]) -> Benchmark:
-    """The benchmark that stands for all attacks on another.
-
-    Each prompt counts under its most effective one (``metrics.worst_case``).
-    """
-    return replace(
-        benchmark,
-        name=name_of(benchmark.name, ALL),
-        description=f"{benchmark.description}; each by its worst attack of {', '.join(names)}",
-        attack=ALL,
-        plain=benchmark.name,
-        under=tuple(name_of(benchmark.name, attack) for attack in names),
-        original=None,
-        parts=(),
-    )
-
-
 def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benchmark]:
     """The benchmarks under attack, and for each one that stands for all attacks on it.
+
+    Under that one each prompt counts under its most effective attack (``metrics.worst_case``).
 
     Args:
         known: the plain benchmarks by name.
     """
     for name, names in attacked.items():
-        for attack in names:
-            yield under(known[name], attack)
-        yield together(known[name], names)
+        plain = known[name]
+        yield from (under(plain, attack) for attack in names)
+        yield replace(
+            plain,
+            name=name_of(name, ALL),
+            description=f"{plain.description}; each by its worst attack of {', '.join(names)}",
+            attack=ALL,
+            plain=name,
+            under=tuple(name_of(name, attack) for attack in names),
+            original=None,
+            parts=(),
+        )
 
 
 class Rewritten(NamedTuple):
@@ -168,7 +155,7 @@ class Rewritten(NamedTuple):
 
 
 def rewrite(attack: Attack, prompts: Iterable[Prompt], given: Given = Given()) -> Rewritten:  # noqa: B008 (it is frozen)
-    """Rewrite prompts by an attack."""
+    """Rewrite prompts by an attack; code of an extension that fails is a DataError."""
     done: list[Prompt] = []
     left_out: list[Prompt] = []
     for prompt in prompts:
@@ -183,27 +170,23 @@ def rewrite(attack: Attack, prompts: Iterable[Prompt], given: Given = Given()) -
 
 
 def _messages(attack: Attack, prompt: Prompt, given: Given) -> tuple[Message, ...] | None:
+    remedy = f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
     try:
         found = attack.rewrite(prompt, given)
         messages = None if found is None else tuple(found)
     except UserError:
         raise
     except Exception as fault:
+        why = f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
+        raise DataError(remedy + why) from fault
+    if messages is None:
+        return None
+    texts = [one.content if isinstance(one, Message) else None for one in messages]
+    if not texts or not all(isinstance(text, str) for text in texts) or not str(texts[-1]).strip():
         raise DataError(
-            f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
-            f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
-        ) from fault
-    if messages is not None and not _are_sound(messages):
-        raise DataError(
-            f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
-            f"for prompt {prompt.id} it gives no messages, or some without text"
+            f"{remedy}for prompt {prompt.id} it gives no messages, or some without text"
         )
     return messages
-
-
-def _are_sound(messages: Sequence[object]) -> bool:
-    texts = [one.content if isinstance(one, Message) else None for one in messages]
-    return bool(texts and all(isinstance(text, str) for text in texts) and str(texts[-1]).strip())
 
 
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:

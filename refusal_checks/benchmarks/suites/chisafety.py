@@ -30,17 +30,12 @@ from refusal_checks.core.settings import Frozen
 
 
 class Named(Frozen):
-    """A thing with a name in two languages.
-
-    Attributes:
-        slug: its name in threshold files and reports.
-        also: other spellings of the Chinese name in the data.
-    """
+    """A thing with a name in two languages; the slug stands in threshold files and reports."""
 
     slug: str
     english: str
     chinese: str
-    also: list[str] = Field(default_factory=list)
+    also: list[str] = Field(default_factory=list, description="other Chinese names in the data")
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -49,12 +44,7 @@ class Named(Frozen):
 
 
 class Category(Named):
-    """A category of risk.
-
-    Attributes:
-        questions: published number of questions by kind of task; tasks without the category are
-            absent.
-    """
+    """A category of risk, with the published number of questions by kind of task."""
 
     questions: Mapping[str, int] = Field(default_factory=dict)
 
@@ -75,32 +65,16 @@ class Taxonomy(Frozen):
         """Every category with its area, in order."""
         return ((area, category) for area in self.areas for category in area.categories)
 
-    def find(self, name: str, where: str, task: str) -> tuple[Area, Category]:
-        """The category with a Chinese name, in any of its spellings, and its area.
 
-        Args:
-            where: the name's place in the data, for messages.
-            task: a kind of task that the category must have.
-        """
-        known = {
-            spelling: (area, category)
-            for area, category in self.placed
-            if task in category.questions
-            for spelling in category.spellings
-        }
-        require_known(name, known, where, "category", DataError)
-        return known[name]
+_DATA = Path(__file__).parent / "data"
+KEY = _DATA / "chisafety_mcq_key.csv"
 
 
 @cache
-def load_taxonomy(path: Path) -> Taxonomy:
-    """The taxonomy of a TOML file of this package."""
+def taxonomy() -> Taxonomy:
+    """The taxonomy of the benchmark's paper."""
+    path = _DATA / "chisafety_taxonomy.toml"
     return Taxonomy.read(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
-
-
-_DATA = Path(__file__).parent / "data"
-TAXONOMY = _DATA / "chisafety_taxonomy.toml"
-KEY = _DATA / "chisafety_mcq_key.csv"
 
 
 def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:
@@ -131,10 +105,18 @@ DIALOGUE = _pinned(
 )
 
 
-def _groups(category: str, where: str, task: str, area: str | None = None) -> dict[str, str]:
-    around, inner = load_taxonomy(TAXONOMY).find(category, where, task)
+def _groups(name: str, where: str, task: str, area: str | None = None) -> dict[str, str]:
+    """The groups of a question, from the Chinese names of its category and area in its file."""
+    known = {
+        spelling: pair
+        for pair in taxonomy().placed
+        if task in pair[1].questions
+        for spelling in pair[1].spellings
+    }
+    require_known(name, known, where, "category", DataError)
+    around, inner = known[name]
     if area is not None and area not in around.spellings:
-        raise DataError(f"{where}: the category {category} is not of the area {area}")
+        raise DataError(f"{where}: the category {name} is not of the area {area}")
     return {"area": around.slug, "category": inner.slug, "language": "zh"}
 
 

@@ -17,7 +17,7 @@ from refusal_checks.core.verdicts import Chosen, Graded
 from refusal_checks.judges import kind_of
 
 NAMES = ("chisafety_mcq", "chisafety_qa", "chisafety_dialogue", "chisafety")
-TAXONOMY = chisafety.load_taxonomy(chisafety.TAXONOMY)
+TAXONOMY = chisafety.taxonomy()
 
 
 def prompts(name: str, mirror: Path) -> tuple[Prompt, ...]:
