@@ -44,23 +44,6 @@ def test_one_engine_for_all_that_name_the_same_model_and_arguments(tmp_path: Pat
     assert urls[0] == urls[1] != urls[2]
 
 
-def test_only_the_engines_of_the_models_that_are_needed_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    launched: list[str] = []
-    monkeypatch.setattr(
-        process.EngineProcess, "launch", lambda own: launched.append(own.spec.model)
-    )
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
-    found = engines(tmp_path, ALIGNED, JUDGE, OTHER, Rule("keyword"))
-    found.place([OTHER, Rule("keyword")])
-    found.start(print)
-    assert launched == ["other"]
-    found.place([ALIGNED, JUDGE])
-    found.start(print)
-    assert launched == ["other", "model"]
-
-
 def test_each_judge_s_server_can_have_its_own_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,15 +187,6 @@ def test_a_second_death_ends_the_work(running: Engines) -> None:
     with pytest.raises(EngineDiedError, match=r"for the second time.*model"):
         asyncio.run(running.guard(killer.work, print))
     assert killer.done == 2
-
-
-def test_a_fault_of_the_work_is_no_death(running: Engines) -> None:
-    async def work() -> None:
-        raise ValueError("of its own")
-
-    with pytest.raises(ValueError, match="of its own"):
-        asyncio.run(running.guard(work, print))
-    running.require_running()
 
 
 def test_no_engine_starts_again_once_all_are_closed(running: Engines) -> None:

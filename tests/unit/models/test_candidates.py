@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
@@ -87,24 +85,10 @@ def test_more_samples_keep_the_keys_of_the_first_ones() -> None:
     assert len(set(many)) == 7
 
 
-@given(st.integers(0, 2**31 - 1), st.text(), st.integers(0, 127))
-def test_seeds_fit_servers_and_count_up_by_sample(seed: int, text: str, sample: int) -> None:
-    prompt = Prompt.single("p", text)
-    first = answer_seed(seed, prompt, 0)
-    assert 0 <= first < 2**31
-    assert answer_seed(seed, prompt, sample) == first + sample
-
-
 def test_one_answer_alone_has_another_key_since_it_has_no_log_probability() -> None:
     """Its weight is 1 whatever its probability; beside others it would have none of its own."""
     alone, several = (served(Sampling(samples=k)).keys(PROMPT)[0] for k in (1, 2))
     assert alone != several
-
-
-def test_keys_are_the_same_whatever_the_server_is_found_to_lack() -> None:
-    """So a run that asks no server finds what one that did has stored."""
-    nothing = Capabilities(*[Support.REFUSED] * 5)
-    assert served(Sampling(), capabilities=nothing).keys(PROMPT) == served(Sampling()).keys(PROMPT)
 
 
 def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None:
@@ -166,11 +150,6 @@ def test_what_a_server_lacks_is_told_where_it_matters() -> None:
     assert served(Sampling()).remarks == ()
 
 
-def test_prompts_have_seeds_of_their_own() -> None:
-    assert answer_seed(0, PROMPT, 0) != answer_seed(0, DIALOGUE, 0)
-    assert answer_seed(0, PROMPT, 0) != answer_seed(1, PROMPT, 0)
-
-
 def test_all_sampling_settings_are_sent() -> None:
     sampling = Sampling(temperature=0.3, top_p=0.8, top_k=4, max_tokens=9, seed=5)
     with FakeServer() as server:
@@ -188,12 +167,6 @@ def test_a_lone_surrogate_is_replaced() -> None:
         (answer,) = ask(server, Sampling(), 0, 1)
     assert isinstance(answer, Completion)
     assert answer.text == "a?b"
-
-
-def test_a_refused_request_makes_every_answer_invalid() -> None:
-    with FakeServer(faults=[400]) as server:
-        answers = ask(server, Sampling(), 0, 3)
-    assert [type(answer) for answer in answers] == [Invalid] * 3
 
 
 def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:

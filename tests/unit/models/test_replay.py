@@ -101,11 +101,6 @@ def test_any_text_survives_a_jsonl_file(
     assert texts(read(path), ONE) == expected
 
 
-def test_an_escaped_lone_surrogate_becomes_storable(write: Write) -> None:
-    found = read(write("a.jsonl", r'{"id": "v1", "answer": "a\ud800b"}'))
-    assert texts(found, ONE) == ["a?b"]
-
-
 def test_columns_can_be_mapped(write: Write) -> None:
     path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
     found = read(path, Reading({"id": "key", "completion": "said", "label": "judged"}))
@@ -166,10 +161,6 @@ def test_rows_match_by_text_where_the_ids_are_others(write: Write) -> None:
     found = read(write("a.csv", "id,prompt,answer\n17,  first question ,hello\n"))
     assert texts(found, ONE) == ["hello"]
     assert found.reworded([ONE]) == []
-
-
-def test_a_file_without_prompts_rewords_none(write: Write) -> None:
-    assert read(write("a.csv", "id,answer\nv1,hello\n")).reworded([ONE]) == []
 
 
 def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> None:
@@ -253,19 +244,6 @@ def test_a_message_names_short_columns_only(write: Write, row: dict[str, str], w
     for fault in (caught, other):
         assert "secret" not in str(fault.value)
         assert len(str(fault.value)) < 1000
-
-
-def test_a_message_cuts_the_names_of_models(write: Write) -> None:
-    rows = ({"id": "v", "answer": "a", "model": name * 50_000} for name in "ab")
-    with pytest.raises(DataError, match="holds answers of 2") as caught:
-        read(write("a.jsonl", as_jsonl(*rows)))
-    assert len(str(caught.value)) < 1000
-
-
-def test_a_malformed_line_is_named_by_its_number(write: Write) -> None:
-    good = as_jsonl({"id": "v1", "answer": "a"}, {"id": "v2", "answer": "b"})
-    with pytest.raises(DataError, match=r"cut\.jsonl.*(row|line) 3"):
-        read(write("cut.jsonl", good + '{"id": "v3", "ans'))
 
 
 def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None:

@@ -119,11 +119,6 @@ def test_no_message_shows_the_query_of_a_url(parse: Parse, name: str, extras: Ex
     assert "hush" not in str(caught.value)
 
 
-def test_recorded_answers_are_a_candidate(write: Write) -> None:
-    path = write("answers.csv", "id,completion\n")
-    assert parse_candidate(f"replay:{path}") == Replay(f"replay:{path}", path)
-
-
 def test_recorded_answers_may_lie_in_the_home_folder(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

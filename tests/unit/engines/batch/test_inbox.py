@@ -59,20 +59,6 @@ def test_what_was_used_and_what_nobody_wants_is_gone(results: Inbox, store: Path
     again.close()
 
 
-def test_results_that_were_kept_outlast_a_run_of_something_else(store: Path) -> None:
-    first = Inbox(store)
-    first.take(answers("kept"))
-    first.ask("kept")
-    first.keep(["kept"])
-    first.clear()
-    first.close()
-    other = Inbox(store)
-    other.take([])
-    assert not any(other.clear().values())
-    assert other.get("kept")
-    other.close()
-
-
 def test_a_round_that_breaks_off_changes_nothing_and_an_empty_file_goes(store: Path) -> None:
     results = Inbox(store)
     assert len(list(store.parent.iterdir())) > 0

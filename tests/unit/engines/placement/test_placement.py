@@ -427,8 +427,3 @@ def test_a_placement_is_described_for_manifests() -> None:
     assert found["kind"] == "turns"
     assert [place["turn"] for place in found["places"]] == [0, 1]
     assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")
-
-
-def test_copies_that_a_placement_adds_are_known() -> None:
-    assert choose(gpus(8), [SMALL, LARGE], AUTO).copies == 6
-    assert choose(gpus(4), [both(15.0, "--data-parallel-size", "4")], AUTO).copies == 1

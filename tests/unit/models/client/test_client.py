@@ -63,14 +63,6 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
     ]
 
 
-def test_a_schema_is_sent_as_a_json_schema_response_format() -> None:
-    with FakeServer() as server:
-        ask(server, RequestParams(schema={"type": "object"}))
-    form = server.requests[0]["response_format"]
-    assert form["type"] == "json_schema"
-    assert form["json_schema"]["schema"] == {"type": "object"}
-
-
 def test_choices_carry_text_tokens_and_mean_logprob() -> None:
     with FakeServer(lambda body: ["one two", "three"]) as server:
         first, second = ask(server, RequestParams(n=2, logprobs=True))
@@ -113,13 +105,6 @@ def test_a_log_probability_that_is_no_number_is_malformed(odd: str) -> None:
         ask(server, RequestParams(logprobs=True))
 
 
-@pytest.mark.parametrize("fault", [429, 500, 503, "no json", '{"choices": []}', '{"error": 1}'])
-def test_passing_faults_are_tried_again(fault: int | str) -> None:
-    with FakeServer(faults=[fault, fault]) as server:
-        assert len(ask(server)) == 1
-    assert len(server.requests) == 3
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -133,29 +118,11 @@ def test_what_a_server_says_in_place_of_an_answer_is_told(answer: str, words: st
         ask(server)
 
 
-def test_lasting_faults_end_in_an_endpoint_error_after_bounded_attempts() -> None:
-    with FakeServer(faults=[503] * 50) as server, pytest.raises(EndpointError, match="fault 503"):
-        ask(server)
-    assert len(server.requests) == errors.ATTEMPTS
-
-
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_refusals_are_not_tried_again(status: int) -> None:
     with FakeServer(faults=[status] * 9) as server, pytest.raises(EndpointError) as caught:
         ask(server)
     assert (len(server.requests), caught.value.status) == (1, status)
-
-
-def test_a_prompt_beyond_the_context_is_told_apart() -> None:
-    message = '{"error": {"message": "maximum context length is 8 tokens, your prompt has 9"}}'
-    error = errors.error_for("http://x/v1", 400, message)
-    assert isinstance(error, PromptTooLongError)
-    assert "8 tokens" in str(error)
-
-
-def test_a_stalled_server_is_given_up() -> None:
-    with FakeServer(delay=5) as server, pytest.raises(EndpointError, match="Timeout"):
-        ask(server, access=Access(timeout=0.05))
 
 
 def test_a_server_that_is_gone_is_an_endpoint_error() -> None:

@@ -12,7 +12,6 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import (
@@ -23,7 +22,6 @@ from refusal_checks.models.client.answers import (
     read_labels,
 )
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.errors import PromptTooLongError
 from tests.fake_server import FakeServer
 
 QUESTION = (Message("user", "moral?"),)
@@ -136,15 +134,6 @@ def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> N
         ask(server)
 
 
-def test_faults_pass_or_end_as_those_of_answers_do() -> None:
-    with FakeServer(tokens=lambda body: {"1": 1.0}, faults=[503, "no json"]) as server:
-        assert ask(server)[0].probabilities == {"0": 0.0, "1": 1.0}
-    with FakeServer(faults=[503] * 9) as server, pytest.raises(EndpointError, match="fault 503"):
-        ask(server)
-    error = errors.error_for("http://x", 400, "maximum context length")
-    assert isinstance(error, PromptTooLongError)
-
-
 def test_labels_without_any_probability_are_uniform_and_wholly_outside() -> None:
     found = read_labels(choice(tx=0.0), YES_NO, None)
     assert found.probabilities == {"0": 0.5, "1": 0.5}
@@ -155,11 +144,6 @@ def test_labels_keep_their_proportion_below_the_smallest_float() -> None:
     found = read_labels(choice(tx=0.0, t0=-5000.0, t1=-5000.0 + math.log(3)), YES_NO, IDS)
     assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75})
     assert found.outside == 1.0
-
-
-def test_a_log_probability_that_is_no_number_is_malformed() -> None:
-    with pytest.raises(ValueError, match="not a number"):
-        read_labels(choice(t1=math.nan), YES_NO, IDS)
 
 
 def test_the_request_changes_no_probability() -> None:

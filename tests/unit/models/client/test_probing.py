@@ -84,36 +84,6 @@ def test_a_server_without_chat_is_no_server(field: str) -> None:
         found(server)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"choices": None},
-        {"choices": []},
-        {"choices": [3]},
-        {"choices": [{"message": {"content": 3}}]},
-    ],
-)
-def test_malformed_answers_are_no_chat(
-    answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Odd:
-        async def post(self, path: str, body: Any) -> Any:
-            return answer
-
-    async def ask() -> None:
-        async with Client("http://x/v1", "fake", transport=Odd()) as client:
-            await probe(client, RequestParams())
-
-    monkeypatch.setattr(errors, "_pause", _at_once)
-    with pytest.raises(EndpointError, match="malformed answer"):
-        asyncio.run(ask())
-
-
-async def _at_once(wait: float) -> None:
-    """Wait for nothing."""
-
-
 def test_what_is_missing_is_left_out_of_requests_and_means_something() -> None:
     nothing = Capabilities(*[Support.REFUSED] * 5)
     assert nothing.left_out == set(FIELDS.values())
@@ -121,7 +91,3 @@ def test_what_is_missing_is_left_out_of_requests_and_means_something() -> None:
     assert set(nothing.missing(*CONSEQUENCES)) == set(FIELDS)
     assert set(CONSEQUENCES) - set(FIELDS) == {"prefill"}  # tried only where it is needed
     assert nothing.missing() == ALL.missing(*CONSEQUENCES) == {}
-
-
-def test_a_seed_that_is_overlooked_is_sent_all_the_same() -> None:
-    assert Capabilities(seed=Support.IGNORED).left_out == set()

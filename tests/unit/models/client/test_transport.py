@@ -9,7 +9,7 @@ import re
 import ssl
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,15 +19,12 @@ import trustme
 from aiohttp import web
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import Pace
-from refusal_checks.models.client.client import CHAT, Client, RequestParams
+from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.errors import TransientError
 from refusal_checks.models.client.transport import (
-    LIMIT,
     Access,
     HttpTransport,
-    allowance,
     decoded,
     encoded,
     proxy,
@@ -219,11 +216,6 @@ def test_a_huge_reply_is_refused_whatever_its_form(body: bytes, encoding: str) -
     assert not isinstance(caught.value, TransientError)
 
 
-def test_a_reply_may_be_larger_if_many_tokens_were_asked_for() -> None:
-    assert allowance({}, 5) == 5
-    assert allowance({"n": 5, "max_tokens": 32_768}, LIMIT * 2**20) == 5 * 2**25
-
-
 @pytest.mark.parametrize(
     "body", [b"\xff\xfe", b"\x1f\x8bnot gzip", b"[" * 200_000, b"9" * 5000, b""]
 )
@@ -303,25 +295,6 @@ def test_requests_are_no_faster_than_their_rate() -> None:
         post(server.url, times=5, pace=Pace(per_minute=1200))
     # Each of the last four waited for its turn, a twentieth of a second after the one before.
     assert time.monotonic() - begun >= 4 / 20
-
-
-def test_a_transport_that_is_given_takes_all_requests() -> None:
-    class Recorded:
-        def __init__(self) -> None:
-            self.asked: list[tuple[str, Any]] = []
-
-        async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-            self.asked.append((path, body["messages"][0]["content"]))
-            return {"choices": [{"message": {"content": "so"}, "finish_reason": "stop"}]}
-
-    async def chat(own: Recorded) -> str:
-        async with Client("", "fake", transport=own) as client:
-            (choice,) = await client.chat((Message("user", "hello"),), RequestParams())
-            return choice.text
-
-    own = Recorded()
-    assert asyncio.run(chat(own)) == "so"
-    assert own.asked == [(CHAT, "hello")]
 
 
 def test_a_proxy_without_a_scheme_is_one_of_http(monkeypatch: pytest.MonkeyPatch) -> None:

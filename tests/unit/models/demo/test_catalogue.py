@@ -18,7 +18,6 @@ from refusal_checks.models.demo import (
     conversion,
 )
 from refusal_checks.models.spec import (
-    Extras,
     Served,
     describe,
     model_identity,
@@ -67,17 +66,6 @@ def test_stored_answers_depend_on_the_weights_and_not_on_the_cache(
     assert model_identity(again) == before
     monkeypatch.setattr(conversion, "_digest", lambda path: f"another {path.name}")
     assert model_identity(parse_candidate("demo:aligned")) != before
-
-
-@pytest.mark.usefixtures("real")
-def test_template_variables_adapters_and_arguments_are_the_users() -> None:
-    found = parse_judge("bundled", Extras(("--seed", "1"), {"persona": "aligned"}))
-    assert isinstance(found, Served)
-    assert (found.args, found.template_kwargs) == (("--seed", "1"), {"persona": "aligned"})
-    lora = ("--enable-lora", "--lora-modules", "calm=x")
-    adapted = parse_candidate("demo:base@calm", Extras(lora))
-    assert isinstance(adapted, Served)
-    assert (adapted.adapter, adapted.path) == ("calm", parse_candidate("demo:base").path)  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("real")
