@@ -70,10 +70,7 @@ class BatchTransport:
     """
 
     def __init__(
-        self,
-        inbox: Callable[[], Inbox],
-        requests: RequestFile | None,
-        spec: EngineSpec | None,
+        self, inbox: Callable[[], Inbox], requests: RequestFile | None, spec: EngineSpec | None
     ) -> None:
         self.names: dict[str, None] = {}
         self.requests = requests

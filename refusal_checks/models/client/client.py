@@ -218,10 +218,7 @@ class Client:
             raise LabelError(f"{self.url}: {fault}") from None
 
     async def ask(
-        self,
-        messages: Sequence[Message],
-        fields: Mapping[str, Any],
-        read: Callable[[Any], Read],
+        self, messages: Sequence[Message], fields: Mapping[str, Any], read: Callable[[Any], Read]
     ) -> Read:
         """Send a conversation with further fields of a request, in several attempts if need be.
 

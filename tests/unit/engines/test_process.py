@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,14 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from refusal_checks.core.errors import EngineDiedError, EngineStartError
-from refusal_checks.engines import guard
+from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineStartError
+from refusal_checks.core.settings import Limits
+from refusal_checks.engines import guard, process
 from refusal_checks.engines.base import Assignment, EngineSpec
-from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.process import EngineProcess, EngineTransport, _cause
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.client import CHAT
 from tests.fake_server import FakeServer
 
 SERVER = """
@@ -42,10 +47,10 @@ def serving(tag: str) -> Callable[[int], list[str]]:
 def running(tag: str) -> list[psutil.Process]:
     """The live processes that carry a tag in their command line."""
     found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        dead = process.info["status"] == psutil.STATUS_ZOMBIE
-        if not dead and tag in (process.info["cmdline"] or []):
-            found.append(process)
+    for each in psutil.process_iter(["cmdline", "status"]):
+        dead = each.info["status"] == psutil.STATUS_ZOMBIE
+        if not dead and tag in (each.info["cmdline"] or []):
+            found.append(each)
     return found
 
 
@@ -60,8 +65,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
 def tag(request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"engine-test-{os.getpid()}-{request.node.name}"
     yield name
-    for process in running(name):
-        process.kill()
+    for each in running(name):
+        each.kill()
 
 
 Make = Callable[..., EngineProcess]
@@ -204,8 +209,8 @@ def test_an_engine_can_be_started_again_under_the_same_address(make: Make, tag: 
     for _ in range(2):
         server.launch()
         server.wait_ready(20)
-        for process in running(tag):
-            process.kill()
+        for each in running(tag):
+            each.kill()
         assert wait_until(lambda: not server.is_running())
     assert (server.url, server.api_key) == before
 
@@ -252,8 +257,106 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
     assert wait_until(lambda: bool(cores(tag)))
     time.sleep(2 * guard.WATCH)
     assert server.is_running()
-    for process in cores(tag):
-        process.kill()
+    for each in cores(tag):
+        each.kill()
     assert wait_until(lambda: not server.is_running())
     assert wait_until(lambda: running(tag) == [])
     assert "a process VLLM::EngineCore has ended" in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["usage: api_server.py", "api_server.py: error: unrecognized arguments: --foo"], "--foo"),
+        (
+            ["(APIServer pid=7) OSError: a/b is not a local folder and is not a valid model "],
+            "OSError: a/b is not a local folder",
+        ),
+        (
+            ["ValueError: no room", "RuntimeError: failed. See root cause above.", "bye"],
+            "ValueError: no room",
+        ),
+        (["all is well"], ""),
+    ],
+)
+def test_the_cause_is_found_in_the_log(lines: list[str], said: str) -> None:
+    cause, _ = _cause(lines)
+    assert said in cause
+    assert bool(cause) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("x: error: unrecognized arguments: --foo", "check --candidate-args and --judge-args"),
+        (
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
+            "check the name, connect this machine to the hub, or name a folder",
+        ),
+        ("ValueError: no room", ""),
+    ],
+)
+def test_what_to_do_is_told_beside_the_cause(cause: str, remedy: str) -> None:
+    assert _cause([cause]) == (cause, remedy)
+
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "n": 1, "seed": 0}
+
+
+class Mortal(process.EngineProcess):
+    """A process whose server is a fake one, and which lives as long as it is told."""
+
+    looks = 10**6
+
+    def is_running(self) -> bool:
+        self.looks -= 1
+        return self.looks > 0
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mortal:
+    monkeypatch.setattr(process, "SETTLE", 0.3)
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
+    (tmp_path / "log").touch()
+    return Mortal(EngineSpec("m"), tmp_path / "log")
+
+
+def post(engine: Mortal, server: FakeServer, path: str = CHAT) -> Any:
+    engine.port, engine.api_key = server.port, "key"
+
+    async def post() -> Any:
+        async with EngineTransport(engine, Limits()) as way:
+            return await way.post(path, BODY)
+
+    return asyncio.run(post())
+
+
+@pytest.mark.parametrize("said", ["abort", "error", "shutdown", "None"])
+def test_a_word_of_an_engine_that_is_about_to_end_is_a_fault(engine: Mortal, said: str) -> None:
+    with FakeServer(finish_reason=said) as server, pytest.raises(EndpointError, match=said):
+        post(engine, server)
+
+
+@pytest.mark.parametrize("said", ["stop", "length", "content_filter", "tool_calls"])
+def test_other_words_end_an_answer(engine: Mortal, said: str) -> None:
+    with FakeServer(finish_reason=said) as server:
+        assert post(engine, server)["choices"][0]["finish_reason"] == said
+
+
+def test_an_engine_that_ends_after_a_fault_has_died(engine: Mortal) -> None:
+    engine.looks = 3
+    with FakeServer(finish_reason="abort") as server, pytest.raises(EngineDiedError):
+        post(engine, server)
+
+
+def test_nothing_is_sent_to_an_engine_that_has_ended(engine: Mortal) -> None:
+    engine.looks = 0
+    with FakeServer() as server:
+        with pytest.raises(EngineDiedError):
+            post(engine, server)
+        assert server.authorizations == []
+
+
+def test_an_odd_answer_is_left_to_its_reader(engine: Mortal) -> None:
+    with FakeServer(faults=['{"choices": 3}']) as server:
+        assert post(engine, server) == {"choices": 3}

@@ -34,11 +34,7 @@ def served(
 
 
 def ask(
-    server: FakeServer,
-    sampling: Sampling,
-    first: int,
-    count: int,
-    capabilities: Capabilities = ALL,
+    server: FakeServer, sampling: Sampling, first: int, count: int, capabilities: Capabilities = ALL
 ) -> Sequence[Answer]:
     async def answer() -> Sequence[Answer]:
         async with Client(server.url, "fake", capabilities=capabilities) as client:

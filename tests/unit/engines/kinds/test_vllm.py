@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.base import Assignment, EngineSpec, Parallel
+from refusal_checks.engines.base import VARIABLE, Assignment, EngineSpec, Parallel, inherited
+from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import ENGINE
 from refusal_checks.engines.process import EngineProcess
@@ -207,3 +209,85 @@ def test_flags_are_chosen_by_vllm_s_version(
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
     arguments = ENGINE.arguments(EngineSpec("m"), 1, Assignment())
     assert ("--shutdown-timeout" in arguments) is gentle
+
+
+async def receive() -> Message:
+    return {}
+
+
+def status(path: str, *, key: str = "", kind: str = "http") -> object:
+    """What a request gets: the application's 200, or what stands in its way."""
+    sent: list[Message] = []
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:
+        await send({"status": 200})
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
+    scope = {"type": kind, "path": path, "headers": headers}
+    asyncio.run(KeyCheck(application)(scope, receive, send))
+    return sent[0].get("status", sent[0].get("code"))
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "right")
+
+
+@pytest.mark.parametrize("path", ["/invocations", "/tokenize", "/metrics", "/v1/models", "/", "/x"])
+def test_a_path_wants_the_key(path: str) -> None:
+    assert status(path) == 401
+    assert status(path, key="wrong") == 401
+    assert status(path, key="right") == 200
+    assert status(path, kind="websocket") == 1008
+
+
+def test_health_and_the_server_s_own_life_want_none() -> None:
+    assert status("/health") == 200
+    assert status("/health/../metrics") == 401
+    assert status("", kind="lifespan") == 200
+
+
+def test_vllm_gets_the_lock_and_another_program_does_not() -> None:
+    lock = "refusal_checks.engines.guard.KeyCheck"
+    assert lock in ENGINE.command(EngineSpec("m"), 1)
+    assert lock not in ENGINE.command(EngineSpec("m", program=("./serve.sh",)), 1)
+
+
+NEEDED = {
+    *("PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HF_HOME"),
+    *("HF_TOKEN", "VLLM_CPU_KVCACHE_SPACE", "OMP_NUM_THREADS", "https_proxy", "SSL_CERT_FILE"),
+    *("HSA_OVERRIDE_GFX_VERSION", "NCCL_SOCKET_IFNAME", "TOKENIZERS_PARALLELISM", "TMPDIR"),
+}
+SECRETS = {
+    *("OPENAI_API_KEY", "REFUSAL_CHECKS_JUDGE_API_KEY", "REFUSAL_CHECKS_CANDIDATE_2_API_KEY"),
+    *(
+        "ANTHROPIC_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "DATABASE_URL",
+        "NVIDIA_API_KEY",
+    ),
+    *("HF_API_KEY", "SSH_AUTH_SOCK", "PYPI_PASSWORD", "RAY_AUTH_TOKEN", "CONDA_TOKEN"),
+}
+
+
+def test_an_engine_inherits_what_it_needs_and_no_secret() -> None:
+    given = dict.fromkeys([*NEEDED, *SECRETS], "x")
+    assert inherited(given).keys() == NEEDED
+
+
+def test_further_variables_are_named() -> None:
+    given = {VARIABLE: "AWS_SECRET_ACCESS_KEY, OWN", "AWS_SECRET_ACCESS_KEY": "a", "OWN": "b"}
+    assert inherited(given) == {"AWS_SECRET_ACCESS_KEY": "a", "OWN": "b"}
+
+
+def test_the_keys_of_other_servers_reach_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv(name, "sk-secret")
+    monkeypatch.setenv("VLLM_API_KEY", "sk-secret")
+    found = ENGINE.environment("own", EngineSpec("m"))
+    assert "sk-secret" not in found.values()
+    assert found["VLLM_API_KEY"] == "own"

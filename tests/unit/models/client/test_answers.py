@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.models.client.answers import Spoken, answer_logprobs, spoken
+from refusal_checks.core.prompts import Message
+from refusal_checks.models.client import errors
+from refusal_checks.models.client.answers import (
+    TOP,
+    LabelError,
+    LabelProbabilities,
+    Spoken,
+    answer_logprobs,
+    label_fields,
+    read_labels,
+    spoken,
+)
+from refusal_checks.models.client.client import Client
+from tests.fake_server import FakeServer
 
 GOOD = "好".encode()
 MARKER = "\n\nFinal answer:"
@@ -86,11 +103,7 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
         # The answer's words occur in the reasoning too.
         (("No", "</think>", "No"), Spoken("No", "closed"), [-3]),
         # A character is divided between two tokens.
-        (
-            ("想", "</think>", GOOD[:1], GOOD[1:]),
-            Spoken("好", "closed"),
-            [-3, -4],
-        ),
+        (("想", "</think>", GOOD[:1], GOOD[1:]), Spoken("好", "closed"), [-3, -4]),
         (("Hm",), Spoken("", "unclosed"), []),
         (("Hm", "</think>"), Spoken("elsewhere", "closed"), []),
     ],
@@ -119,3 +132,153 @@ def test_any_tokenisation_of_a_marked_answer_is_read_alike(
     values = answer_logprobs(tokens(*pieces), said)
     assert values == [-float(n) for n in range(len(pieces) - len(values) + 1, len(pieces) + 1)]
     assert values
+
+
+QUESTION = (Message("user", "moral?"),)
+YES_NO = ("0", "1")
+IDS = {"0": 48, "1": 49}
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
+
+
+def ask(
+    server: FakeServer, labels: Sequence[str] = YES_NO, times: int = 1
+) -> list[LabelProbabilities]:
+    async def label_probabilities() -> list[LabelProbabilities]:
+        async with Client(server.url, "fake") as connection:
+            asked = (connection.label_probabilities(QUESTION, labels) for _ in range(times))
+            return list(await asyncio.gather(*asked))
+
+    return asyncio.run(label_probabilities())
+
+
+def choice(**logprobs: float) -> dict[str, Any]:
+    """A server's choice; the names are tokens, without their leading ``t``."""
+    listed = [{"token": name[1:], "logprob": value} for name, value in logprobs.items()]
+    return {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}
+
+
+def spread(**others: float) -> dict[str, float]:
+    """Fifty tokens that share half of the mass, and the named labels."""
+    return {chr(0x4E00 + i): 0.01 for i in range(50)} | {
+        name[1:]: value for name, value in others.items()
+    }
+
+
+def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def overlooks(self: FakeServer, request: web.Request) -> web.Response:
+        return web.json_response({"tokens": []})
+
+    monkeypatch.setattr(FakeServer, "_tokenize", overlooks)
+    with FakeServer(tokens=lambda body: {"0": 0.2, "1": 0.6, "x": 0.2}) as server:
+        (found,) = ask(server)
+    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75})
+    assert "logprob_token_ids" not in server.requests[0]
+
+
+def test_labels_of_any_rank_are_exact_where_the_server_takes_their_tokens() -> None:
+    with FakeServer(tokens=lambda body: spread(t0=1e-6, t1=3e-6)) as server:
+        (found,) = ask(server)
+    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75}, abs=1e-12)
+    assert found.outside == pytest.approx(1 - 4e-6, abs=1e-12)
+    assert found.unseen == 0
+    (body,) = server.requests
+    assert body["max_tokens"] == 1
+    assert body["logprob_token_ids"] == [48, 49]
+    assert "response_format" not in body
+    assert "structured_outputs" not in body
+
+
+def test_labels_are_tokenized_once_a_client() -> None:
+    with FakeServer(tokens=lambda body: {"0": 0.5, "1": 0.5}) as server:
+        assert len(ask(server, times=20)) == 20
+    assert server.tokenized == ["0", "1"]
+
+
+def test_other_servers_are_asked_for_the_most_probable_tokens() -> None:
+    given = {"1": 0.6, "0": 0.2, "x": 0.2}
+    with FakeServer(tokens=lambda body: given, tokenizer=False) as server:
+        (found,) = ask(server)
+    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75}, abs=1e-12)
+    assert found.outside == pytest.approx(0.2, abs=1e-12)
+    assert found.unseen == 0
+    (body,) = server.requests
+    assert body["top_logprobs"] == TOP
+    assert "logprob_token_ids" not in body
+
+
+def test_a_label_below_the_most_probable_tokens_counts_as_none_and_is_bounded() -> None:
+    given = spread(t1=0.5, t0=0.001)
+    with FakeServer(tokens=lambda body: given, tokenizer=False) as server:
+        (found,) = ask(server)
+    assert found.probabilities == {"0": 0.0, "1": 1.0}
+    assert found.outside == pytest.approx(0.5)
+    assert found.unseen == pytest.approx(0.01)
+
+
+def test_a_server_that_ignores_the_tokens_is_read_by_text() -> None:
+    found = read_labels(choice(t1=math.log(0.9), tx=math.log(0.1)), YES_NO, IDS)
+    assert found.probabilities == {"0": 0.0, "1": 1.0}
+    assert found.outside == pytest.approx(0.1)
+    assert found.unseen == pytest.approx(0.0)
+
+
+def test_a_label_of_several_tokens_is_named() -> None:
+    with (
+        FakeServer(tokens=lambda body: {"1": 1.0}) as server,
+        pytest.raises(LabelError, match=r"label '10' is 2 tokens of fake"),
+    ):
+        ask(server, ("1", "10"))
+
+
+@pytest.mark.parametrize("logprobs", [None, {}, {"content": None}, {"content": [{"token": "1"}]}])
+def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> None:
+    with pytest.raises(LabelError, match="no log-probabilities"):
+        read_labels({"logprobs": logprobs}, YES_NO, None)
+    with FakeServer() as server, pytest.raises(LabelError, match=r"http.*no log-probabilities"):
+        ask(server)
+
+
+def test_labels_without_any_probability_are_uniform_and_wholly_outside() -> None:
+    found = read_labels(choice(tx=0.0), YES_NO, None)
+    assert found.probabilities == {"0": 0.5, "1": 0.5}
+    assert (found.outside, found.unseen) == (1.0, 0.0)
+
+
+def test_labels_keep_their_proportion_below_the_smallest_float() -> None:
+    found = read_labels(choice(tx=0.0, t0=-5000.0, t1=-5000.0 + math.log(3)), YES_NO, IDS)
+    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75})
+    assert found.outside == 1.0
+
+
+def test_the_request_changes_no_probability() -> None:
+    for ids in (None, IDS):
+        fields = label_fields(ids)
+        assert (fields["temperature"], fields["top_p"], fields.get("top_k", 0)) == (1.0, 1.0, 0)
+
+
+@given(st.lists(st.floats(-60, 0), min_size=2, max_size=6))
+def test_probabilities_sum_to_one_and_the_rest_is_outside(values: list[float]) -> None:
+    mass = math.fsum(map(math.exp, values))
+    scaled = [value - math.log(mass) - 0.1 for value in values]
+    labels = [str(number) for number in range(len(values))]
+    listed = {f"t{label}": value for label, value in zip(labels, scaled, strict=True)}
+    found = read_labels(choice(**listed), labels, None)
+    assert math.fsum(found.probabilities.values()) == pytest.approx(1, abs=1e-12)
+    assert found.outside == pytest.approx(1 - math.exp(-0.1), abs=1e-12)
+    for label, value in zip(labels, values, strict=True):
+        assert found.probabilities[label] == pytest.approx(math.exp(value) / mass, abs=1e-12)
+
+
+@pytest.mark.parametrize("space", [" ", "\u2581", "\u0120"])
+def test_a_label_with_the_space_before_it_counts(space: str) -> None:
+    tokens = [{"token": token, "logprob": math.log(p)} for token, p in
+              ((f"{space}1", 0.5), ("1", 0.25), (f"{space}0", 0.125), ("x", 0.125))]  # fmt: skip
+    found = read_labels({"logprobs": {"content": [{"top_logprobs": tokens}]}}, YES_NO, None)
+    assert found.probabilities == pytest.approx({"0": 1 / 7, "1": 6 / 7})
+    assert found.outside == pytest.approx(0.125)

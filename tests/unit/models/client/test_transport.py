@@ -22,13 +22,7 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import Pace
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.errors import TransientError
-from refusal_checks.models.client.transport import (
-    Access,
-    HttpTransport,
-    decoded,
-    encoded,
-    proxy,
-)
+from refusal_checks.models.client.transport import Access, HttpTransport, decoded, encoded, proxy
 from tests.fake_server import FakeServer
 from tests.tiny_proxy import TinyProxy
 

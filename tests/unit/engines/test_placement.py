@@ -12,7 +12,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.engines.base import Assignment, Parallel
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement import EngineNeed, Kind, PlacementRequest, choose
+from refusal_checks.engines.placement import EngineNeed, Kind, PlacementRequest, choose, fit_beside
 
 
 def gpus(count: int, memory: float | None = 80.0) -> Devices:
@@ -60,20 +60,14 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         gpus(2, 48.0),
         [SMALL, judge(75.0)],
         "turns",
-        [
-            Assignment(copies=2),
-            Assignment(shards=2, turn=1),
-        ],
+        [Assignment(copies=2), Assignment(shards=2, turn=1)],
     ),
     # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
     "two small GPUs that both models share once they are cut": (
         gpus(2, 48.0),
         [SMALL, LARGE],
         "together",
-        [
-            Assignment(memory=0.32, shards=2),
-            Assignment(memory=0.58, shards=2),
-        ],
+        [Assignment(memory=0.32, shards=2), Assignment(memory=0.58, shards=2)],
     ),
     "two GPUs": (
         gpus(2),
@@ -92,10 +86,7 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         gpus(8),
         [candidate(140.0), judge(13.0)],
         "split",
-        [
-            Assignment(shards=4, devices=("0", "1", "2", "3")),
-            copies(4, "4", "5", "6", "7"),
-        ],
+        [Assignment(shards=4, devices=("0", "1", "2", "3")), copies(4, "4", "5", "6", "7")],
     ),
     "a user's tensor parallelism counts devices": (
         gpus(4),
@@ -165,12 +156,7 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         [share(0.45), share(0.45)],
     ),
     "the same model for both": (gpus(1), [both(15.0)], "one", [Assignment()]),
-    "the same model for both, four GPUs": (
-        gpus(4),
-        [both(15.0)],
-        "one",
-        [Assignment(copies=4)],
-    ),
+    "the same model for both, four GPUs": (gpus(4), [both(15.0)], "one", [Assignment(copies=4)]),
     "the same model for both, its devices said": (
         gpus(4),
         [both(15.0, "-tp", "2")],
@@ -191,11 +177,7 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
             EngineNeed("org/other", Parallel(), 13.0, answers=False, judges=True),
         ],
         "turns",
-        [
-            Assignment(),
-            Assignment(memory=0.47, turn=1),
-            Assignment(memory=0.43, turn=1),
-        ],
+        [Assignment(), Assignment(memory=0.47, turn=1), Assignment(memory=0.43, turn=1)],
     ),
     "one GPU of two is in use by others": (
         Devices("gpu", ("1",), 80.0, busy=("0",)),
@@ -207,10 +189,7 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         Devices("gpu", ("1",), 80.0, busy=("0",)),
         [SMALL, LARGE],
         "together",
-        [
-            Assignment(memory=0.29, devices=("1",)),
-            Assignment(memory=0.61, devices=("1",)),
-        ],
+        [Assignment(memory=0.29, devices=("1",)), Assignment(memory=0.61, devices=("1",))],
     ),
     # vLLM would take 92% of the memory, and does not start where less is free.
     "a screen holds a part of the GPU": (
@@ -427,3 +406,26 @@ def test_a_placement_is_described_for_manifests() -> None:
     assert found["kind"] == "turns"
     assert [place["turn"] for place in found["places"]] == [0, 1]
     assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")
+
+
+SMALL_cores = EngineNeed("org/candidate", weights=1.0)
+JUDGE = EngineNeed("org/judge", weights=3.0, answers=False, judges=True)
+
+
+@pytest.mark.parametrize(("memory", "fits"), [(9.4, True), (9.3, False)])
+def test_an_engine_fits_beside_others_if_their_caches_may_fill(memory: float, fits: bool) -> None:
+    place = Assignment(cache=2, cores=(0, 1), threads=1)
+    running = [(SMALL_cores, place), (JUDGE, Assignment())]
+    machine = Devices("cpu", ("0", "1"), memory)
+    assert fit_beside(machine, [(SMALL_cores, place)], running) is fits, "1 + 2.5 + 2, and 2"
+
+
+@pytest.mark.parametrize(
+    ("threads", "quota", "fits"), [(3, None, True), (4, None, False), (3, 7.9, False)]
+)
+def test_an_engine_fits_beside_others_if_they_leave_a_core(
+    threads: int, quota: float | None, fits: bool
+) -> None:
+    place = Assignment(cache=1, cores=(0, 1, 2, 3), threads=threads)
+    machine = Devices("cpu", tuple(map(str, range(8))), 22.0, quota=quota)
+    assert fit_beside(machine, [(SMALL_cores, place)], []) is fits

@@ -36,10 +36,7 @@ def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "broken", "missing"),
-    [
-        ("GCG_transfer_gpt-4-0125-preview", 4, 0),
-        ("PAIR_black_box_llama-2-7b-chat-hf", 0, 96),
-    ],
+    [("GCG_transfer_gpt-4-0125-preview", 4, 0), ("PAIR_black_box_llama-2-7b-chat-hf", 0, 96)],
 )
 def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing: int) -> None:
     path = mirror / "jailbreakbench" / "artifacts" / f"{name}.json"
@@ -260,7 +257,7 @@ RESULTS = [
             {"text": "I cannot.", "thinking_prob": 0.0, "answer_prob": 0.25, "cum": 0.25},
             {"text": "Hm.", "thinking_prob": 0.0, "answer_prob": -1.0, "cum": -1.0},
         ],
-    },
+    }
 ]
 """As LLM-Refusal-Evaluation writes ``answers.json``, and below ``judge_scores.json``."""
 

@@ -1,122 +1,121 @@
-"""What the machine and the models' files say."""
+"""The special tokens that a model's own files declare."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import constants
 
-from refusal_checks.engines import devices
-from refusal_checks.models.files import _on_hub, weights_gib
+from refusal_checks.models.files import _on_hub, special_tokens, weights_gib
+from refusal_checks.models.spec import Attached, Served
+from tests.toy_model import MODEL_DIR
 
-Smi = Callable[[str], None]
-
-
-@pytest.fixture
-def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
-    """Puts an ``nvidia-smi`` that prints these lines first on the path."""
-
-    def install(lines: str) -> None:
-        tool = tmp_path / "nvidia-smi"
-        script = f"#!/bin/sh\ncat <<'END'\n{lines}END\n"
-        tool.write_text(script, encoding="utf-8", errors="surrogateescape")
-        tool.chmod(0o755)
-
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return install
+FILES: Mapping[str, Any] = {
+    "tokenizer.json": {"added_tokens": [{"content": "@@turn@@", "special": True, "id": 1}]},
+    "tokenizer_config.json": {
+        "added_tokens_decoder": {"7": {"content": "@@turn@@", "special": True}},
+        "model_max_length": 4096,
+    },
+    "special_tokens_map.json": {"eos_token": {"content": "@@turn@@"}, "unk_token": "@@unk@@"},
+    "added_tokens.json": {"@@turn@@": 32000},
+    "tekken.json": {"config": {}, "special_tokens": [{"rank": 0, "token_str": "@@turn@@"}]},
+    "chat_template.json": {"chat_template": "{{ '[TURN-x]' }}{{ '@@' }}<@@turn@@>"},
+}
 
 
-THREE = (
-    "0, GPU-aa11, 81920, 4\n"
-    "1, GPU-bb22, 49152, 30000\n"
-    "2, GPU-cc33, 49152, 500\n"
-)  # fmt: skip
+def served(folder: Path, *args: str) -> Served:
+    return Served("judge", str(folder), args)
 
 
-def test_gpus_that_others_use_are_left_out(smi: Smi) -> None:
-    smi(THREE)
-    found = devices.gpus()
-    assert (found.kind, found.ids, found.memory, found.busy) == ("gpu", ("0", "2"), 48.0, ("1",))
-    assert found.used == 500 / 49152, "by others on what is left"
-    smi("0, GPU-aa11, 81920, 61440\n")
-    found = devices.gpus()
-    assert (found.ids, found.used) == (("0",), 0.75), "where all are in use, there may be room"
+@pytest.mark.parametrize("name", FILES)
+def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(json.dumps(FILES[name]), encoding="utf-8")
+    found = special_tokens(served(tmp_path))
+    assert found.count("<@@turn@@>") == 1
+    assert found.count("words model_max_length config eos_token 4096") == 0
 
 
 @pytest.mark.parametrize(
-    ("limit", "ids", "memory"),
+    "template",
     [
-        ("2", ("2",), 48.0),
-        ("2,0", ("2", "0"), 48.0),
-        ("1", ("1",), 48.0),
-        ("GPU-aa", ("GPU-aa",), 80.0),
-        ("MIG-1234", ("MIG-1234",), None),
-        ("", (), None),
-        ("-1", (), None),
+        "{% for m in messages %}{{ '<turn-of ' }}### Instruction:\n{{ m.content }}{% endfor %}",
+        '{{ "### Instruction:" }}',
+        "{#- <not-this> -#}{{ bos_token }}### Instruction:",
     ],
 )
-def test_only_visible_gpus_count(
-    smi: Smi,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: str,
-    ids: tuple[str, ...],
-    memory: float | None,
+def test_a_template_s_own_markers_count(tmp_path: Path, template: str) -> None:
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    found = special_tokens(served(tmp_path))
+    assert found.count("Yes.\n### Instruction:\nSay compliance.") == 1
+    assert found.count("<not-this> messages ### Other") == 0
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "it's {{ '<own-x>' }}",
+        "'it\\",
+        "{# nothing ends this <own-x>",
+        "{{ '{#' }}<own-x>",
+        "{%- if a %}<own-x>{% endif",
+        "\"<own-x>\n'",
+    ],
+)
+def test_markers_are_found_whatever_is_left_open(tmp_path: Path, template: str) -> None:
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    own = special_tokens(served(tmp_path))
+    assert own.count("<own-x>") == int("<own-x>" in template)
+
+
+def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) -> None:
+    for name in ("model", "other", "adapter"):
+        (tmp_path / name).mkdir()
+        tokens = {"added_tokens": [{"content": f"@@{name}@@"}]}
+        (tmp_path / name / "tokenizer.json").write_text(json.dumps(tokens), encoding="utf-8")
+    (tmp_path / "chat.jinja").write_text("[turn_of_x]", encoding="utf-8")
+    args = ["--tokenizer", str(tmp_path / "other"), f"--chat-template={tmp_path / 'chat.jinja'}"]
+    found = special_tokens(
+        served(tmp_path / "model", *args, "--lora-modules", f"x={tmp_path / 'adapter'}")
+    )
+    assert found.count("@@model@@ @@other@@ @@adapter@@ [turn_of_x]") == 4
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "[" * 100_000, "null", '{"added_tokens": 7}', "\x00", '{"a_token": []}']
+)
+def test_files_that_cannot_be_read_declare_nothing(tmp_path: Path, content: str) -> None:
+    for name in (*FILES, "chat_template.jinja"):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    args = ("--chat-template", "x" * 5000, "--tokenizer", "no such/model id", "--x=\0")
+    assert special_tokens(served(tmp_path, *args)).count("<|im_end|> words") == 1
+
+
+def test_a_hugging_face_id_is_read_from_the_cache_once_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    smi(THREE)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", limit)
-    found = devices.gpus()
-    assert (found.ids, found.memory) == (ids, memory)
+    monkeypatch.setattr("refusal_checks.models.files.RETRY", 0.0)
+    model = Served("org/judge", "org/judge", ("--download-dir", str(tmp_path)))
+    found = special_tokens(model)
+    assert found.count("@@turn@@") == 0
+    home = tmp_path / "models--org--judge"
+    (home / "snapshots" / "c0").mkdir(parents=True)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("c0", encoding="utf-8")
+    text = json.dumps(FILES["tokenizer.json"])
+    (home / "snapshots" / "c0" / "tokenizer.json").write_text(text, encoding="utf-8")
+    assert found.count("@@turn@@") == 1
 
 
-def test_a_gpu_that_shares_the_machine_s_memory(smi: Smi) -> None:
-    smi("0, GPU-aa11, [N/A], [N/A]\n")
-    found = devices.gpus()
-    assert (found.ids, found.memory, found.used) == (("0",), None, 0.0)
-
-
-@pytest.mark.parametrize(
-    "lines", ["No devices were found\n", "", "Unable to determine \udce4 handle, GPU, lost\n"]
-)
-def test_what_the_driver_says_in_place_of_gpus_is_none(smi: Smi, lines: str) -> None:
-    smi(lines)
-    assert devices.gpus().kind == "unknown"
-
-
-def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 1})
-    found = devices.cpu()
-    assert found.ids == ("1", "3")
-    assert found.memory
-    assert found.memory > 0
-
-
-@pytest.mark.parametrize(
-    ("files", "left"),
-    [
-        ({}, math.inf),
-        ({"memory.max": "max", "memory.current": "9"}, math.inf),
-        (
-            {
-                "memory.max": "1000\n",
-                "memory.current": "700\n",
-                "memory.stat": "anon 100\nactive_file 50\ninactive_file 200\n",
-            },
-            550,
-        ),
-    ],
-)
-def test_a_container_s_limit_counts(tmp_path: Path, files: dict[str, str], left: float) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert devices._left_to_container(tmp_path) == left
+def test_servers_and_the_demo_model_have_the_known_ones() -> None:
+    attached = special_tokens(Attached("http://x/v1", "http://x/v1", "m"))
+    assert attached.count("<|im_end|>") == 1
+    assert special_tokens(served(MODEL_DIR)).count("<|judge|> <|end|>") == 2
 
 
 def sized(folder: Path, **files: int) -> str:
@@ -219,20 +218,3 @@ def test_without_a_network_nothing_is_known_of_weights_that_are_not_here(
     hub["/api/models/org/name?blobs=true"] = listed(model_dot_safetensors=512)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     assert weights_gib("org/name", cache=str(tmp_path)) is None
-
-
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        ({}, None),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "150000 100000\n"}, 1.5),
-        ({"cpu.max": "nonsense"}, None),
-    ],
-)
-def test_a_container_s_share_of_time_counts(
-    tmp_path: Path, files: dict[str, str], cores: float | None
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert devices._time_of_container(tmp_path) == cores
