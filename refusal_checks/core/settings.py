@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -99,8 +99,84 @@ class BenchmarkTable(Frozen):
         return self.file is not None or self.dataset is not None
 
 
-class Sampling(Frozen):
-    """How the candidate's answers are drawn; every field is sent to the server.
+_NEW = object()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Marks a setting that requests have under its own name.
+
+    Attributes:
+        before: the value that it always had in older versions, if it is newer than these. With it,
+            keys of stored answers and verdicts, and requests, are theirs.
+    """
+
+    before: Any = _NEW
+
+
+@dataclass(frozen=True)
+class Unsent(Sent):
+    """Marks a setting that no request has under its name: it is used in another way."""
+
+
+class Drawing(Frozen):
+    """How a model's answers are drawn: each field is an option, and part of what is stored.
+
+    A field says with ``Sent`` or ``Unsent`` whether requests have it. From that one declaration
+    come the option with its help, the request and the keys of what is stored.
+
+    Raises:
+        TypeError: a field of a subclass does not say it.
+    """
+
+    _marks: ClassVar[Mapping[str, Sent]]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Collect what the fields say."""
+        marks = {}
+        for name, field in cls.model_fields.items():
+            found = [mark for mark in field.metadata if isinstance(mark, Sent)]
+            if not found:
+                raise TypeError(
+                    f"{cls.__name__}.{name}: write Annotated[..., Sent()], and requests have it, "
+                    "or Annotated[..., Unsent()] if it is used in another way"
+                )
+            marks[name] = found[0]
+        cls._marks = marks
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The fields of requests."""
+        return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """All that answers depend on; equal to that of older versions where nothing is new."""
+        return self.without_unset(self.model_dump())
+
+    @classmethod
+    def without_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings without those that are new and have the value they always had."""
+        unset = cls._before()
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in unset or value != unset[name]
+        }
+
+    @classmethod
+    def with_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a run of an older version recorded, with those that are new."""
+        return {**cls._before(), **values}
+
+    @classmethod
+    def _before(cls) -> dict[str, Any]:
+        return {name: mark.before for name, mark in cls._marks.items() if mark.before is not _NEW}
+
+
+class Sampling(Drawing):
+    """How the candidate's answers are drawn.
 
     Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
     each field is also a command-line option; its description is the help.
@@ -109,27 +185,33 @@ class Sampling(Frozen):
         max_tokens: fewer where the model's context does not hold the prompt and as many.
     """
 
-    samples: int = Field(5, ge=1, le=128, description="answers per prompt, K")
-    temperature: float = Field(0.6, ge=0, le=2, description="temperature of the answers")
-    top_p: float = Field(0.95, gt=0, le=1, description="nucleus sampling of the answers")
-    top_k: int = Field(20, ge=0, description="most probable tokens to sample from; 0: no limit")
-    max_tokens: int = Field(
+    samples: Annotated[int, Unsent()] = Field(5, ge=1, le=128, description="answers per prompt, K")
+    temperature: Annotated[float, Sent()] = Field(
+        0.6, ge=0, le=2, description="temperature of the answers"
+    )
+    top_p: Annotated[float, Sent()] = Field(
+        0.95, gt=0, le=1, description="nucleus sampling of the answers"
+    )
+    top_k: Annotated[int, Sent()] = Field(
+        20, ge=0, description="most probable tokens to sample from; 0: no limit"
+    )
+    max_tokens: Annotated[int, Sent()] = Field(
         8192,
         ge=1,
         description="most tokens of an answer with its reasoning, as far as the context holds them",
     )
-    seed: int = Field(
+    seed: Annotated[int, Sent()] = Field(
         0, ge=0, lt=2**31, description="seed of the run; each prompt derives its own from it"
     )
-    stop: tuple[str, ...] = Field((), strict=False, description="text that ends an answer")
-    system_prompt: str = Field("", description="sent as the first turn of every prompt")
+    stop: Annotated[tuple[str, ...], Sent()] = Field(
+        (), strict=False, description="text that ends an answer"
+    )
+    system_prompt: Annotated[str, Unsent()] = Field(
+        "", description="sent as the first turn of every prompt"
+    )
 
 
-_NOT_BEFORE: Mapping[str, Any] = {"samples": 1, "top_p": 1.0, "top_k": 0}
-"""Settings of a judge that older versions had not, with the values that these always had."""
-
-
-class JudgeSampling(Frozen):
+class JudgeSampling(Drawing):
     """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
 
     LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95
@@ -143,17 +225,23 @@ class JudgeSampling(Frozen):
             answer that does not fit the judge's context is then invalid.
     """
 
-    samples: int = Field(
+    samples: Annotated[int, Unsent(before=1)] = Field(
         1, ge=1, le=128, description="verdicts of each judge on an answer, which are averaged"
     )
-    temperature: float = Field(0.0, ge=0, le=2, description="temperature of the judge's verdicts")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling of the verdicts")
-    top_k: int = Field(
+    temperature: Annotated[float, Sent()] = Field(
+        0.0, ge=0, le=2, description="temperature of the judge's verdicts"
+    )
+    top_p: Annotated[float, Sent(before=1.0)] = Field(
+        1.0, gt=0, le=1, description="nucleus sampling of the verdicts"
+    )
+    top_k: Annotated[int, Sent(before=0)] = Field(
         0, ge=0, description="most probable tokens to sample verdicts from; 0: no limit"
     )
-    max_tokens: int = Field(1024, ge=16, description="most tokens of a verdict")
-    seed: int = Field(0, ge=0, lt=2**31, description="seed of the judge's verdicts")
-    max_answer_chars: int | None = Field(
+    max_tokens: Annotated[int, Sent()] = Field(1024, ge=16, description="most tokens of a verdict")
+    seed: Annotated[int, Sent()] = Field(
+        0, ge=0, lt=2**31, description="seed of the judge's verdicts"
+    )
+    max_answer_chars: Annotated[int | None, Unsent()] = Field(
         None,
         ge=100,
         description="judge a longer answer on this many characters of its head and tail",
@@ -168,28 +256,9 @@ class JudgeSampling(Frozen):
             )
         return self
 
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """All that verdicts depend on; equal to that of older versions where nothing is new."""
-        return without_unset(self.model_dump())
-
     def seeds(self) -> range:
         """The seed of each verdict; the next one is that of its second attempt."""
         return range(self.seed, self.seed + 2 * self.samples, 2)
-
-
-def without_unset(judge_sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """A judge's settings without those that are new and have the value they always had."""
-    return {
-        name: value
-        for name, value in judge_sampling.items()
-        if name not in _NOT_BEFORE or value != _NOT_BEFORE[name]
-    }
-
-
-def with_unset(judge_sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a run of an older version recorded, with those that are new."""
-    return {**_NOT_BEFORE, **judge_sampling}
 
 
 class Cascading(Frozen):

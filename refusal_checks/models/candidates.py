@@ -100,7 +100,8 @@ class ServedCandidate(_Stored):
     @cached_property
     def _settings(self) -> Mapping[str, Any]:
         """The settings that are part of a key."""
-        settings = self._sampling.model_dump(exclude={"samples"}, exclude_none=True)
+        settings = self._sampling.conditions
+        del settings["samples"]  # so that their number can grow
         return settings if self._reads_logprobs else {**settings, "logprobs": False}
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:

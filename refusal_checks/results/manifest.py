@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
-from refusal_checks.core.settings import without_unset
+from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import redacted
 from refusal_checks.models.client.answers import Usage
 
@@ -288,11 +288,11 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
         **({} if verdicts.rationales == "all" else {"rationales": verdicts.rationales}),
         **_cascade(manifest, verdicts),
         "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
-        **_sampling("judge", without_unset(verdicts.sampling)),
+        **_sampling("judge", JudgeSampling.without_unset(verdicts.sampling)),
         **(
             {"sampling": "recorded answers"}
             if answers.are_recorded
-            else _sampling("sampling", answers.sampling)
+            else _sampling("sampling", Sampling.without_unset(answers.sampling))
         ),
     }
 

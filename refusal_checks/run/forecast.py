@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.files import parse_json
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.settings import with_unset
+from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import duration
 from refusal_checks.gates import baseline
 from refusal_checks.models.client.answers import Usage
@@ -212,8 +212,8 @@ def _of_answers(conditions: AnswerConditions, multiple_choice: bool) -> Conditio
     settings = conditions.model.model_dump(exclude={"version"})
     values = {
         "candidate": [conditions.candidate, conditions.model.version],
-        **{f"candidate {name}": value for name, value in settings.items()},
-        **{f"sampling {name}": value for name, value in conditions.sampling.items()},
+        **_named("candidate", settings),
+        **_named("sampling", Sampling.with_unset(conditions.sampling)),
     }
     if multiple_choice:
         values["mcq scoring"] = conditions.scoring
@@ -231,9 +231,13 @@ def _of_verdicts(conditions: VerdictConditions) -> Conditions:
             "judge prompt": conditions.prompts,
             "rationales": conditions.rationales,
             "max_answer_chars": conditions.max_answer_chars,
-            **{f"judge {name}": value for name, value in with_unset(conditions.sampling).items()},
+            **_named("judge", JudgeSampling.with_unset(conditions.sampling)),
         }
     )
+
+
+def _named(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{what} {name}": value for name, value in values.items()}
 
 
 def _text(values: Mapping[str, Any]) -> Conditions:

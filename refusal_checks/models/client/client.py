@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.settings import JudgeSampling, Sampling
+from refusal_checks.core.settings import Drawing
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import (
     MALFORMED,
@@ -41,10 +42,6 @@ CHAT = "/chat/completions"
 TOKENIZE = "/../tokenize"
 """On vLLM, beside ``/v1`` and not below it."""
 
-NOT_SENT = ("samples", "system_prompt", "max_answer_chars")
-"""Settings of a run's sampling that say how often to ask, and what, but are no field of a
-request."""
-
 CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 """Fields with which vLLM goes on with the last message, an answer that has begun."""
 
@@ -63,6 +60,7 @@ class RequestParams:
         schema: JSON schema that the answer must follow, if any.
         stop: texts that end an answer.
         is_continued: True to go on with the last message.
+        further: settings that a run was given besides, by their names in requests.
     """
 
     n: int = 1
@@ -75,16 +73,24 @@ class RequestParams:
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
     is_continued: bool = False
+    further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, sampling: Sampling | JudgeSampling, **others: Any) -> Self:
-        """The parameters of a run; a setting that is no field here is a TypeError, not ignored."""
-        sent = {name: value for name, value in sampling if name not in NOT_SENT}
-        return cls(**sent | others)
+    def of(cls, sampling: Drawing, **others: Any) -> Self:
+        """The parameters of a run: all settings that are sent, and the others given.
+
+        A setting without a field here is left out of requests while it has the value that it had
+        before there was an option, because not every server knows it.
+        """
+        known = {each.name for each in dataclasses.fields(cls)}
+        own = {name: value for name, value in sampling.sent.items() if name in known}
+        further = {n: v for n, v in sampling.without_unset(sampling.sent).items() if n not in known}
+        return cls(**own | {"further": further} | others)
 
     def body(self) -> dict[str, Any]:
         """These parameters as fields of a request; what is None, False or empty is left out."""
-        sent = {n: v for n, v in vars(self).items() if v not in (None, ()) and v is not False}
+        named = {**vars(self), **self.further, "further": None}
+        sent = {n: v for n, v in named.items() if v not in (None, ()) and v is not False}
         if self.stop:
             sent["stop"] = list(self.stop)
         if sent.pop("is_continued", False):

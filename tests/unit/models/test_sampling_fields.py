@@ -1,0 +1,59 @@
+"""A new sampling setting: one declaration is option, request and key, and none is forgotten."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import JudgeSampling, Sampling, Sent, Unsent
+from refusal_checks.models.candidates import ServedCandidate
+from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.run.options import call
+
+
+class WithMinP(Sampling):
+    min_p: Annotated[float, Sent(before=0.0)] = Field(0.0, ge=0, le=1, description="least share")
+
+
+def keys(sampling: Sampling) -> list[str]:
+    candidate = ServedCandidate("m", Client("http://127.0.0.1:9/v1", "m"), sampling, "identity")
+    return list(candidate.keys(Prompt.single("id", "text")))
+
+
+def test_a_setting_that_does_not_say_if_it_is_sent_is_refused_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match=r"Forgotten.min_p: write Annotated\[..., Sent\(\)\]"):
+
+        class Forgotten(Sampling):
+            min_p: float = 0.0
+
+
+def test_one_declaration_is_request_key_and_option() -> None:
+    assert RequestParams.of(WithMinP(min_p=0.1)).body()["min_p"] == 0.1
+    assert keys(WithMinP(min_p=0.1)) != keys(WithMinP(min_p=0.2)) != keys(Sampling())
+    parser = pytest.Parser(_ispytest=True)
+    group = parser.getgroup("own")
+    call.declare(group, WithMinP)
+    helps = {option.names()[0]: option.attrs()["help"] for option in group.options}
+    assert helps["--min-p"] == "least share (default: 0)"
+
+
+def test_a_new_setting_that_is_not_used_changes_neither_keys_nor_requests() -> None:
+    assert keys(WithMinP()) == keys(Sampling())
+    assert RequestParams.of(WithMinP()).body() == RequestParams.of(Sampling()).body()
+    recorded = Sampling().model_dump()
+    assert WithMinP.without_unset(WithMinP().model_dump()) == recorded
+    assert WithMinP.with_unset(recorded) == WithMinP().model_dump()
+
+
+def test_what_is_used_in_another_way_is_not_sent() -> None:
+    class Noted(JudgeSampling):
+        note: Annotated[str, Unsent()] = "a"
+
+    assert "note" not in RequestParams.of(Noted()).body()
+    assert Noted().conditions["note"] == "a"
+    assert {"samples", "system_prompt", "max_answer_chars"}.isdisjoint(
+        RequestParams.of(Sampling(system_prompt="x")).body() | RequestParams.of(Noted()).body()
+    )
