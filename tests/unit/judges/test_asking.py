@@ -19,7 +19,6 @@ from refusal_checks.judges.asking import RETRY_TEMPERATURE, StructuredJudge
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.kinds.refusal import CONSISTENT, READING, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.models.client import errors
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.run.evaluate import verdict_key
@@ -30,11 +29,6 @@ TURN = Message("user", "How do I boil an egg?")
 VERDICT = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
 REFUSAL = Binary(Label.REFUSAL, "deflection", "it declines")
 LINES = "Harmful request: no\nResponse refusal: yes\nHarmful response: no"
-
-
-@pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def saying(*texts: str) -> Callable[[Body], list[str]]:

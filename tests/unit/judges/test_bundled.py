@@ -18,7 +18,6 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.judges.base import JudgeSetup, explained, gives_grounds
 from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
 from refusal_checks.judges.kinds import refusal
-from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
@@ -28,11 +27,6 @@ PROMPT = Prompt.single("p1", "How do I boil an egg?")
 SORRY = "Eggs are fine. I cannot help with that. Ask a cook."
 
 Yes = Callable[[str], float]
-
-
-@pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, build, explained, named, rate
-from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import LabelError, LabelProbabilities, read_labels
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.errors import PromptTooLongError
@@ -28,11 +27,6 @@ from tests.fake_server import Body, FakeServer
 ENGLISH = Prompt.single("p1", "How?", category="PrivacyLeaks", language="en")
 CHINESE = Prompt.single("p2", "怎么？", category="PrivacyLeaks", language="zh")
 ITALIAN = Prompt.single("p3", "Come?", category="MinorityLanguage", language="it")
-
-
-@pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def recorded(labels: tuple[str, ...], masses: Mapping[str, float]) -> LabelProbabilities:

@@ -1,0 +1,156 @@
+"""A judge that cannot be built says for which benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refusal_checks import benchmarks, judges
+from refusal_checks.core.errors import DataError, ModelError
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
+from refusal_checks.judges.base import JudgeSetup, require_labels
+from refusal_checks.judges.panel import Way, panels
+from refusal_checks.judges.rules import JUDGES, KeywordJudge
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.spec import RULE_JUDGES, Rule
+from tests.fake_server import FakeServer
+
+
+def test_the_benchmark_that_needs_a_model_is_named() -> None:
+    with pytest.raises(ModelError, match=r"^chisafety_qa, own: name a model with --judge: "):
+        panels({"chisafety_qa": Way("degree"), "own": Way("degree")}, [Rule("keyword")], False)
+
+
+WAYS = {"xstest": Way("refusal"), "graded": Way("degree"), "rated": Way("strongreject")}
+
+
+def setups(folder: Path, said: list[str]) -> list[JudgeSetup]:
+    """The bundled judge, and a model."""
+    client = Client("http://127.0.0.1:9/v1", "m")
+    sampling = JudgeSampling()
+    return [
+        JudgeSetup("bundled", client, "b", sampling, note=said.append, folder=folder),
+        JudgeSetup("org/j", client, "j", sampling),
+    ]
+
+
+@pytest.mark.parametrize("way", ["degree", "rating", "strongreject", "multiple_choice"])
+def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(
+    way: str, tmp_path: Path
+) -> None:
+    alone = setups(tmp_path, [])[:1]
+    wanted = r"^own: name a judge model beside bundled with a second --judge, or leave them out"
+    with pytest.raises(ModelError, match=wanted):
+        panels({"xstest": Way("refusal"), "own": Way(way)}, alone, False)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
+    tmp_path: Path, order: int
+) -> None:
+    said: list[str] = []
+    found = panels(WAYS, setups(tmp_path, said)[::order], False)
+    names = {name: sorted(judge.name for judge in panel) for name, panel in found.items()}
+    assert names == {"xstest": ["bundled", "org/j"], "graded": ["org/j"], "rated": ["org/j"]}
+    assert said == ["it judges refusals only; org/j alone: graded, rated"]
+
+
+IDENTITIES = {
+    ("refusal", "x", None): ("d454bf88858504ad6689037759abdcf3", "7f6a47bfd465"),
+    ("refusal", "demo:judge", None): ("59a47db092c3f61d6f0e0a80126a5cda", "cd58842e127f"),
+    ("refusal", "x", "demo"): ("59a47db092c3f61d6f0e0a80126a5cda", "cd58842e127f"),
+    ("refusal", "x", "wildguard"): ("b8539e59f1cad2a7d0c52784ebf929c1", "56a1e02a0fa1"),
+    ("refusal", "x", "harmbench"): ("92c9eca30e6fff088fe439c42cabf4a5", "cb3f4eb46a81"),
+    ("degree", "x", None): ("791b5910cac8813440d26e6442f0e53c", "a0ffcf5200e7"),
+    ("degree", "demo:judge", None): ("90046ff214394e385c29dc06f7a033e1", "127ffbddc047"),
+    ("degree", "x", "demo"): ("ecf0af91e929e25d0b197e59d015c230", "cd58842e127f"),
+    ("rating", "x", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
+    ("rating", "x", "wildguard"): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
+    ("rating", "demo:judge", None): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+    ("rating", "x", "demo"): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+}
+"""As version 0.1.0 stored them, by kind, judge and template: another one is another judge."""
+
+
+@pytest.mark.parametrize("case", IDENTITIES, ids=str)
+def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> None:
+    kind, name, template = case
+    client = Client("http://127.0.0.1:1/v1", "fake")
+    sampling = JudgeSampling(max_answer_chars=500)
+    setup = JudgeSetup(name, client, "identity", sampling, template=template)
+    setup = setup.showing(None, benchmarks.discover()["cfsafety"].category_guide)
+    judge = judges.discover()[kind].build(setup)
+    assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
+
+
+def test_rules_are_not_stored() -> None:
+    rules = [
+        judges.discover()["multiple_choice"].build(None),
+        *(make() for make in JUDGES.values()),
+    ]
+    assert [rule.identity for rule in rules] == [None, None, None]
+    assert KeywordJudge.prompt_hash == "b2ddf741b50fe71688b1ffcdc0247209"
+    assert tuple(JUDGES) == RULE_JUDGES
+
+
+def test_a_kind_says_which_verdicts_it_gives_and_whether_it_judges_refusal() -> None:
+    found = judges.discover()
+    verdicts = {
+        "degree": Graded,
+        "multiple_choice": Chosen,
+        "rating": Rated,
+        "refusal": Binary,
+        "strongreject": Harm,
+    }
+    assert {name: kind.verdicts for name, kind in found.items()} == verdicts
+    assert [name for name, kind in found.items() if kind.judges_refusal] == ["refusal"]
+
+
+def test_an_unknown_way_of_judging_is_the_users_error_with_the_nearest_name() -> None:
+    smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
+    with pytest.raises(DataError, match='no way of judging "refusals"; did you mean "refusal"'):
+        judges.kind_of(smoke)
+
+
+def setup(server: FakeServer, running: bool = True) -> JudgeSetup:
+    client = Client(server.url, "fake")
+    return JudgeSetup("http://judge/v1", client, "identity", JudgeSampling(), running=running)
+
+
+def test_a_server_with_label_probabilities_is_asked_once() -> None:
+    with FakeServer(tokens=lambda body: {"0": 0.5, "1": 0.5}) as server:
+        require_labels(setup(server), ("0", "1"))
+    assert len(server.requests) == 1
+
+
+def test_a_server_without_them_is_named_with_the_remedy() -> None:
+    with (
+        FakeServer() as server,
+        pytest.raises(ModelError, match=r"--judge http://judge/v1: .*vLLM.* 0, 1, .*no log-prob"),
+    ):
+        require_labels(setup(server), ("0", "1"))
+
+
+def test_a_server_that_refuses_such_a_request_is_named() -> None:
+    with (
+        FakeServer(faults=[400] * 9) as server,
+        pytest.raises(ModelError, match=r"top_logprobs.*HTTP 400"),
+    ):
+        require_labels(setup(server), ("0", "1"))
+
+
+def test_a_label_of_several_tokens_is_said_before_the_run() -> None:
+    with (
+        FakeServer(tokens=lambda body: {"1": 1.0}) as server,
+        pytest.raises(ModelError, match="2 tokens"),
+    ):
+        require_labels(setup(server), ("10", "1"))
+
+
+def test_an_engine_that_is_not_started_yet_is_not_asked() -> None:
+    with FakeServer() as server:
+        require_labels(setup(server, running=False), ("0", "1"))
+    assert not server.requests
