@@ -489,6 +489,7 @@ function keep() {
     paused: isPaused,
   };
   history.replaceState(state, "");
+  history.scrollRestoration = "manual"; // else the browser scrolls later, too
 }
 
 function restore() {

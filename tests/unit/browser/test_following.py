@@ -1,0 +1,98 @@
+"""The page of a run that goes on: it reloads itself, keeps its reader's place, and ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from refusal_checks.gates.gate import Gate
+from refusal_checks.reports.formats import html
+from refusal_checks.reports.page import follow
+from refusal_checks.reports.page.follow import Follower
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.progress import Progress, Underway
+from refusal_checks.results.redact import Redaction
+from refusal_checks.results.summary import RunSummary
+from tests.chromium import ROWS, Watched, count, why_not
+from tests.report_runs import HOSTILE, usual
+from tests.unit.conftest import make_record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
+
+
+@pytest.fixture
+def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follower]:
+    """The page of a run that has judged nine hostile answers; the test writes it."""
+    monkeypatch.setattr(follow, "LOOK", 60)
+    monkeypatch.setattr(follow, "EVERY", 0.5)
+    run = Underway(
+        folder=tmp_path,
+        summary=RunSummary(Manifest(candidate="ORG/MODEL", judge="judge")),
+        progress=Progress(),
+        planned={"bench": 60},
+        gates=(Gate("bench", "rejection_rate", 0.8),),
+        level=0.95,
+        redaction=Redaction(),
+        has_ended=lambda: False,
+    )
+    found = Follower([run], tmp_path / "page.html", print)
+    run.progress.plan({"bench": 60})
+    for number, text in enumerate(HOSTILE):
+        run.progress.judged("bench", [make_record("RC-"[number % 3], f"p{number}", text=text)])
+    found._write()
+    yield found
+    found.stop()
+
+
+def test_a_run_is_followed_from_its_start_to_its_end(
+    chromium: Browser, follower: Follower, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    page = chromium.new_page(viewport={"width": 390, "height": 700})
+    watched = Watched(page)
+    page.goto(file.as_uri())
+    page.click("#pause")
+    assert page.locator("h1").inner_text() == "15% judged"
+    assert page.get_by_text("outside so far").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= 390")
+    page.select_option("#verdict", index=1)
+    shown = count(page)
+    page.locator(f"{ROWS} summary").first.click()
+    page.locator(f"{ROWS} .body").wait_for()
+    page.click("#theme")
+    page.evaluate("scrollTo(0, 600)")
+    page.evaluate("() => { window.before = true; document.getElementById('pause').click(); }")
+    page.wait_for_function("() => !window.before && scrollY === 600")
+    assert count(page) == shown
+    assert page.locator(f"{ROWS}[open]").count() == 1
+    assert page.locator("#theme").inner_text() == "Light"
+    html.write([usual(tmp_path / "run")], file)
+    page.wait_for_function("() => !document.getElementById('going')")
+    page.wait_for_function("() => scrollY === 0")
+    assert page.locator("h1").inner_text() == "No"
+    page.evaluate("window.before = true")
+    page.wait_for_timeout(1200)
+    assert page.evaluate("window.before")
+    assert watched.faults == []
+    assert {request.partition("#")[0] for request in watched.requests} == {file.as_uri()}
+    page.close()
+
+
+def test_a_page_that_is_old_does_not_claim_that_its_run_goes_on(
+    chromium: Browser, follower: Follower, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    then = re.sub(r'data-written="\d+', 'data-written="2020', file.read_text())
+    file.write_text(then)
+    page = chromium.new_page()
+    page.goto(file.as_uri())
+    assert "the run has probably been killed" in page.locator("#going").inner_text()
+    assert page.locator("#going").evaluate("node => node.parentElement.className") == "going old"
+    page.close()
