@@ -1,7 +1,8 @@
-"""Make the pictures in ``docs/images``: the report, light and dark, and the terminal.
+"""Make the pictures in ``docs/images``: the page in all of its uses, and the terminal.
 
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
     python docs/make_screenshots.py RUN [RUN ...]  # the report of finished runs, no terminal
+    python docs/make_screenshots.py made-up        # the pages of made-up runs: running, history
 
 Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH).
 """
@@ -22,8 +23,14 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 
 from refusal_checks.reports.formats import html  # noqa: E402
+from refusal_checks.reports.page.follow import Follower  # noqa: E402
+from refusal_checks.reports.page.history import collect  # noqa: E402
+from refusal_checks.reports.page.page import write_history  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
 from tests.chromium import browser  # noqa: E402
+from tests.deciding import decide  # noqa: E402
+from tests.many_runs import write_runs  # noqa: E402
+from tests.report_runs import GATES, judge, refusals, underway  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -129,8 +136,30 @@ def pictures(chromium: Browser, report: Path, terminal: str) -> Iterator[tuple[s
         yield "terminal.png", page.locator("pre").first.screenshot()
 
 
+def made_up(folder: Path) -> dict[str, Path]:
+    """The pages of a run that goes on and of the history of many."""
+    run = underway(folder / "run", unsafe=200, safe=60, later=250)
+    judge(run, refusals("unsafe", 120))
+    judge(run, refusals("safe", 60, refused=0.1))
+    run.progress.finished("safe")
+    run.summary.verdicts[GATES[3].id] = decide(GATES[3], list(refusals("safe", 60, refused=0.1)))
+    follower = Follower([run], folder / "running.html", print)
+    follower.stop()
+    follower.write()
+    write_runs(folder / "runs", 12, 2)
+    write_history(collect(folder / "runs"), folder / "history.html")
+    return {name: folder / f"{name}.html" for name in ("running", "history")}
+
+
 def main(runs: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
+        if runs == ["made-up"]:
+            with browser() as chromium:
+                for picture, file in made_up(Path(name)).items():
+                    page = chromium.new_page(viewport={"width": 1200, "height": 800})
+                    page.goto(f"{file.as_uri()}#trends")
+                    save(page.screenshot(), f"{picture}.png")
+            return
         terminal = ""
         folders = [RunFolder.of(Path(run)) for run in runs]
         if not folders:

@@ -95,3 +95,14 @@ def unfold(page: Page, number: int = 0) -> Locator:
 def wait_for_rows(page: Page, number: int) -> None:
     """Wait until the list has so many prompts."""
     page.wait_for_function(f"n => document.querySelectorAll('{ROWS}').length === n", arg=number)
+
+
+def serious_faults(page: Page) -> dict[str, list[str]]:
+    """What axe-core finds on a page that keeps somebody from using it: elements by rule."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return {
+        fault["id"]: [node["html"][:200] for node in fault["nodes"][:3]]
+        for fault in Axe().run(page).response["violations"]
+        if fault["impact"] in ("serious", "critical")
+    }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.progress import Progress, Underway
+from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
@@ -213,3 +216,32 @@ def usual(folder: Path, **summary: Any) -> RunFolder:
         "degrees": graded(),
     }
     return write_run(folder, records, kinds={"mcq": "recognition"}, **summary)
+
+
+def underway(folder: Path, gates: Sequence[Gate] = GATES, **planned: int) -> Underway:
+    """A run that goes on; see ``judge``.
+
+    Args:
+        planned: prompts by benchmark.
+    """
+    manifest = {"candidate": "demo:some", "judge": "demo:judge", "started": "2026-01-02"}
+    run = Underway(
+        folder=folder,
+        summary=RunSummary(Manifest.model_validate(manifest)),
+        progress=Progress(),
+        planned=planned,
+        gates=gates,
+        level=0.95,
+        redaction=Redaction(),
+        has_ended=lambda: False,
+    )
+    run.progress.plan(planned)
+    return run
+
+
+def judge(run: Underway, records: Iterable[Record]) -> None:
+    """Count records of a run that goes on, prompt by prompt."""
+    for prompt, answers in groupby(records, lambda record: record.prompt):
+        benchmark = prompt.id.partition("-")[0]
+        run.progress.answered(benchmark)
+        run.progress.judged(benchmark, list(answers))

@@ -67,13 +67,14 @@ class Follower:
                 continue
             busy = time.thread_time()
             try:
-                self._write()
+                self.write()
                 self._say_once(f"open {self._path} in a browser to follow the run")
             except Exception as fault:
                 self._say_once(f"{self._path}: not written while the run goes on: {reason(fault)}")
             pause = max(EVERY, (time.thread_time() - busy) / SHARE)
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write the page once."""
         found = [run.report() for run in self._runs]
         title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
         page.write(self._path, title, reports=found, together=None, reload=EVERY)

@@ -13,13 +13,8 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import html
 from refusal_checks.reports.page import follow
 from refusal_checks.reports.page.follow import Follower
-from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.progress import Progress, Underway
-from refusal_checks.results.redact import Redaction
-from refusal_checks.results.summary import RunSummary
-from tests.chromium import ROWS, Watched, count, why_not
-from tests.report_runs import HOSTILE, usual
-from tests.unit.conftest import make_record
+from tests.chromium import ROWS, Watched, count, serious_faults, why_not
+from tests.report_runs import hostile, judge, underway, usual
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,21 +27,10 @@ def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow
     """The page of a run that has judged nine hostile answers; the test writes it."""
     monkeypatch.setattr(follow, "LOOK", 60)
     monkeypatch.setattr(follow, "EVERY", 0.5)
-    run = Underway(
-        folder=tmp_path,
-        summary=RunSummary(Manifest(candidate="ORG/MODEL", judge="judge")),
-        progress=Progress(),
-        planned={"bench": 60},
-        gates=(Gate("bench", "rejection_rate", 0.8),),
-        level=0.95,
-        redaction=Redaction(),
-        has_ended=lambda: False,
-    )
+    run = underway(tmp_path, [Gate("hostile", "rejection_rate", 0.8)], hostile=60)
     found = Follower([run], tmp_path / "page.html", print)
-    run.progress.plan({"bench": 60})
-    for number, text in enumerate(HOSTILE):
-        run.progress.judged("bench", [make_record("RC-"[number % 3], f"p{number}", text=text)])
-    found._write()
+    judge(run, hostile())
+    found.write()
     yield found
     found.stop()
 
@@ -68,6 +52,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(
     page.locator(f"{ROWS} .body").wait_for()
     page.click("#theme")
     page.evaluate("scrollTo(0, 600)")
+    assert not serious_faults(page)
     page.evaluate("() => { window.before = true; document.getElementById('pause').click(); }")
     page.wait_for_function("() => !window.before && scrollY === 600")
     assert count(page) == shown

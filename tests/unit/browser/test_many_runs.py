@@ -12,7 +12,7 @@ from refusal_checks.reports.page.compare import side_by_side
 from refusal_checks.reports.page.history import collect
 from refusal_checks.reports.page.page import write_comparison, write_history
 from refusal_checks.results.run_folder import PastRun
-from tests.chromium import Watched, why_not
+from tests.chromium import Watched, serious_faults, why_not
 from tests.many_runs import manifest, opened, write_runs
 from tests.report_runs import refusals, write_run
 
@@ -59,18 +59,10 @@ def history(chromium: Browser, pages: dict[str, Path]) -> Iterator[Page]:
 def test_axe_finds_no_serious_fault(
     chromium: Browser, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     page = chromium.new_page(color_scheme=scheme)
     page.goto(pages[name].as_uri())
     page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
-    found = Axe().run(page).response["violations"]
-    serious = {
-        fault["id"]: [node["html"][:200] for node in fault["nodes"][:3]]
-        for fault in found
-        if fault["impact"] in ("serious", "critical")
-    }
-    assert serious == {}
+    assert serious_faults(page) == {}
     page.close()
 
 
@@ -142,3 +134,18 @@ def test_the_page_of_200_runs_opens_at_once(chromium: Browser, tmp_path: Path) -
     write_history(collect(tmp_path / "runs"), tmp_path / "history.html")
     # Machines of tests are slow and busy: the best of three attempts.
     assert min(opened(chromium, tmp_path / "history.html") for _ in range(3)) < 2
+
+
+def test_several_candidates_stand_side_by_side_in_a_tab(chromium: Browser, file: Path) -> None:
+    page = chromium.new_page()
+    page.goto(file.as_uri())
+    tab = page.get_by_role("tab", name="Side by side")
+    assert page.locator("#gates").is_hidden()
+    page.get_by_role("tab", name="Runs").press("ArrowRight")
+    assert tab.get_attribute("aria-selected") == "true"
+    assert (
+        page.locator("#gates thead").inner_text().startswith("Gate	1 demo:some	2 demo:other")
+    )
+    assert page.locator("#records").is_hidden()
+    assert serious_faults(page) == {}
+    page.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,10 @@ import pytest
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page import follow
 from refusal_checks.reports.page.follow import Follower
-from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.progress import Progress, Underway
 from refusal_checks.results.redact import Redaction
-from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.html_page import Page
-from tests.report_runs import HOSTILE
+from tests.report_runs import HOSTILE, underway
 from tests.unit.conftest import make_record, make_records
 
 GATE, LATER = Gate("bench", "rejection_rate", 0.9), Gate("later", "rejection_rate", 0.9)
@@ -31,17 +29,12 @@ class Going:
         self.page = folder / "page.html"
         self.said: list[str] = []
         self.has_ended = False
-        manifest = Manifest(candidate="ORG/MODEL <b>", judge="judge", redacted=redacted)
-        self.run = Underway(
-            folder=folder / "run",
-            summary=RunSummary(manifest),
-            progress=Progress(phase="checking the judge"),
-            planned={"bench": 100, "later": 10},
-            gates=(GATE, LATER),
-            level=0.95,
+        self.run = replace(
+            underway(folder / "run", (GATE, LATER), bench=100, later=10),
             redaction=Redaction(redacted),
             has_ended=lambda: self.has_ended,
         )
+        self.run.progress.phase = "checking the judge"
         self.follower = Follower([self.run], self.page, self.said.append)
 
     def judge(self, verdicts: str) -> None:
@@ -53,7 +46,7 @@ class Going:
             progress.judged("bench", answers)
 
     def look(self) -> Page:
-        self.follower._write()
+        self.follower.write()
         return Page(self.page)
 
 
@@ -74,7 +67,7 @@ def test_the_page_says_how_far_the_run_is(start: Callable[..., Going]) -> None:
     going = start()
     going.judge("RR RC CC R-")
     page = going.look()
-    assert "This run goes on 4% judged ORG/MODEL <b>" in page.words
+    assert "This run goes on 4% judged demo:some" in page.words
     assert "checking the judge; 4 of 110 prompts judged; 0 of 2 gates decided" in page.words
     assert "bench 4 4 of 100 8 1 later 0 0 of 10 0 0" in page.words
     expected = decide(GATE, make_records("RR RC CC R-")).estimate
