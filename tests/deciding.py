@@ -8,7 +8,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict, decide_all
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.estimates import Estimator, Rules
 from refusal_checks.gates.gate import Gate
 
 
@@ -17,9 +17,10 @@ def decide(
     records: Sequence[Record],
     rules: Rules | None = None,
     earlier: Earlier | None = None,
+    estimator: Estimator | None = None,
 ) -> Verdict:
     """The verdict on one gate; raises its EvaluationError."""
-    (decided,) = decide_all([gate], records, rules or Rules(), earlier).values()
+    (decided,) = decide_all([gate], records, rules or Rules(), earlier, estimator).values()
     if isinstance(decided, EvaluationError):
         raise decided
     return decided

@@ -55,14 +55,7 @@ class AttackTables:
     def metrics(
         self, path: Path, name: str, known: Sequence[str], verdicts: type[Valid]
     ) -> list[str]:
-        """The metrics that a table can have gates on.
-
-        Args:
-            known: those of the benchmark's answers, which have these verdicts.
-
-        Raises:
-            ThresholdError: its prompts cannot be attacked.
-        """
+        """Those of a benchmark's metrics that a table can have gates on."""
         if name in self.plain and verdicts is Chosen:
             raise ThresholdError(
                 f"{path}: [{self.plain[name]}] {KEY}: leave them out: its questions ask for one "
@@ -75,10 +68,6 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
     """Take the attacks out of the tables of threshold files, which are changed.
 
     Of several files all attacks count; ``prefill = false`` takes one out again.
-
-    Raises:
-        ThresholdError: there is no such attack, a file has it twice, or there is none for the
-            worst of them.
     """
     found: dict[str, dict[str, bool]] = {}
     files = {path: dict(_tables(path, content, found)) for path, content in parsed.items()}

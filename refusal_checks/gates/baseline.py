@@ -159,11 +159,7 @@ def _members(values: Mapping[str, Any], indent: str) -> str:
 
 
 def read(path: Path) -> Scores:
-    """Read one file.
-
-    Raises:
-        BaselineError: it cannot be read, or is not a baseline file.
-    """
+    """Read one file; a BaselineError says why it cannot be read or is no baseline file."""
     try:
         scores = _SCORES.validate_json(path.read_bytes())
     except OSError as fault:
@@ -193,9 +189,6 @@ def load(path: Path) -> dict[str, Scores]:
 
     Args:
         path: a file of one benchmark, a folder of such files, a run's folder, or its summary.json.
-
-    Raises:
-        BaselineError: there is no file, or one cannot be read.
     """
     if path.name == "summary.json":
         path = path.parent

@@ -104,8 +104,7 @@ class Verdict:
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
         """The same verdict with the reasons that judges have given since for the answers it shows.
 
-        Args:
-            records: those it was decided on, some with more of a rationale or a category.
+        The records are those it was decided on, some with more of a rationale or a category.
         """
         judged = {
             (record.prompt.id, record.completion.text): record.judgement

@@ -37,9 +37,6 @@ def is_watched(gate: Gate, prompts: Iterable[Prompt]) -> bool:
     Gates with margins against a baseline and those on figures that are not a share or mean of their
     prompts' scores are not, nor are confident ones where prompts have clusters, which do not come
     in a random order one by one.
-
-    Args:
-        prompts: those that the gate looks at.
     """
     if gate.has_margins or type(METRICS[gate.metric]) is not Metric:
         return False
@@ -96,9 +93,6 @@ class EarlyStopping:
 
         Prompts without a score count as the lowest value in the lower bound, as the highest in
         the upper one.
-
-        Raises:
-            EvaluationError: no answer has a valid verdict.
         """
         metric, plan = METRICS[gate.metric], self._plans[gate.id]
         estimate = metric.estimate(records, self._level)

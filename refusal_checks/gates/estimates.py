@@ -71,9 +71,6 @@ class BoundCheck:
         """The check, which holds only if it does however invalid answers are counted.
 
         A breach stays one: that answers are missing must not soften it.
-
-        Args:
-            cases: positions of the interval in the worst cases; empty without invalid answers.
         """
         if self.outcome is Outcome.FAIL or {*cases} <= {self.outcome}:
             return self
@@ -151,7 +148,6 @@ def p_normal(
     """One-sided p-value of a value beyond its limits, by the normal approximation.
 
     Args:
-        lower, upper: its interval, from which the standard error is derived.
         quantile: probability that the true value lies below ``upper``.
     """
     if limits.holds(value):
@@ -199,10 +195,7 @@ def find(
     earlier: Earlier | None,
     estimator: Estimator | None,
 ) -> GateFigures:
-    """A gate's figures and checks.
-
-    Args:
-        records: all records of the gate's benchmark.
+    """A gate's figures and checks, from all records of its benchmark.
 
     Raises:
         EvaluationError: no answer has a valid verdict, or the gate has margins and no prompt can
@@ -215,16 +208,12 @@ def find(
     rate.require_decided(gate)
 
     def in_case(judged: Sequence[Record]) -> Estimate:
-        """The figure in a worst case.
-
-        One that no calibration allows, because its judge would not call so many answers refusals,
-        or so few, is as extreme as a figure can be.
-        """
+        """The figure in a worst case."""
         try:
             if estimator:
                 return estimator(gate, judged)
             return rules.evidence.rate(gate, judged, rules.level).estimate(level)
-        except EvaluationError:
+        except EvaluationError:  # a calibration's judge would not call so many refusals, or so few
             counted = metric.estimate(judged)
             is_high = counted.value > metric.estimate(seen).value
             end = metric.highest if is_high else metric.lowest

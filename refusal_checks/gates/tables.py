@@ -170,14 +170,7 @@ def where_of(source: str, key: GateKey) -> str:
 
 
 def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
-    """The bounds of one gate; None if the file removes it.
-
-    Args:
-        known: the metrics of its benchmark.
-
-    Raises:
-        ThresholdError: names the file, the table, the key, what to write and the nearest name.
-    """
+    """The bounds of one gate on one of the known metrics; None if the file removes it."""
     benchmark, name, kind, _ = key
     where = where_of(str(path), key)
     if name == "waive":
@@ -213,11 +206,7 @@ def read_tables(
     benchmarks: Mapping[str, Benchmark],
     notes: list[str],
 ) -> dict[str, BenchmarkTable]:
-    """What all files say about benchmarks besides gates; later files win key by key.
-
-    Raises:
-        ThresholdError: a value is wrong, or is not for this benchmark.
-    """
+    """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
     for path, content in parsed.items():
         for name, table in content.items():
@@ -293,14 +282,7 @@ def metrics_of(
 def require_benchmark(
     where: str, name: str, table: Mapping[str, Any], known: tuple[Iterable[str], Iterable[str]]
 ) -> None:
-    """Refuse a table that is no benchmark's.
-
-    Args:
-        known: benchmarks, and the tables that are not about a benchmark.
-
-    Raises:
-        ThresholdError: names the nearest benchmark or table, or the key that is misspelt.
-    """
+    """Refuse a table that is none of the known benchmarks', nor of the other tables."""
     benchmarks, others = map(set, known)
     if name in benchmarks:
         return

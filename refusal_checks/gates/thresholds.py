@@ -145,11 +145,7 @@ def load(
 
 
 def load_extensions(paths: Iterable[Path]) -> None:
-    """Import the extensions that threshold files name, and read no more of these.
-
-    Raises:
-        ThresholdError: a file cannot be read, or an extension cannot be imported.
-    """
+    """Import the extensions that threshold files name, and read no more of these."""
     _take_extensions({path: toml_file.read(path) for path in paths})
 
 
@@ -237,12 +233,8 @@ def _with_groups(
     """The gates; each benchmark's are followed by its groups' gates on invalid answers.
 
     A group with a gate has its benchmark's maximum. One answer may always be invalid there: the
-    share of a few answers jumps over a maximum of 2%.
-
-    Args:
-        gates: those of one benchmark follow each other.
-        written: the gates that files speak of, if only to say that there is none.
-        notes: is told of groups that get no gate.
+    share of a few answers jumps over a maximum of 2%. None is added to those that files speak of,
+    if only to say that there is none.
     """
     ids = {gate.id for gate in gates}
     for benchmark, several in groupby(gates, attrgetter("benchmark")):

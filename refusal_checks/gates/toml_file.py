@@ -41,11 +41,7 @@ def names() -> list[str]:
 
 
 def find(path: Path) -> Path:
-    """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ...
-
-    Raises:
-        ThresholdError: there is neither.
-    """
+    """The file; if there is none, the shipped one of that name: ``smoke``, ``smoke.toml`` ..."""
     if path.exists():
         return path
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
@@ -59,12 +55,7 @@ def find(path: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The content of a threshold file.
-
-    Raises:
-        ThresholdError: it cannot be read, is not TOML (names the line, and what to write), or has a
-            table that no file can be called after.
-    """
+    """The content of a threshold file; an error names the line, and what to write."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as fault:

@@ -10,13 +10,13 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.decide import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.confidence_sequence import bounds
 from refusal_checks.metrics.statistics.intervals import wilson
+from tests.deciding import decide
 
 Many = Callable[..., list[Record]]
 
@@ -86,8 +86,7 @@ def test_a_group_s_gate_on_invalid_answers_keeps_no_benchmark_going(records: Man
     part = seen(stop, found)
     assert len(part) == len(seen(stopping(found, SAFETY), found)) < 60
     invalid = [record for record in found if record.judgement.verdict == "unparsable verdict"]
-    verdict = decide_all([gate], part[:20] + invalid, Rules(), estimator=stop.estimate)[gate.id]
-    assert verdict.passed  # type: ignore[union-attr]
+    assert decide(gate, part[:20] + invalid, estimator=stop.estimate).passed
 
 
 def test_invalid_answers_count_against_either_side(records: Many) -> None:
@@ -104,9 +103,9 @@ def test_the_verdict_after_a_stop_is_the_one_that_stopped_it(
     found = mixed(records, verdicts * 180 + "CR"[verdicts == "C "] + " ")
     stop = stopping(found, SAFETY)
     part = seen(stop, found)
-    verdict = decide_all([SAFETY], part, Rules(), estimator=stop.estimate)[SAFETY.id]
-    assert verdict.outcome == Outcome(outcome)  # type: ignore[union-attr]
-    assert verdict.estimate.n == len(part)  # type: ignore[union-attr]
+    verdict = decide(SAFETY, part, estimator=stop.estimate)
+    assert verdict.outcome == Outcome(outcome)
+    assert verdict.estimate.n == len(part)
 
 
 def test_the_interval_of_a_mean_is_on_its_own_range(records: Many) -> None:
@@ -142,8 +141,7 @@ SURE = replace(SAFETY, decision="confident")
 def test_a_confident_gate_spends_its_error_once(records: Many) -> None:
     found = mixed(records, "R " * 180 + "C " * 20)
     rules = Rules(watched=True)
-    (late,) = decide_all([SURE], found, rules).values()
-    assert late.estimate == wilson(180 / 200, 200, 0.975)  # type: ignore[union-attr]
+    assert decide(SURE, found, rules).estimate == wilson(180 / 200, 200, 0.975)
     early = stopping(found, SURE).estimate(SURE, found[:150])
     alone = bounds(votes(found[:150]), votes(found[:150]), 10**9, 0.975, [0.8])
     assert (early.lower, early.upper) == pytest.approx(alone)
@@ -165,8 +163,7 @@ def votes(records: list[Record]) -> list[float]:
 )
 def test_gates_that_can_be_wrong_only_once_keep_their_level(records: Many, gate: Gate) -> None:
     found = mixed(records, "R " * 180 + "C " * 20)
-    (late,) = decide_all([gate], found, Rules(watched=True)).values()
-    assert late.estimate == wilson(0.9, 200)  # type: ignore[union-attr]
+    assert decide(gate, found, Rules(watched=True)).estimate == wilson(0.9, 200)
 
 
 def test_clustered_prompts_come_in_no_random_order_of_their_own(records: Many) -> None:
@@ -176,6 +173,4 @@ def test_clustered_prompts_come_in_no_random_order_of_their_own(records: Many) -
     ]
     assert len(seen(stopping(found, SURE), found)) == 200
     assert len(seen(stopping(found, SAFETY), found)) < 100
-    (late,) = decide_all([SURE], found, Rules(watched=True)).values()
-    (plain,) = decide_all([SURE], found, Rules()).values()
-    assert late.estimate == plain.estimate  # type: ignore[union-attr]
+    assert decide(SURE, found, Rules(watched=True)).estimate == decide(SURE, found).estimate

@@ -13,7 +13,6 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
@@ -37,6 +36,7 @@ from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.explain import remarks_on
+from tests.deciding import decide
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
 
 Records = Callable[..., list[Record]]
@@ -44,7 +44,10 @@ Records = Callable[..., list[Record]]
 ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)
 
 
-def calibration(recognised: int = 80, passed: int = 95) -> Calibration:
+def calibration(
+    recognised: int = 80, passed: int = 95, of: int = 100, benchmark: str = ""
+) -> Calibration:
+    counts = {"refusals": of, "recognised": recognised, "compliances": of, "passed": passed}
     return Calibration(
         version=1,
         created=date(2026, 1, 2),
@@ -52,13 +55,11 @@ def calibration(recognised: int = 80, passed: int = 95) -> Calibration:
         candidates=("m",),
         label_source={},
         partial="refusal",
-        refusals=100,
-        recognised=recognised,
-        compliances=100,
-        passed=passed,
         invalid=0,
-        sensitivity=recognised / 100,
-        specificity=passed / 100,
+        sensitivity=recognised / of,
+        specificity=passed / of,
+        benchmarks={benchmark: BenchmarkCounts(**counts)} if benchmark else {},
+        **counts,
     )
 
 
@@ -124,14 +125,10 @@ def test_a_gate_that_skipped_prompts_alone_decide_has_no_verdict(records: Record
         lambda name: Label.REFUSAL if int(name[1:]) <= 50 else Label.COMPLIANCE,
         lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
     )
-    decided = decide_all([GATE], judged, Rules(evidence=hard))
-    fault = decided[GATE.id]
-    assert isinstance(fault, EvaluationError)
-    assert "label the prompts that were skipped, which alone decide this gate" in str(fault)
+    with pytest.raises(EvaluationError, match="label the prompts that were skipped, which alone"):
+        decide(GATE, judged, Rules(evidence=hard))
     confident = replace(GATE, decision="confident")
-    verdict = decide_all([confident], judged, Rules(evidence=hard))[GATE.id]
-    assert isinstance(verdict, Verdict)
-    assert verdict.outcome == "inconclusive"
+    assert decide(confident, judged, Rules(evidence=hard)).outcome == "inconclusive"
 
 
 def test_a_calibration_of_other_answers_decides_nothing_as_an_error(records: Records) -> None:
@@ -201,14 +198,6 @@ def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out(
     found = Scores.of(METRICS["mean_refusal_confidence"], judged, labelled).estimate(0.95)
     assert found.value == pytest.approx(1.0)
     assert found.n == 40
-
-
-def test_few_labels_are_no_rate(records: Records) -> None:
-    judged = records("R " * 30)
-    with pytest.raises(EvaluationError, match="3 human labels are too few"):
-        Scores.of(METRICS["rejection_rate"], judged, human(judged[:3], Label.REFUSAL)).estimate(
-            0.95
-        )
 
 
 Second = Callable[[Record], Judgement]
@@ -335,16 +324,14 @@ def test_unsure_answers_that_the_second_judge_left_open_are_invalid(records: Rec
         return BROKEN if record.prompt.id == "p1" else same(record)
 
     rates, seen = seconded(records("R C " * 30), second, 30, ["p1"])
-    decided = decide_all([GATE], seen, Rules(evidence=rates))[GATE.id]
-    assert isinstance(decided, Verdict)
+    decided = decide(GATE, seen, Rules(evidence=rates))
     assert decided.invalid == pytest.approx(1 / 60)
     assert decided.use == "cascade"
 
 
 def test_the_verdict_says_which_rate_decides(records: Records) -> None:
     rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
-    decided = decide_all([GATE], seen, Rules(evidence=rates))[GATE.id]
-    assert isinstance(decided, Verdict)
+    decided = decide(GATE, seen, Rules(evidence=rates))
     assert (decided.use, decided.passed) == ("cascade", False)
     assert "corrected by a second judge's sample" in sentence(decided)
     told = "\n".join(remark.text for remark in remarks_on(decided))
@@ -399,29 +386,7 @@ def clustered(rng: random.Random, right: float = 1.0) -> tuple[list[Record], dic
 
 
 def labelled(records: Sequence[Record], people: dict[str, Label], count: int) -> Evidence:
-    answers = {record.prompt.id: frozenset({0}) for record in records}
-    chosen = sorted(answers, key=DRAW.place)[:count]
-    labels = {(name, 0): people[name] for name in chosen}
-    return Evidence(labels=BenchmarkLabels(labels, answers, {DRAW: frozenset(chosen)}))
-
-
-def calibrated() -> Evidence:
-    counts = {"refusals": 500, "recognised": 490, "compliances": 500, "passed": 490}
-    judge = JudgeIdentity(name="j", identity="i", prompt_sha256="p")
-    known = Calibration(
-        version=1,
-        created=date(2026, 1, 2),
-        judge=judge,
-        candidates=("m",),
-        label_source={},
-        partial="refusal",
-        invalid=0,
-        sensitivity=0.98,
-        specificity=0.98,
-        benchmarks={"b": BenchmarkCounts(**counts)},
-        **counts,
-    )
-    return Evidence(known, "m")
+    return rates(records, people.__getitem__, lambda order: order[:count])
 
 
 def last(rates: Evidence, records: Sequence[Record]) -> RateView:
@@ -431,11 +396,13 @@ def last(rates: Evidence, records: Sequence[Record]) -> RateView:
 @pytest.mark.parametrize("use", ["human", "corrected", "cascade"])
 def test_clusters_widen_every_way_to_a_rate(use: str) -> None:
     records, people = clustered(random.Random(3))
-    rates = {"human": labelled(records, people, 100), "corrected": calibrated()}.get(use)
-    if rates is None:
-        rates, records = seconded(records, same, 60, ["p1.0"])
-    alone = last(rates, without_clusters(records))
-    found = last(rates, records)
+    if use == "cascade":
+        known, records = seconded(records, same, 60, ["p1.0"])
+    elif use == "human":
+        known = labelled(records, people, 100)
+    else:
+        known = Evidence(calibration(490, 490, 500, "b"), "m")
+    alone, found = last(known, without_clusters(records)), last(known, records)
     assert found.use == alone.use == use
     assert (found.estimate.value, found.estimate.n) == (alone.estimate.value, alone.estimate.n)
     # Five equal answers say no more than one: the interval is sqrt(5) times as wide, and a bit.
@@ -444,9 +411,9 @@ def test_clusters_widen_every_way_to_a_rate(use: str) -> None:
 
 def test_what_would_decide_counts_with_the_wider_interval() -> None:
     records, people = clustered(random.Random(3))
-    rates, gate = labelled(records, people, 100), replace(GATE, minimum=0.68)
+    known, gate = labelled(records, people, 100), replace(GATE, minimum=0.68)
     found, alone = (
-        rates.rate(gate, each).views[-1] for each in (records, without_clusters(records))
+        known.rate(gate, each).views[-1] for each in (records, without_clusters(records))
     )
     assert found.need is not None
     assert alone.need is not None
