@@ -100,8 +100,9 @@ def doubt(verdict: Verdict) -> str:
 
 def offenders_heading(verdict: Verdict) -> str:
     """What stands above the prompts that count against a gate."""
-    shown, total = len(verdict.offenders), count(verdict.counted_against, "prompt")
-    return f"worst {shown} of {total} that count against this gate"
+    shown, total = len(verdict.offenders), verdict.counted_against
+    counts = "counts" if total == 1 else "count"
+    return f"worst {shown} of {count(total, 'prompt')} that {counts} against this gate"
 
 
 def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:

@@ -121,7 +121,7 @@ def _waiver(verdict: Verdict) -> str | None:
 
 
 def _shown(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000)
 
 
 def _change(verdict: Verdict) -> dict[str, object]:

@@ -19,16 +19,8 @@ from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 
 class Example(NamedTuple):
-    """A prompt that counts against a gate.
+    """A prompt that counts against a gate, as untrusted text; and how many others there are."""
 
-    Attributes:
-        gate: its id.
-        id, prompt: untrusted text, unescaped.
-        more: how many other prompts count against the gate.
-    """
-
-    gate: str
-    benchmark: str
     id: str
     prompt: str
     more: int
@@ -36,10 +28,16 @@ class Example(NamedTuple):
 
 def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
     """What is wrong, in words, gate by gate, each with a prompt that shows it; none twice."""
-    shown = {each.gate: each for each in examples(run)}
-    for gate_id, verdict in run.verdicts.items():
-        if not verdict.passed:
-            yield full_sentence(verdict), shown.get(gate_id)
+    seen: set[str] = set()
+    for verdict in run.verdicts.values():
+        if verdict.passed:
+            continue
+        worst = next((each for each in verdict.offenders if each.id not in seen), None)
+        example = None
+        if worst:
+            seen.add(worst.id)
+            example = Example(worst.id, worst.prompt, max(0, verdict.counted_against - 1))
+        yield full_sentence(verdict), example
 
 
 def weighty(run: RunSummary) -> Iterator[str]:
@@ -71,18 +69,6 @@ def full_sentence(verdict: Verdict) -> str:
     waiver = [f" {text[0].upper()}{text[1:]}." for text in select(verdict, Topic.WAIVER)]
     told = f"{sentence(verdict)}{counted}{''.join(waiver)}"
     return f"{clean(verdict.gate.benchmark, 60)}: {told}"
-
-
-def examples(run: RunSummary) -> Iterator[Example]:
-    """A prompt that counts against each gate that failed; none of them twice."""
-    seen: set[str] = set()
-    for gate_id, verdict in run.verdicts.items():
-        worst = () if verdict.passed else verdict.offenders
-        first = next((each for each in worst if each.id not in seen), None)
-        if first:
-            seen.add(first.id)
-            others = max(0, verdict.counted_against - 1)
-            yield Example(gate_id, verdict.gate.benchmark, first.id, first.prompt, others)
 
 
 def lighter(run: RunSummary) -> Iterator[str]:
@@ -157,20 +143,15 @@ _REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one 
 def worst_answers(summary: RunSummary) -> Iterator[str]:
     """One line per benchmark whose two rates differ by more than half of an interval."""
     for name, benchmark in summary.benchmarks.items():
-        yield from _line(name, benchmark)
-
-
-def _line(name: str, benchmark: BenchmarkSummary) -> Iterator[str]:
-    rate = benchmark.figures.get(rejection_rate.name)
-    worst = benchmark.figures.get(worst_of_k_rate.name)
-    if not rate or not worst or abs(rate.value - worst.value) <= (worst.upper - worst.lower) / 2:
-        return
-    who = _REFUSALS.get(benchmark.kind, "the worst answer")
-    yield (
-        f"{clean(name, 60)}: {who} to {worst.value:.1%} [{worst.lower:.1%}, {worst.upper:.1%}] of "
-        f"the prompts refuse{'s' * (who != 'all answers')} (worst_of_k_rate), where "
-        f"rejection_rate is {rate.value:.1%}"
-    )
+        rate = benchmark.figures.get(rejection_rate.name)
+        worst = benchmark.figures.get(worst_of_k_rate.name)
+        if rate and worst and abs(rate.value - worst.value) > worst.width / 2:
+            who = _REFUSALS.get(benchmark.kind, "the worst answer")
+            yield (
+                f"{clean(name, 60)}: {who} to {_percent(worst)} of the prompts "
+                f"refuse{'s' * (who != 'all answers')} (worst_of_k_rate), where rejection_rate is "
+                f"{rate.value:.1%}"
+            )
 
 
 SCOPE = (
@@ -286,46 +267,31 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
     Args:
         verbosity: from 2, also the spurious failures to expect.
     """
+    verdicts = summary.verdicts
     yield from notes(summary)
-    yield from _baselines(summary)
-    yield from _gates(summary)
-    for name, benchmark in summary.benchmarks.items():
-        yield from benchmark_lines(name, benchmark)
-    yield from attack_matrix.lines(summary)
-    yield from worst_answers(summary)
-    yield from _whole(summary, verbosity)
-    yield from group_lines(summary)
-
-
-def _gates(summary: RunSummary) -> Iterator[str]:
-    """All on each gate, under its sentence."""
-    for gate_id, verdict in summary.verdicts.items():
+    yield from dict.fromkeys(
+        f"{verdict.gate.benchmark}: {text}"
+        for verdict in verdicts.values()
+        for text in select(verdict, Topic.BASELINE)
+    )
+    yield from skipped(summary)
+    for gate_id, verdict in verdicts.items():
         details = select(verdict, *DETAILS)
         if details or not verdict.passed:
             yield f"{clean(gate_id)}: {sentence(verdict)}"
             yield from (f"  {text}" for text in details)
-
-
-def _baselines(summary: RunSummary) -> Iterator[str]:
-    """The baseline of each benchmark, and what was not checked because there is none."""
-    yield from dict.fromkeys(
-        f"{verdict.gate.benchmark}: {text}"
-        for verdict in summary.verdicts.values()
-        for text in select(verdict, Topic.BASELINE)
-    )
-    yield from skipped(summary)
-
-
-def _whole(summary: RunSummary, verbosity: int) -> Iterator[str]:
-    """What concerns all gates together."""
-    balance = summary.balance
-    if balance:
+    for name, benchmark in summary.benchmarks.items():
+        yield from benchmark_lines(name, benchmark)
+    yield from attack_matrix.lines(summary)
+    yield from worst_answers(summary)
+    if balance := summary.balance:
         yield (
             f"under-refusal {_percent(balance.under_refusal)} (safety) | "
             f"over-refusal {_percent(balance.over_refusal)} (sanity)"
         )
-    if verbosity > 1 and len(summary.verdicts) > 1:
+    if verbosity > 1 and len(verdicts) > 1:
         yield spurious_failures(summary)
+    yield from group_lines(summary)
 
 
 def _percent(estimate: Estimate) -> str:
