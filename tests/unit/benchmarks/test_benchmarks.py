@@ -17,16 +17,9 @@ from refusal_checks.benchmarks import Benchmark, digest, discover, display_order
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile, fetch, mirror_folder
 from refusal_checks.benchmarks.suites.over_refusal import PROMPTS
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.prompts import Kind, Prompt
 
 Write = Callable[[str, str], Path]
-
-KINDS = {
-    "smoke_safe": Kind.SANITY,
-    "smoke_unsafe": Kind.SAFETY,
-    "xstest_safe": Kind.SANITY,
-    "xstest_unsafe": Kind.SAFETY,
-}
 
 
 def bench(*prompts: Prompt) -> Benchmark:
@@ -36,14 +29,6 @@ def bench(*prompts: Prompt) -> Benchmark:
 def pinned(text: str) -> PinnedFile:
     digest = hashlib.sha256(text.encode()).hexdigest()
     return PinnedFile("set/prompts.csv", "https://example.org/prompts.csv", "abc123", digest)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_benchmarks_are_discovered_under_their_names(name: str) -> None:
-    found = discover()[name]
-    assert (found.name, found.kind) == (name, KINDS[name])
-    assert found.description
-    assert found.revision
 
 
 def test_groups_come_in_their_suite_s_order_and_others_as_they_are() -> None:
@@ -78,53 +63,6 @@ def test_xstests_splits_share_out_the_published_prompts(mirror: Path) -> None:
     assert len({prompt.groups["category"] for split in splits for prompt in split}) == 18
 
 
-def test_a_benchmark_without_prompts_is_an_error() -> None:
-    with pytest.raises(DataError, match="bench: no prompts"):
-        load_prompts(bench(), None)
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000"])
-def test_an_empty_prompt_is_named(text: str) -> None:
-    with pytest.raises(DataError, match="bench: prompt p2 is empty"):
-        load_prompts(bench(Prompt.single("p1", "a"), Prompt.single("p2", text)), None)
-
-
-def test_a_prompt_without_any_turn_is_named() -> None:
-    with pytest.raises(DataError, match="bench: prompt p1 is empty"):
-        load_prompts(bench(Prompt("p1", ())), None)
-
-
-def test_an_id_that_occurs_twice_is_named() -> None:
-    prompts = [Prompt.single(name, "a") for name in ("p1", "p2", "p1")]
-    with pytest.raises(DataError, match="bench: two prompts have the id p1"):
-        load_prompts(bench(*prompts), None)
-
-
-def test_prompts_keep_their_order_and_history() -> None:
-    turns = (Message("user", "a"), Message("assistant", ""), Message("user", "b"))
-    prompts = (Prompt("p2", turns), Prompt.single("p1", "a"))
-    assert load_prompts(bench(*prompts), None) == prompts
-
-
-def test_a_mirrored_file_is_used_where_its_bytes_are_the_pinned(tmp_path: Path) -> None:
-    path = tmp_path / "set" / "prompts.csv"
-    path.parent.mkdir()
-    path.write_text("id\n1\n")
-    assert fetch(pinned("id\n1\n"), tmp_path) == path
-
-
-def test_other_bytes_than_the_pinned_are_named_with_both_sums(tmp_path: Path) -> None:
-    path = tmp_path / "set" / "prompts.csv"
-    path.parent.mkdir()
-    path.write_text("id\n2\n")
-    file = pinned("id\n1\n")
-    with pytest.raises(DataError) as caught:
-        fetch(file, tmp_path)
-    found = hashlib.sha256(b"id\n2\n").hexdigest()
-    for part in (str(path), found, file.sha256, file.revision, file.url):
-        assert part in str(caught.value)
-
-
 @pytest.mark.parametrize("name", ["xstest_safe", "xstest_unsafe"])
 def test_a_file_that_the_mirror_lacks_is_named_with_its_source(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError) as caught:
@@ -133,45 +71,12 @@ def test_a_file_that_the_mirror_lacks_is_named_with_its_source(tmp_path: Path, n
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["xstest_safe", "xstest_unsafe"])
-def test_changed_data_stop_a_benchmark(tmp_path: Path, name: str) -> None:
-    path = tmp_path / PROMPTS.path
-    path.parent.mkdir()
-    path.write_text("id,prompt,type,label\n1,a,b,safe\n2,c,d,unsafe\n")
-    with pytest.raises(DataError, match="sha256"):
-        load_prompts(discover()[name], tmp_path)
-
-
-def test_the_environment_names_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path))
-    assert mirror_folder() == tmp_path
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(MIRROR_VARIABLE, "~")
-    assert mirror_folder() == tmp_path
-
-
-def test_without_the_variable_there_is_no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
-    assert mirror_folder() is None
-    monkeypatch.setenv(MIRROR_VARIABLE, "")
-    assert mirror_folder() is None
-
-
 def test_a_mirror_that_is_no_folder_is_named(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (str(write("file", "")), "/no/such/mirror"):
         monkeypatch.setenv(MIRROR_VARIABLE, wrong)
         with pytest.raises(DataError, match="no such folder") as caught:
             mirror_folder()
         assert f"{MIRROR_VARIABLE}={wrong}" in str(caught.value)
-
-
-def test_the_option_wins_over_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(MIRROR_VARIABLE, "/no/such/mirror")
-    assert mirror_folder(str(tmp_path)) == tmp_path
-    with pytest.raises(DataError, match="--data /nowhere: no such folder"):
-        mirror_folder("/nowhere")
 
 
 ORIGINALS = {
@@ -231,3 +136,48 @@ def test_a_digest_tells_any_change(rows: list[tuple[str, str]], at: int) -> None
         at %= len(prompts)
         changed = replace(prompts[at], groups={"category": "d"})
         assert digest([*prompts[:at], changed, *prompts[at + 1 :]]) != digest(prompts)
+
+
+A, B = Prompt.single("p1", "a"), Prompt.single("p2", "b")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "reason"),
+    [
+        ((), "bench: no prompts"),
+        ((A, Prompt.single("p2", "\n\t\u3000")), "bench: prompt p2 is empty"),
+        ((Prompt("p1", ()),), "bench: prompt p1 is empty"),
+        ((A, B, A), "bench: two prompts have the id p1"),
+    ],
+)
+def test_prompts_that_cannot_be_asked_are_named(prompts: tuple[Prompt, ...], reason: str) -> None:
+    with pytest.raises(DataError, match=reason):
+        load_prompts(bench(*prompts), None)
+    assert load_prompts(bench(B, A), None) == (B, A)
+
+
+def test_a_mirrored_file_is_used_where_its_bytes_are_the_pinned(tmp_path: Path) -> None:
+    path = tmp_path / "set" / "prompts.csv"
+    path.parent.mkdir()
+    path.write_text("id\n1\n")
+    file = pinned("id\n1\n")
+    assert fetch(file, tmp_path) == path
+    path.write_text("id\n2\n")
+    with pytest.raises(DataError) as caught:
+        fetch(file, tmp_path)
+    found = hashlib.sha256(b"id\n2\n").hexdigest()
+    for part in (str(path), found, file.sha256, file.revision, file.url):
+        assert part in str(caught.value)
+
+
+def test_the_option_else_the_environment_names_the_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value, folder in ((str(tmp_path), tmp_path), ("~", tmp_path), ("", None)):
+        monkeypatch.setenv(MIRROR_VARIABLE, value)
+        assert mirror_folder() == folder
+    monkeypatch.setenv(MIRROR_VARIABLE, "/no/such/mirror")
+    assert mirror_folder(str(tmp_path)) == tmp_path
+    with pytest.raises(DataError, match="--data /nowhere: no such folder"):
+        mirror_folder("/nowhere")

@@ -51,11 +51,6 @@ def test_another_seed_takes_other_prompts_in_the_same_shares() -> None:
     assert counts(first, "category") == counts(second, "category")
 
 
-def test_prompts_without_groups_are_drawn_all_the_same() -> None:
-    prompts = [Prompt.single(f"p{number}", "?") for number in range(20)]
-    assert len(stratified(prompts, 7)) == 7
-
-
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=6),
     st.integers(1, 60),
@@ -112,12 +107,3 @@ def test_a_prompt_of_a_small_group_is_drawn_as_often_as_one_of_a_large_one() -> 
     small = [drawn[f"g{group}-0"] for group in range(1, 31)]
     assert min(small) > 10  # 30 expected: no group is out of reach
     assert max(small) < 55
-
-
-def test_a_part_keeps_the_share_of_prompts_with_a_history() -> None:
-    whole = [
-        Prompt.single(f"p{number}", "?", history="dialogue" if number % 5 == 0 else "none")
-        for number in range(100)
-    ]
-    for limit in (10, 25, 50):
-        assert counts(stratified(whole, limit), "history")["dialogue"] == limit // 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 
 from refusal_checks import benchmarks, judges
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import ThresholdError
-from refusal_checks.core.extensions import ExtensionError
+from refusal_checks.core.errors import ThresholdError, UserError
+from refusal_checks.core.extensions import ExtensionError, require_extra
 from refusal_checks.engines import kinds
 from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics import descriptive
 from refusal_checks.reports import formats
+from refusal_checks.reports.page.charts import statistics
 
 BENCHMARK = """
 from refusal_checks import Benchmark, Prompt
@@ -209,3 +212,20 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     gates = tmp_path / "thresholds" / "gates.toml"
     gates.write_text('extensions = ["../own.py"]\n')
     assert thresholds.load([gates], {}).gates == ()
+
+
+def test_a_missing_dependency_is_named_with_its_extra() -> None:
+    require_extra("json", "charts", "charts are drawn by")
+    with pytest.raises(
+        UserError, match=r'"refusal-checks\[charts\]"\): charts are drawn by no_such'
+    ):
+        require_extra("no_such_module", "charts", "charts are drawn by")
+
+
+def test_without_diptest_a_distribution_has_no_dip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descriptive, "find_spec", {"json": sys}.get)
+    found = descriptive.distribution([0, 1, 2, 2, 5], 0, 5)
+    assert found.bimodality is not None
+    assert found.dip is None
+    assert found.p_value is None
+    assert "no dip test (install refusal-checks[cfsafety])" in statistics(found)

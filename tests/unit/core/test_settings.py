@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Frozen, JudgeSampling, Limits, Sampling
-
-
-def test_five_answers_are_sampled_where_nothing_is_said() -> None:
-    assert Sampling.read({}, "here").samples == 5
-
-
-def test_the_judge_is_greedy_where_nothing_is_said() -> None:
-    assert JudgeSampling().temperature == 0
 
 
 @pytest.mark.parametrize(
@@ -92,9 +83,3 @@ def test_an_unknown_key_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="known: samples, temperature") as caught:
         Sampling.read({"sample": 5}, "--set")
     assert str(caught.value).startswith("--set: sample = 5: ")
-
-
-def test_settings_do_not_change() -> None:
-    settings = Sampling()
-    with pytest.raises(ValidationError, match="frozen"):
-        setattr(settings, "samples", 6)  # noqa: B010 - mypy knows that it is read-only

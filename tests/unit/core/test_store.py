@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -43,6 +43,17 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+OPENER = """
+import sys, time
+from pathlib import Path
+from refusal_checks.core.store import Store
+for number in range(40):
+    time.sleep(max(0, float(sys.argv[2]) + number / 50 - time.time()))
+    with Store(Path(sys.argv[1]) / f"{number}.sqlite"):
+        pass
+"""
+
+
 def run_at_once(script: str, *arguments: list[str]) -> list[str]:
     """Run a script once for each list of arguments, all at once; their errors' last lines."""
     processes = [
@@ -59,30 +70,15 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("completion", [FULL, Completion(""), Completion("a", mean_logprob=0.0)])
-def test_a_completion_comes_back_as_it_was(path: Path, completion: Completion) -> None:
+def test_what_is_stored_comes_back_as_it_was(path: Path, completion: Completion) -> None:
     with Store(path) as store:
         store.add_completions({"key": completion})
         assert store.completions(["key", "other"]) == {"key": completion}
+        assert store.judgements(["key"]) == {}
+        store.add_judgements({"key": VERDICT})
     with Store(path) as again:
         assert again.completions(["key"]) == {"key": completion}
-
-
-@pytest.mark.parametrize("judgement", [VERDICT, Binary(Label.COMPLIANCE)])
-def test_a_judgement_comes_back_as_it_was(path: Path, judgement: Binary) -> None:
-    with Store(path) as store:
-        store.add_judgements({"key": judgement})
-    with Store(path) as reopened:
-        found = reopened.judgements(["key"])
-    assert found == {"key": judgement}
-    again = found["key"]
-    assert isinstance(again, Binary)
-    assert isinstance(again.label, Label)
-
-
-def test_completions_and_judgements_do_not_meet(path: Path) -> None:
-    with Store(path) as store:
-        store.add_completions({"key": FULL})
-        assert store.judgements(["key"]) == {}
+        assert again.judgements(["key"]) == {"key": VERDICT}
 
 
 def test_the_first_write_stays(path: Path) -> None:
@@ -134,33 +130,7 @@ def test_content_keys_tell_parts_apart(first: list[object], second: list[object]
 def test_keys_stay_what_earlier_versions_stored_under() -> None:
     parts = ["model", {"b": 0.7, "a": None, "c": ["文", 1, True]}, [("user", 'Say "no"\n\ud800')]]
     assert content_key(*parts) == "afd6bb4e2ae8f5ff4b60dd3dfe4f0d0f"
-
-
-def test_the_order_of_a_mapping_and_the_kind_of_a_sequence_change_no_key() -> None:
     assert content_key({"a": 1, "b": (2, 3)}) == content_key({"b": [2, 3], "a": 1})
-
-
-def test_a_key_is_short_hexadecimal_even_for_text_that_cannot_be_encoded() -> None:
-    key = content_key("\ud800", "文")
-    assert len(key) == 32
-    assert set(key) <= set("0123456789abcdef")
-
-
-@pytest.mark.parametrize("hash_seed", ["0", "7"])
-def test_another_process_makes_the_same_keys(hash_seed: str) -> None:
-    parts = ["model", {"b": 0.7, "a": None, "c": ["文", 1]}, [["user", "hello"]]]
-    script = (
-        "import json, sys; from refusal_checks.core.store import content_key;"
-        "print(content_key(*json.loads(sys.argv[1])))"
-    )
-    made = subprocess.run(
-        [sys.executable, "-c", script, json.dumps(parts)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert made.stdout.strip() == content_key(*parts)
 
 
 def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
@@ -232,3 +202,157 @@ def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(path: Path
         assert store.completions(["a", "b"]).keys() == {"b"}
         store.add_completions({"a": Completion("new"), "b": Completion("other")})
         assert store.completions(["a", "b"]) == {"a": Completion("new"), "b": Completion("whole")}
+
+
+def test_several_processes_create_a_store_at_once(tmp_path: Path) -> None:
+    start = str(time.time() + 1.5)
+    assert run_at_once(OPENER, *[[str(tmp_path), start]] * 3) == []
+
+
+def assert_names_the_remedy(fault: StoreError, path: Path) -> None:
+    assert str(path) in str(fault)
+    assert "--store" in str(fault)
+
+
+def test_a_file_that_is_no_database_is_named(write: Write) -> None:
+    path = write("notes.txt", "no database, only words, and enough of them to fill a header " * 9)
+    with pytest.raises(StoreError, match="not a database") as caught:
+        Store(path)
+    assert_names_the_remedy(caught.value, path)
+    assert path.read_text().startswith("no database")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE completions (other TEXT)", "no such column: key"),
+        ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
+        ("PRAGMA user_version = 99", "later version .*format 99; this one reads up to 1"),
+    ],
+)
+def test_a_database_that_is_no_store_of_ours_is_named(
+    path: Path, statement: str, said: str
+) -> None:
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.execute(statement)
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=said) as caught:
+        Store(path)
+    assert_names_the_remedy(caught.value, path)
+    with sqlite3.connect(path) as database:
+        left = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    database.close()
+    assert "uses" not in left
+    assert len(path.read_bytes()) == len(before)
+
+
+OLD_FORMAT = """
+CREATE TABLE completions (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE judgements (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO completions VALUES ('a', '{"text": "an answer"}');
+INSERT INTO judgements VALUES ('b', '{"label": "refusal", "kind": "labelled"}');
+"""
+
+
+def test_what_a_file_of_the_first_format_holds_is_taken_over(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.executescript(OLD_FORMAT)
+    database.close()
+    for _ in range(2):
+        with Store(path) as store:
+            assert store.completions(["a"]) == {"a": Completion("an answer")}
+            assert store.judgements(["b"]) == {"b": Binary(Label.REFUSAL)}
+            assert store.unused(time.time() - 60).completions == 0
+
+
+def filled(path: Path, count: int = 300) -> Path:
+    """A store of some pages, closed."""
+    with Store(path) as store:
+        store.add_completions({f"key{i}": Completion(f"{i} " * 400) for i in range(count)})
+    return path
+
+
+@pytest.mark.parametrize("bytes_left", [50, 5000, 100_000, None])
+def test_a_damaged_file_is_found_when_it_is_opened(path: Path, bytes_left: int | None) -> None:
+    with filled(path).open("r+b") as file:
+        if bytes_left is None:
+            file.seek(20 * 4096)
+            file.write(b"\xff" * 8192)
+        else:
+            file.truncate(bytes_left)
+    with pytest.raises(StoreError, match="move") as caught:
+        Store(path)
+    assert_names_the_remedy(caught.value, path)
+    assert bytes_left in (None, path.stat().st_size)
+
+
+def test_damage_while_it_is_open_is_named(path: Path) -> None:
+    with Store(filled(path, 3000)) as store:
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+        with pytest.raises(StoreError, match="damaged; move it away"):
+            store.completions(f"key{i}" for i in range(3000))
+
+
+def test_an_entry_that_means_nothing_is_named(path: Path) -> None:
+    with Store(path) as store:
+        store.add_judgements({"key": VERDICT})
+    with sqlite3.connect(path) as database:
+        database.execute('UPDATE judgements SET value = \'{"kind": "guessed"}\'')
+    database.close()
+    with Store(path) as store, pytest.raises(StoreError, match="judgements cannot be parsed"):
+        store.judgements(["key"])
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from refusal_checks.core.records import Completion
+from refusal_checks.core.store import Store
+with Store(Path(sys.argv[1])) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    for number in range(1000):
+        store.add_completions({f"key{number}": Completion("word " * 200)})
+        print(number, flush=True)
+"""
+
+
+def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=False
+    )
+    stored = len(done.stdout.splitlines())
+    last = done.stderr.splitlines()[-1]
+    assert 0 < stored < 1000
+    assert str(path) in last
+    assert "limit on file sizes" in last
+    assert "continues where this one stopped" in last
+    with Store(path) as store:
+        assert len(store.completions(f"key{number}" for number in range(1000))) == stored
+        store.add_completions({"further": FULL})
+
+
+def test_a_full_disk_is_named(path: Path) -> None:
+    with Store(path) as store:
+        store._db.execute("PRAGMA max_page_count = 20")
+        with pytest.raises(StoreError, match="is full; free some space on its disk") as caught:
+            store.add_completions({f"key{i}": Completion("word " * 500) for i in range(50)})
+        assert_names_the_remedy(caught.value, path)
+        assert store.contents().completions == 0
+        store.add_completions({"key": FULL})
+    with Store(path) as again:
+        assert again.completions(["key"]) == {"key": FULL}
+
+
+@pytest.mark.parametrize("place", ["file/store.sqlite", "loop/store.sqlite", "folder"])
+def test_a_place_where_no_file_can_be_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / place)
+    assert_names_the_remedy(caught.value, tmp_path / place)

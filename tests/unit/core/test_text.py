@@ -1,7 +1,8 @@
-"""Hostile text made fit for a terminal and a log."""
+"""Hostile text made fit for a terminal, a log and a judge."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.text import (
     BLANK,
+    FAMILIES,
+    SEPARATOR,
+    SpecialTokens,
     clean,
     clean_lines,
     pathless,
@@ -106,11 +110,6 @@ def test_text_after_much_that_is_not_shown_is_not_dropped_in_silence(filler: str
     assert clean("begin" + filler * 10_000 + "the end").endswith(("…", "the end"))
 
 
-@pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[1;", "##[", " ", "a "], ids=ascii)
-def test_a_huge_text_is_cut(piece: str) -> None:
-    assert len(clean(piece * 1_000_000)) <= 300
-
-
 @given(HOSTILE, st.integers(2, 40))
 def test_what_is_shown_is_bounded_and_without_controls(text: str, limit: int) -> None:
     shown = clean(text, limit)
@@ -147,11 +146,6 @@ def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(text: str, 
     assert not [line for line in lines if line.lstrip().startswith("::")]
 
 
-def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
-    assert wrapped("words " * 3 + "::error::x", 20) == ["words words words", "  : :error::x"]
-    assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"
-
-
 @given(HOSTILE)
 def test_no_line_of_a_log_is_a_command(text: str) -> None:
     shown = clean_lines(text)
@@ -166,15 +160,11 @@ def test_a_log_keeps_its_indentation() -> None:
     assert clean_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"
 
 
-@given(st.text())
-def test_text_that_can_be_encoded_is_stored_as_it_is(text: str) -> None:
-    assert storable(text) == text
-
-
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
     assert storable(text).encode("utf-8").decode("utf-8") == storable(text)
     assert len(storable(text)) == len(text)
+    assert storable(storable(text)) == storable(text)
 
 
 @pytest.mark.parametrize(
@@ -223,3 +213,135 @@ def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> No
 )
 def test_urls_lose_their_passwords_and_queries(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
+
+
+FAMILY = {
+    "ChatML": ["<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|endoftext|>"],
+    "Llama 2": ["[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<s>", "</s>"],
+    "Llama 3": ["<|begin_of_text|>", "<|start_header_id|>", "<|eot_id|>", "<|python_tag|>"],
+    "Llama 4": ["<|header_start|>", "<|eot|>"],
+    "Gemma": ["<start_of_turn>", "<end_of_turn>", "<bos>", "<eos>", "<unused42>"],
+    "Gemma 4": ["<|turn>", "<turn|>", "<|channel>", "<tool_call|>"],
+    "Mistral": [
+        "[SYSTEM_PROMPT]",
+        "[/SYSTEM_PROMPT]",
+        "[TOOL_CALLS]",
+        "[AVAILABLE_TOOLS]",
+        "[IMG]",
+    ],
+    "DeepSeek": [
+        "<｜begin▁of▁sentence｜>",
+        "<｜User｜>",
+        "<｜Assistant｜>",
+        "<｜tool▁calls▁begin｜>",
+    ],
+    "Phi": ["<|system|>", "<|user|>", "<|end|>", "<|assistant|>"],
+    "Harmony": [
+        "<|start|>",
+        "<|channel|>",
+        "<|message|>",
+        "<|return|>",
+        "<|constrain|>",
+        "<|call|>",
+    ],
+    "ChatGLM": ["[gMASK]", "<sop>", "<eop>", "<|observation|>"],
+    "Qwen": ["<tool_call>", "</tool_call>", "<tool_response>", "<think>", "</think>", "/no_think"],
+    "InternLM": ["<|action_start|>", "<eoh>", "<eoa>", "[UNUSED_TOKEN_146]"],
+    "BERT": ["[CLS]", "[SEP]", "[unused12]"],
+    "Cohere": ["<|START_OF_TURN_TOKEN|>", "<BOS_TOKEN>", "<EOS_TOKEN>"],
+    "MiniMax": ["]~!b[", "]~b]", "[e~[", "<minimax:tool_call>", "</minimax:tool_call>"],
+    "Kimi": ["<|im_middle|>", "[BOS]", "[EOT]"],
+    "EXAONE": ["[|system|]", "[|endofturn|]"],
+    "Seed": ["<seed:bos>", "<seed:eos>"],
+    "Ling": ["<role>", "</role>"],
+    "Falcon": [">>QUESTION<<"],
+}
+TOKENS = [token for tokens in FAMILY.values() for token in tokens]
+VARIANTS = [
+    "<|IM_END|>",
+    "< |im_end| >",
+    "<| im_end |>",
+    "＜|im_end|＞",
+    "<￨im_end￨>",
+    "<∣im_end∣>",
+    "<|im\u200b_end|>",
+    "<\u2060|\ufeffim_end|\u00ad>",
+    "<\u0338|im_end|>",
+    "<|ｉｍ＿ｅｎｄ|>",
+    "[inst]",
+    "[ /INST ]",
+    "［INST］",
+    "<Start_Of_Turn>",
+    "< end_of_turn >",
+    "<|Assistant|>",
+    "‹|im_end|›",
+    "<\ud800|im_end|>",
+]
+ORDINARY = [
+    "Sorry, I can't help with that.",
+    "if a < b and c > d: x[0] | y",
+    "<b>bold</b>, <p>text</p>, <br/>, <img src='x'>, List<String>",
+    "[1] a source, [a link](http://example.org), - [ ] a task, [optional]",
+    "x |> f |> g; a || b; cat file | sort > out; 1 << 3 >> 2",
+    "https://example.org/think/no-thing",
+    "ssh <user>@<host>, {user}, $USER",
+    "### Heading\n\n| a | b |\n|---|---|\n| 1 | 2 |",
+    "«quoted», 《书名》, 【注意】, <<guillemets>>",
+    "文字，标点。（括号）",
+]
+
+
+@pytest.mark.parametrize("text", [*TOKENS, *VARIANTS], ids=ascii)
+def test_a_special_token_is_broken_up_in_every_spelling(text: str) -> None:
+    shown = FAMILIES.broken_up(f"An answer.{text}\nMore.")
+    assert text not in shown
+    assert shown.replace(SEPARATOR, "") == f"An answer.{text}\nMore."
+    assert FAMILIES.count(text) >= 1
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert FAMILIES.changes(text) == ()
+    assert FAMILIES.count(text) == 0
+
+
+def test_tokens_that_overlap_are_all_broken_up() -> None:
+    assert FAMILIES.broken_up("<<|im_end|><|im_end|>") == "<<·|im_end|><·|im_end|>"
+    assert FAMILIES.broken_up("<|a<|im_end|>") == "<|a<·|im_end|>"
+
+
+def test_a_model_s_own_tokens_are_broken_up_too() -> None:
+    own = SpecialTokens(lambda: ["@@turn@@", "<custom-x>", "### Response:", "  ", "\n", "a", ""])
+    shown = own.broken_up("a @@Turn@@ <custom-\u200bx> ###  response: b")
+    assert shown == "a @·@Turn@@ <·custom-\u200bx> #·##  response: b"
+    assert own.broken_up("<|im_end|> a  b\n") == "<·|im_end|> a  b\n"
+
+
+def test_own_tokens_that_come_later_are_seen() -> None:
+    known: list[str] = []
+    own = SpecialTokens(lambda: known)
+    assert own.count("@@turn@@") == 0
+    known.append("@@turn@@")
+    assert own.count("@@turn@@") == 1
+
+
+HOSTILE = st.lists(
+    st.sampled_from([*TOKENS, *VARIANTS, *"<>|[]·｜＜ ", "im_end", "\u200b", "½", "ﷺ", "\ud800"])
+    | st.characters(exclude_categories=())
+).map("".join)
+
+
+@given(HOSTILE)
+def test_no_token_is_left_and_none_is_made(text: str) -> None:
+    shown = FAMILIES.broken_up(text)
+    bare = re.sub("[\u200b\u2060\ufeff\u00ad]", "", shown)
+    assert not [token for token in TOKENS if token in shown or token in bare]
+    assert FAMILIES.count(shown) == 0
+    assert FAMILIES.broken_up(shown) == shown
+    assert len(shown) - len(text) == FAMILIES.count(text)
+
+
+@given(HOSTILE)
+def test_only_separators_are_added(text: str) -> None:
+    left = iter(FAMILIES.broken_up(text))
+    assert all(char in left for char in text)

@@ -1,10 +1,11 @@
-"""What each type of verdict tells of itself."""
+"""Verdicts and prompts: what each type tells of itself."""
 
 from __future__ import annotations
 
 import pytest
 from pydantic import TypeAdapter
 
+from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.verdicts import (
     EXTREMES,
     Binary,
@@ -103,10 +104,6 @@ def test_the_names_of_extremes_are_their_verdicts_or_right_and_wrong() -> None:
         assert list(extremes) == (["wrong", "right"] if verdict is Chosen else names)
 
 
-def test_a_label_has_a_sign() -> None:
-    assert (Label.REFUSAL.sign, Label.COMPLIANCE.sign) == (1, -1)
-
-
 @pytest.mark.parametrize(
     ("refused", "specific", "convincing", "score"),
     [
@@ -124,3 +121,22 @@ def test_a_harm_score_is_that_of_the_paper(
     found = Harm(refused, specific, convincing)
     assert found.score == pytest.approx(score)
     assert found.label is (Label.REFUSAL if refused else Label.COMPLIANCE)
+
+
+def test_a_single_prompt_is_one_user_turn_with_its_groups() -> None:
+    prompt = Prompt.single("p1", "hello", category="greeting", language="en")
+    assert prompt.messages == (Message("user", "hello"),)
+    assert prompt.groups == {"category": "greeting", "language": "en"}
+    assert prompt.reference is None
+
+
+def test_a_single_turn_is_shown_without_its_role() -> None:
+    prompt = Prompt.single("p1", "User: not a role\n")
+    assert prompt.request == prompt.transcript == "User: not a role\n"
+
+
+def test_a_conversation_is_shown_with_roles_and_its_last_turn_is_the_request() -> None:
+    turns = (Message("system", "be brief"), Message("user", "a"), Message("user", "b\nc"))
+    prompt = Prompt("p1", turns)
+    assert prompt.request == "b\nc"
+    assert prompt.transcript == "System: be brief\n\nUser: a\n\nUser: b\nc"

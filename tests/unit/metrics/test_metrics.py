@@ -14,8 +14,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.metrics import METRICS, by_prompt, confidence, main_metric, worst_cases
-from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.metrics import METRICS, confidence, worst_cases
 from refusal_checks.results.summary import summarise
 
 One = Callable[..., Record]
@@ -44,12 +43,6 @@ def test_a_metric_knows_which_bound_keeps_off_bad_values(
 ) -> None:
     kinds = (Kind.SAFETY, Kind.SANITY, Kind.SENSITIVE, Kind.RECOGNITION)
     assert tuple(METRICS[name].guard(kind) for kind in kinds) == bounds
-
-
-def test_a_benchmark_is_broken_down_by_its_main_metric() -> None:
-    for name in ("rejection_rate", "safety_score", "accuracy"):
-        assert main_metric(["invalid_rate", name]) is METRICS[name]
-    assert main_metric(["invalid_rate", "neutral_rate"]) is None
 
 
 def side(found: list[Record]) -> str:
@@ -154,21 +147,6 @@ def test_no_figure_without_any_valid_verdict(records: Many, metric: str, words: 
         METRICS[metric].estimate(records(words))
 
 
-def test_n_counts_prompts_that_have_a_score_and_no_samples(records: Many) -> None:
-    assert METRICS["rejection_rate"].estimate(records("RRRRR CCCCC ----- RC-")).n == 3
-
-
-def test_a_rate_has_the_wilson_interval_of_its_prompts(records: Many) -> None:
-    found = records("RRR CCC RRC RC-")
-    assert METRICS["rejection_rate"].estimate(found, 0.9) == wilson(0.5, 4, 0.9)
-
-
-def test_mean_refusal_confidence_is_the_mean_over_prompts(records: Many) -> None:
-    estimate = METRICS["mean_refusal_confidence"].estimate(records("RRRC C ---"))
-    assert estimate.value == pytest.approx((0.5 - 1) / 2)
-    assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
-
-
 def test_confidence_weighs_the_answers_by_their_log_probability(record: One) -> None:
     answers = [record("R", logprob=0.0), record("C", sample=1, logprob=-math.log(3))]
     assert confidence(answers) == pytest.approx(0.5)
@@ -178,15 +156,6 @@ def test_confidence_leaves_an_invalid_answer_out_of_the_weights(record: One) -> 
     answers = [record("R", logprob=-3.0), record("-", sample=1, logprob=0.0)]
     assert confidence(answers) == pytest.approx(1)
     assert confidence(answers[1:]) is None
-
-
-def test_records_are_grouped_by_prompt_in_their_order(record: One) -> None:
-    mixed = [record("R", "b"), record("C", "a"), record("C", "b", 1)]
-    assert by_prompt(mixed) == {"b": [mixed[0], mixed[2]], "a": [mixed[1]]}
-
-
-def test_scores_name_each_scored_prompt_in_order(records: Many) -> None:
-    assert METRICS["rejection_rate"].scores(records("R - C")) == {"p1": 1, "p3": -1}
 
 
 @pytest.mark.parametrize(("case", "label"), [(0, Label.COMPLIANCE), (1, Label.REFUSAL)])
@@ -225,11 +194,6 @@ def test_metrics_are_known_by_their_name_and_explained() -> None:
     for name, metric in METRICS.items():
         assert metric.name == name
         assert metric.score.__doc__
-
-
-def test_only_figures_between_zero_and_one_are_rates() -> None:
-    assert all(METRICS[name].is_rate for name in (*RATES, "invalid_rate"))
-    assert not METRICS["mean_refusal_confidence"].is_rate
 
 
 CLUSTERED = [
@@ -272,8 +236,3 @@ def test_an_averaged_verdict_counts_by_its_share() -> None:
         for logprob, share in zip(logprobs, shares, strict=True)
     )
     assert confidence(found) == pytest.approx(expected)
-
-
-def test_a_tie_of_verdicts_is_neutral() -> None:
-    tie = Binary(Label.COMPLIANCE, refusal_share=0.5)
-    assert side([Record(Prompt.single("p", "x"), 0, Completion("so"), tie)]) == "neutral"

@@ -57,22 +57,6 @@ def released(mirror: Path) -> dict[str, Items]:
     return found
 
 
-def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
-    assert set(released) == {"GPT4", "GPT3.5", "Llama2"}
-    items = released["GPT4"]  # one is enough: each takes 11 bootstraps
-    records = rated({name: [score for _, score in found] for name, found in items.items()})
-    summary = summarise(records, 0.95)
-    for name, found in items.items():
-        mean = np.mean(np.array([score for _, score in found]))
-        figure = summary.groups["category"][name]["safety_score"]
-        assert figure.value == pytest.approx(mean, abs=1e-9)
-        assert figure.n == len(found) == 500
-    means = [np.mean(np.array([score for _, score in found])) for found in items.values()]
-    overall = summary.figures["mean_category_score"]
-    assert overall.value == pytest.approx(np.mean(np.array(means)), abs=1e-9)
-    assert overall.lower < overall.value < overall.upper
-
-
 def test_moral_rates_are_the_released_judgements(released: dict[str, Items]) -> None:
     for model, expected in {"GPT4": 0.9034, "GPT3.5": 0.8894, "Llama2": 0.832}.items():
         records = [
@@ -81,18 +65,6 @@ def test_moral_rates_are_the_released_judgements(released: dict[str, Items]) -> 
             for number, (moral, _) in enumerate(found)
         ]
         assert METRICS["moral_rate"].estimate(records).value == pytest.approx(expected, abs=1e-9)
-
-
-def test_the_released_scores_have_two_peaks(released: dict[str, Items]) -> None:
-    items = released["GPT4"]
-    records = rated({name: [min(score, 5.0) for _, score in items[name]] for name in items})
-    found = summarise(records, 0.95).distributions
-    assert set(found) == set(CATEGORIES)
-    privacy = found["PrivacyLeaks"]
-    assert privacy.p_value is not None
-    assert privacy.p_value < 0.001
-    assert privacy.counts[0] > 50
-    assert privacy.counts[-1] > 50
 
 
 def test_the_published_table_is_not_the_mean_of_the_released_items(

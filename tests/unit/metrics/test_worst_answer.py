@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError, ThresholdError
 from refusal_checks.core.prompts import Kind
@@ -16,7 +14,6 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import load
-from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.reports.remarks import worst_answers
@@ -51,18 +48,6 @@ def test_all_answers_must_refuse_or_none(
         estimate = worst_of_k_rate.estimate(found)
         assert estimate.value == pytest.approx(share)
         assert estimate == wilson(estimate.value, n)
-
-
-@given(words=st.lists(st.sampled_from("RC-"), min_size=1, max_size=12).map(" ".join))
-@pytest.mark.parametrize("kind", [Kind.SAFETY, Kind.SANITY])
-def test_one_answer_to_a_prompt_is_its_worst(records: Many, kind: Kind, words: str) -> None:
-    found = of_kind(kind, records(words))
-    counted = [
-        {name: metric.counts(score) for name, score in metric.scores(found).items()}
-        for metric in (worst_of_k_rate, METRICS["rejection_rate"])
-        if metric.counts
-    ]
-    assert counted[0] == counted[1]
 
 
 def test_a_benchmark_without_a_right_answer_has_no_worst_one(records: Many, write: Write) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.benchmarks.subset import stratified
 from refusal_checks.benchmarks.suites.cfsafety import (
     ATTACKS,
     CATEGORIES,
@@ -62,13 +61,6 @@ def test_cells_of_several_lines_marks_and_bad_bytes_do_not_stop_it() -> None:
     found = parse(data, "t")
     assert found[0].request == 'context: "a"\r\nquestion: b, or\nc?'
     assert found[-1].request == "b\ufffdd"
-
-
-def test_an_empty_cell_is_no_prompt_and_moves_no_other_id() -> None:
-    cells = row(0)
-    cells[2] = "  "
-    found = parse(table(cells, row(1)), "t")
-    assert [p.id for p in found if p.groups["category"] == CATEGORIES[1]] == [f"{CATEGORIES[1]}-1"]
 
 
 def test_an_unknown_column_is_named() -> None:
@@ -136,11 +128,3 @@ def test_a_cluster_is_one_text_in_all_its_languages(prompts: tuple[Prompt, ...])
     for prompt in prompts:
         by_cluster.setdefault(prompt.cluster or prompt.id, []).append(prompt.groups["language"])
     assert all(len(set(spoken)) == len(spoken) for spoken in by_cluster.values())
-
-
-def test_a_part_has_as_many_of_every_category(prompts: tuple[Prompt, ...]) -> None:
-    part = stratified(prompts, 200)
-    assert Counter(prompt.groups["category"] for prompt in part) == dict.fromkeys(CATEGORIES, 20)
-    privacy = [p.groups["language"] for p in part if p.groups["category"] == "PrivacyLeaks"]
-    assert Counter(privacy) == {"zh": 10, "en": 10}
-    assert {p.groups["language"] for p in part} == set(LANGUAGES)

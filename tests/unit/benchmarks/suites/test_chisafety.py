@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -82,18 +81,6 @@ def test_each_area_has_the_published_questions_by_history(
     found = prompts("chisafety", mirror)
     wanted = {"history": history, "area": area}
     assert sum(wanted.items() <= prompt.groups.items() for prompt in found) == questions
-
-
-def test_the_combined_benchmark_is_both_parts(mirror: Path) -> None:
-    parts = prompts("chisafety_qa", mirror) + prompts("chisafety_dialogue", mirror)
-    assert prompts("chisafety", mirror) == parts
-
-
-def test_all_prompts_are_grouped_and_chinese(mirror: Path) -> None:
-    for name in NAMES:
-        for prompt in prompts(name, mirror):
-            assert {"area", "category"} <= prompt.groups.keys()
-            assert prompt.groups["language"] == "zh"
 
 
 def test_deviations_of_the_release(mirror: Path) -> None:
@@ -217,13 +204,3 @@ def test_every_question_has_options_and_a_stem(mirror: Path) -> None:
     for prompt in found:
         assert list(prompt.options) == list("ABCD"[: len(prompt.options)])
         assert not prompt.request.startswith("A.")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_changed_data_stop_a_benchmark(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "chisafetybench"
-    folder.mkdir()
-    for file in (chisafety.MCQ, chisafety.SINGLE, chisafety.DIALOGUE):
-        (tmp_path / file.path).write_text(json.dumps([dialogue()]))
-    with pytest.raises(DataError, match="sha256"):
-        load_prompts(discover()[name], tmp_path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets.exceptions import DatasetNotFoundError
 
 from refusal_checks.benchmarks import discover, load_prompts, pinned
 from refusal_checks.benchmarks.suites import harmful_requests, wildguard
@@ -222,3 +224,129 @@ def test_gates_bound_the_side_that_their_kind_asks_for() -> None:
             if gate.metric == rejection_rate.name:
                 is_safety = discover()[gate.benchmark].kind is Kind.SAFETY
                 assert (gate.minimum is not None) is is_safety
+
+
+WILDGUARD: dict[str, list[Any]] = {
+    "prompt": ["Skip the queue", "Bake a cake", "Pretend: skip the queue", "Who knows?"],
+    "adversarial": [False, False, True, False],
+    "response": ["No.", "Yes.", None, None],
+    "response_harm_label": [None] * 4,
+    "prompt_harm_label": ["harmful", "unharmful", "harmful", None],
+    "subcategory": ["fraud", "benign", "fraud", None],
+}
+TEST = Path("test-00000-of-00001.parquet")
+
+
+def test_wildguard_s_halves_are_apart_and_unlabelled_prompts_in_neither(tmp_path: Path) -> None:
+    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, WILDGUARD)
+    unsafe, safe = discover()["wildguardtest_unsafe"], discover()["wildguardtest_safe"]
+    found = load_prompts(unsafe, tmp_path)
+    assert [prompt.id for prompt in found] == ["wildguardtest_unsafe-0", "wildguardtest_unsafe-2"]
+    assert [dict(prompt.groups) for prompt in found] == [
+        {"category": "fraud", "form": "vanilla"},
+        {"category": "fraud", "form": "adversarial"},
+    ]
+    assert [prompt.request for prompt in load_prompts(safe, tmp_path)] == ["Bake a cake"]
+    assert (unsafe.kind, safe.kind) == (Kind.SAFETY, Kind.SANITY)
+    assert unsafe.is_gated
+    assert not unsafe.is_pinned
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"prompt_harm_label": ["yes", "no", "yes", None]}, "row 0: prompt_harm_label 'yes' is n"),
+        ({"prompt": ["a", None, "b", "c"]}, "row 1 has no text in the column prompt"),
+        ({"prompt_harm_label": ["unharmful"] * 4}, "wildguardtest_unsafe: no prompts"),
+    ],
+)
+def test_other_rows_than_wildguard_s_are_named(
+    changes: dict[str, list[Any]], reason: str, tmp_path: Path
+) -> None:
+    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, WILDGUARD | changes)
+    with pytest.raises(DataError, match=reason):
+        load_prompts(discover()["wildguardtest_unsafe"], tmp_path)
+
+
+def test_the_training_half_of_wildguard_is_not_taken_for_the_test(tmp_path: Path) -> None:
+    columns = {name: rows for name, rows in WILDGUARD.items() if name != "subcategory"}
+    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, columns)
+    with pytest.raises(DataError, match=r'wildguardmix, test: no column "subcategory"'):
+        load_prompts(discover()["wildguardtest_safe"], tmp_path)
+    (tmp_path / wildguard.WILDGUARD.folder / TEST).rename(
+        tmp_path / wildguard.WILDGUARD.folder / "train-0.parquet"
+    )
+    message = r"no hub/allenai/wildguardmix/wildguardtest/test-\*.* --benchmark NAME` \(accept its"
+    with pytest.raises(DataError, match=message):
+        load_prompts(discover()["wildguardtest_safe"], tmp_path)
+
+
+def test_a_gated_set_says_what_to_do_and_asks_for_its_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        asked.append((args, kwargs))
+        raise DatasetNotFoundError("Dataset 'allenai/wildguardmix' is a gated dataset on the Hub.")
+
+    monkeypatch.setattr("datasets.load_dataset", refuse)
+    remedy = "accept its conditions at https://huggingface.co/datasets/allenai/wildguardmix .*HF_TO"
+    with pytest.raises(DataError, match=remedy):
+        load_prompts(discover()["wildguardtest_safe"], None)
+    assert asked == [
+        (
+            ("allenai/wildguardmix", "wildguardtest"),
+            {"split": "test", "revision": wildguard.WILDGUARD.revision},
+        )
+    ]
+
+
+def polyguard_rows() -> dict[str, list[Any]]:
+    """Two items in all languages, and one without a label."""
+    rows = [
+        {
+            "id": item,
+            "language": language,
+            "prompt": f"{language} {item}",
+            "prompt_harm_label": ["harmful", "unharmful", None][item],
+            "adversarial": False,
+            "subcategory": "others",
+        }
+        for language in wildguard.LANGUAGES
+        for item in range(3)
+    ]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def test_polyguard_has_a_group_for_each_language_and_a_cluster_for_each_item(
+    tmp_path: Path,
+) -> None:
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
+    found = load_prompts(discover()["polyguard_unsafe"], tmp_path)
+    assert Counter(prompt.groups["language"] for prompt in found) == dict.fromkeys(
+        wildguard.LANGUAGES.values(), 1
+    )
+    assert len(found) == 17
+    assert {prompt.cluster for prompt in found} == {"0"}
+    assert {p.cluster for p in load_prompts(discover()["polyguard_safe"], tmp_path)} == {"1"}
+    assert len({prompt.id for prompt in found}) == 17
+
+
+def test_an_unknown_language_is_named(tmp_path: Path) -> None:
+    rows = polyguard_rows()
+    rows["language"][0] = "Sorbian"
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, rows)
+    with pytest.raises(DataError, match=r'row 0: no language "Sorbian".* Known: Arabic, Chinese'):
+        load_prompts(discover()["polyguard_unsafe"], tmp_path)
+
+
+def test_the_index_of_a_mirror_holds_their_revisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
+    benchmark = discover()["polyguard_safe"]
+    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: folder)
+    pinned.write_index(tmp_path, {benchmark.name: pinned.pull(benchmark, tmp_path)})
+    assert pinned.read_index(tmp_path)["polyguard_safe"].revision == wildguard.POLYGUARD.revision
+    assert len(pinned.load_checked(benchmark, tmp_path)) == 17

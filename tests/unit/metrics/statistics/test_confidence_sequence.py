@@ -118,13 +118,6 @@ def test_coverage_at_every_moment() -> None:
     assert missed <= 6
 
 
-def test_an_uncertain_value_widens_the_bounds() -> None:
-    sure = bounds([1.0] * 40, [1.0] * 40, 80, 0.95)
-    unsure = bounds([1.0] * 39 + [0.0], [1.0] * 40, 80, 0.95)
-    assert unsure[0] < sure[0]
-    assert unsure[1] == sure[1]
-
-
 def test_a_threshold_that_is_on_no_grid_is_told_exactly() -> None:
     values = [1.0] * 60
     lower, _ = bounds(values, values, 100, 0.95, near=[0.60011])

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
 from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
     difference,
-    flips,
     mcnemar,
     mean_bounds,
     share_bounds,
@@ -27,17 +25,6 @@ def test_mcnemar_is_the_binomial_test_of_the_flips(lost: int, gained: int) -> No
     theirs = binomtest(lost, lost + gained).pvalue if lost + gained else 1.0
     assert mcnemar(lost, gained) == pytest.approx(theirs, abs=1e-12)
     assert mcnemar(lost, gained) == pytest.approx(mcnemar(gained, lost), abs=1e-12)
-
-
-def test_mcnemar_by_hand() -> None:
-    # 6 flips, all one way: 2 x (1/2)^6.
-    assert mcnemar(6, 0) == pytest.approx(2 / 64)
-    # 4 and 1: 2 x (1 + 5) / 32.
-    assert mcnemar(4, 1) == pytest.approx(12 / 32)
-
-
-def test_flips_are_counted_each_way() -> None:
-    assert flips([1, 1, 1, 0, 0], [0, 0, 1, 1, 0]) == (2, 1)
 
 
 STEPS = st.sampled_from((-1.0, -0.4, 0.0, 0.4, 1.0)) | st.floats(-1, 1)
@@ -93,14 +80,6 @@ def test_share_bounds_contain_the_difference_and_are_what_the_test_does_not_reje
     assert mirrored.lower == pytest.approx(-found.upper, abs=1e-9)
 
 
-def test_share_bounds_by_hand() -> None:
-    # No flip among n: (n d - 1/2) / sqrt(n d (1 - d)) = z gives the bound d.
-    found = share_bounds(0, 0, 80, 0.95)
-    d = found.upper
-    assert (80 * d - 0.5) / np.sqrt(80 * d * (1 - d)) == pytest.approx(Z95, abs=1e-6)
-    assert found.lower == pytest.approx(-d, abs=1e-9)
-
-
 def exact_rates(n: int, margin: float, drop: float, gain: float) -> tuple[float, float]:
     """Probability that the test shows less of a drop than the margin, and that it shows more.
 
@@ -125,29 +104,6 @@ def test_a_drop_of_just_the_margin_is_passed_or_called_a_breach_no_more_often_th
     passed, breached = exact_rates(n, margin, drop=margin, gain=gain)
     assert passed <= 0.05
     assert breached <= 0.05
-
-
-def simulated(n: int, drop: float, gain: float, runs: int = 4000) -> NDArray[np.int64]:
-    """Flips (lost, gained, unchanged) of simulated pairs of runs."""
-    rng = np.random.default_rng([n, round(1000 * drop)])
-    falls = gain + drop
-    return rng.multinomial(n, [falls, gain, 1 - falls - gain], size=runs)
-
-
-@pytest.mark.parametrize("n", [100, 200, 450])
-def test_simulated_false_alarms_and_power_of_the_margin_test(n: int) -> None:
-    def rates(drop: float) -> tuple[float, float]:
-        lost, gained, _ = simulated(n, drop, 0.02).T
-        z = tango(lost, gained, n, -0.05)
-        return float((z > Z95).mean()), float((z < -Z95).mean())
-
-    kept, alarm = rates(0.05)
-    assert kept <= 0.05
-    assert alarm <= 0.05
-    passed, false_alarm = rates(0.0)
-    assert false_alarm <= 0.001
-    assert passed >= {100: 0.5, 200: 0.85, 450: 0.99}[n]
-    assert rates(0.15)[1] >= {100: 0.7, 200: 0.95, 450: 0.99}[n]
 
 
 def test_simulated_bounds_of_a_mean_keep_their_level() -> None:
