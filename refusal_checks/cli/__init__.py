@@ -108,7 +108,6 @@ def main() -> None:
 
 
 def _called() -> int:
-    """Run the command that the words name; returns its exit code."""
     try:
         ended = application()(prog_name="refusal-checks", standalone_mode=False)
     except typer.Abort:

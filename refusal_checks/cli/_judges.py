@@ -61,7 +61,6 @@ def _parameters() -> Iterator[inspect.Parameter]:
 
 
 def _parameter(name: str, kind: Any, metavar: str | None, text: str) -> inspect.Parameter:
-    """An option that is None unless it is given."""
     option = typer.Option(metavar=metavar, help=f"{text[:1].upper()}{text[1:]}.")
     kept = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kept, default=None, annotation=Annotated[kind | None, option])

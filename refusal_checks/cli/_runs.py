@@ -56,9 +56,6 @@ def require_target(target: Path, root: Path, command: str, right: Iterable[str |
     Args:
         command: the command in use.
         right: its arguments in the right order.
-
-    Raises:
-        UserError: says what to write.
     """
     try:
         found = run_folder.find(str(target), root).summary_file
@@ -74,11 +71,7 @@ def require_target(target: Path, root: Path, command: str, right: Iterable[str |
 
 
 def write_page(write: Callable[[Value, Path], None], found: Value, path: Path) -> None:
-    """Write a page.
-
-    Raises:
-        DataError: the file cannot be written.
-    """
+    """Write a page."""
     try:
         write(found, path)
     except OSError as fault:

@@ -57,7 +57,6 @@ def accept(
 
 
 def _require_whole(run: PastRun) -> None:
-    """Raise BaselineError unless the run evaluated all prompts of its benchmarks."""
     path, summary = run.folder.path, run.summary
     if summary.failure:
         raise BaselineError(f"{path}: this run did not complete; run it again: {summary.failure}")

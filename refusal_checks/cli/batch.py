@@ -48,5 +48,4 @@ def import_(
 
 
 def _pytest(option: str, file: Path, context: typer.Context) -> None:
-    """Run the gates with an option that makes them handle batch files instead."""
     raise typer.Exit(gate.run([f"{option}={file}", *context.args]))

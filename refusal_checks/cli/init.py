@@ -55,14 +55,12 @@ def init(
 
 
 def _found(folder: Path) -> CI:
-    """The pipelines that the repository has already."""
     if (folder / ".gitlab-ci.yml").exists():
         return CI.GITLAB
     return CI.JENKINS if (folder / "Jenkinsfile").exists() else CI.GITHUB
 
 
 def _write(template: Path, path: Path) -> str:
-    """Copy a template unless the file exists; says which."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -127,7 +127,6 @@ def _listed(run: RunFolder) -> Listed:
 
 
 def _cells(run: Listed) -> Sequence[str]:
-    """A run's line in the table."""
     started = f"{datetime.fromisoformat(run.started):%Y-%m-%d %H:%M}"
     models = (clean(name or "?", _WIDTH) for name in (run.candidate, run.judge))
     if run.passed is None:
@@ -145,7 +144,6 @@ def _provenance(run: RunFolder) -> Mapping[str, str]:
 
 
 def _seconds(known: Manifest) -> float | None:
-    """The duration of a run; None if the manifest does not tell."""
     try:
         took = datetime.fromisoformat(known.finished) - datetime.fromisoformat(known.started)
     except (TypeError, ValueError):

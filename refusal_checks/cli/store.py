@@ -107,7 +107,6 @@ def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> date
 
 
 def _answers(paths: Iterable[Path]) -> Iterable[str]:
-    """The keys of the answers that baselines name."""
     for path in paths:
         for scores in baseline.load(path).values():
             for prompt in scores.prompts.values():

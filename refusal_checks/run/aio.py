@@ -43,11 +43,8 @@ async def together(*works: Coroutine[Any, Any, None]) -> None:
     """Do all of it, at least one, at one time; the first fault ends the rest.
 
     Unlike a ``TaskGroup``, which forgets that its caller was cancelled if one of its tasks fails in
-    the same turn of the loop, so that whoever handles the fault would go on.
-
-    Raises:
-        CancelledError: the caller was cancelled.
-        BaseException: the first fault, by itself instead of in a group.
+    the same turn of the loop, so that whoever handles the fault would go on. A fault is raised by
+    itself instead of in a group.
     """
     tasks = [asyncio.create_task(work) for work in works]
     try:
@@ -108,7 +105,6 @@ class Saver:
     def _fault(
         self, completions: Mapping[str, Completion], judgements: Mapping[str, Valid]
     ) -> Exception | None:
-        """Store these; what prevented it."""
         try:
             self._store.add_completions(completions)
             self._store.add_judgements(judgements)

@@ -127,11 +127,7 @@ def pool_settings(
 
 
 def convert(models: Iterable[CandidateModel | JudgeModel], say: Note) -> None:
-    """Make the weights of demo models that are not there yet.
-
-    Raises:
-        ModelError: they cannot be made, or there is no engine for them; with the remedy.
-    """
+    """Make the weights of demo models that are not there yet."""
     wanted = [model for model in models if isinstance(model, Served) and model.conversion]
     for model in wanted:
         require_program(kinds.get(model.engine), model.program)
@@ -162,9 +158,6 @@ def load_plan(
 
     Returns:
         The plan, and how many prompts each attack could not rewrite, by benchmark.
-
-    Raises:
-        UserError: data is not there, or a gate's group is missing or left without a prompt.
     """
     known = questions.benchmarks
     names = evaluated(gates, known)
@@ -335,9 +328,6 @@ def judge_panels(
 
     Args:
         is_recorded: the answers are recorded ones, which may have labels.
-
-    Raises:
-        ModelError: a judge, or its prompt, cannot be used.
     """
     named = [
         _judge_setup(judging, judge, number, engines, note)

@@ -73,12 +73,7 @@ class Round:
         self._notes: dict[str, None] = {}
 
     def run(self) -> BatchReport:
-        """Import results and write the requests that are missing.
-
-        Raises:
-            UserError: data, models or files cannot be used.
-            StoreError: the store, or the results beside it, cannot be used.
-        """
+        """Import results and write the requests that are missing."""
         for options, _ in self._runs:
             convert([options.answering.model, *options.judging.models], self._say)
         models = BatchModels(self._store, self._batch.export)
@@ -125,7 +120,6 @@ class Round:
 
 
 def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
-    """The parts of a run: the judge's own check, then the prompts."""
     if canary.NAME in parts.judges:
         yield {canary.NAME: canary.plan()}, canary.candidate(), parts.judges
     for judges in (*parts.repeats, parts.judges):

@@ -132,7 +132,6 @@ class Decider:
         self._add(name, records, repeats)
 
     def _planned(self, name: str) -> int:
-        """How many prompts a benchmark has."""
         return len({prompt.id for prompt in prompts_of(self._known[name], self._run.parts.plan)})
 
     def _none(self, benchmark: str, why: str) -> Decided:
@@ -140,11 +139,7 @@ class Decider:
         return dict.fromkeys(gates, EvaluationError(why))
 
     def _rules(self, name: str, records: Records) -> Rules:
-        """The rules of a benchmark, with what people and a second judge say of its answers.
-
-        Raises:
-            CalibrationError: the labels are of other answers.
-        """
+        """The rules of a benchmark, with what people and a second judge say of its answers."""
         run = self._run
         evidence = run.rules.evidence
         if labels := run.options.trust.labels:
@@ -187,7 +182,6 @@ class Decider:
     def _write(
         self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored
     ) -> None:
-        """Write what the run's folder keeps of a benchmark."""
         parts, manifest = self._run.parts, self._run.summary.manifest
         folder, benchmark = self._run.board.folder, self._known[name]
         shown = self._run.redaction.records(records)
@@ -251,7 +245,6 @@ class Decider:
 
 
 def _facts(found: BenchmarkSummary | None) -> dict[str, str]:
-    """A benchmark's answers by way of refusing, if it is complete."""
     if found is None:
         return {}
     reasons = found.reasons

@@ -60,7 +60,6 @@ def forecast(manifest: Manifest, work: Work, runs: Path) -> str:
 
 
 def _earlier(manifest: Manifest, runs: Path) -> Iterator[tuple[RunFolder, Manifest]]:
-    """Runs of the same models, the newest first."""
     for folder in all_runs(runs)[: -LOOKED_AT - 1 : -1]:
         try:
             found = Manifest.model_validate(
@@ -158,7 +157,6 @@ def changes(
 
 
 def _completed(folder: Path) -> Iterator[PastRun]:
-    """The latest runs that ended, newest first."""
     runs = [run for run in run_folder.all_runs(folder.parent) if run.path != folder]
     for run in reversed(runs[-LOOKED_AT:]):
         with suppress(DataError):  # a run that was killed, or of another version

@@ -56,7 +56,6 @@ class Phases:
         return self._answer, partial(self._judge_buffered, buffered)
 
     async def _answer(self) -> None:
-        """Ask the candidate for all that is missing."""
         await self._engines.ready()
         await self._evaluation(self._plan, self._run.parts.judges, lambda *_: None).answer()
         self._engines.require_running()
@@ -104,11 +103,7 @@ class Phases:
             raise first_of(faults) from None
 
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
-        """Check the judge, once its engine is ready.
-
-        Raises:
-            _DistrustError: its verdicts decide nothing, and why.
-        """
+        """Check the judge, once its engine is ready."""
         await self._engines.ready()
         may_judge.set()
         if self._distrust is None:
@@ -136,7 +131,6 @@ class Phases:
         finished: Finished,
         may_judge: asyncio.Event | None,
     ) -> None:
-        """Evaluate what is neither decided nor done."""
         left = {
             name: prompts
             for name, prompts in self._plan.items()

@@ -40,10 +40,6 @@ def find_earlier(
 
     Args:
         reading: how recorded answers are read.
-
-    Raises:
-        BaselineError: the baseline cannot be read, or is not comparable and
-            ``--allow-incomparable`` is not given.
     """
     if wanted.path is None:
         return {}
@@ -175,11 +171,7 @@ class Prepared:
         )
 
     def pending(self, plan: Plan) -> list[Pending]:
-        """The work that a plan leaves: for the judges, then for each repetition of their verdicts.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """What a plan leaves to do: for the judges, then for each repetition of their verdicts."""
         panels = (self.parts.judges, *self.parts.repeats)
         candidate, store = self.parts.candidate, self.store
         return [pending(Task(plan, candidate, judges, store)) for judges in panels]

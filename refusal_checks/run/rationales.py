@@ -114,9 +114,6 @@ class Afterwards:
         Args:
             shown: the answers that verdicts show; shown besides are those that judges dispute.
             redacted: reports show no texts, so no reasons are asked for.
-
-        Raises:
-            StoreError: the store cannot be read or written.
         """
         alone = any(map(reasoned, self._judges))
         places, drawn = list[_Place](), list[_Place]()
@@ -163,7 +160,6 @@ class Afterwards:
         return replace(record, judgement=judgement, votes=tuple(votes) if record.votes else ())
 
     def _sampled(self, records: Sequence[Record], drawn: Sequence[Record]) -> Sampled:
-        """What a sample tells, of which everything was asked."""
         places = frozenset(map(_place, drawn))
         given = [each for each in self._said if isinstance(each.later, Binary)]
         agree = [each for each in given if each.agrees]
@@ -181,7 +177,6 @@ class Afterwards:
     async def _once(
         self, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
     ) -> Judgement | None:
-        """The verdict with reasons on an answer, which equal answers share."""
         key = verdict_key(fuller, prompt, answer.text)
         return await self._later.get(
             key, partial(self._reasons, key, judge, fuller, prompt, answer)

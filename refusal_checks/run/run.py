@@ -231,14 +231,12 @@ class Run:
             self._engines.load_early(needed, before._engines, self._run.say)
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
-        """The models that have something left to do."""
         candidate = [self.options.answering.model] if todos[0].answers else []
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
         judges = self.options.judging.judges
         return [*candidate, *(judge.model for judge in judges if judge.name in asked)]
 
     def _say_changes(self) -> None:
-        """Say why stored work is done again."""
 
         def count(plan: Plan) -> Pending:
             return self._run.pending(plan)[0]

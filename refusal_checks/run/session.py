@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
@@ -52,14 +52,6 @@ _WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
 _OPERATORS = {"or", "and", "not"}
 
 
-def clear(
-    config: pytest.Config, gates: Iterable[Gate], candidates: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The candidates' names, one empty name for none; see ``require_clear``."""
-    require_clear(config.getoption("keyword", ""), [gate.id for gate in gates], candidates)
-    return candidates or ("",)
-
-
 def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[str]) -> None:
     """Refuse a word that names some gates and is also part of a candidate's name.
 
@@ -68,9 +60,6 @@ def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[st
     Args:
         gates: ids of the gates.
         candidates: the candidates' names in the ids of tests, where there are several.
-
-    Raises:
-        pytest.UsageError: with what to write instead.
     """
     if len(candidates) < 2:
         return
@@ -90,13 +79,7 @@ EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
 
 # Named like a built-in exception: pytest would put the name of any other module before the message.
-_Stopped = type("Stopped", (pytest.exit.Exception,), {"__module__": "builtins"})
-
-
-def stopped(message: str) -> BaseException:
-    """The exception that ends a session with ``EXIT_ENGINE``."""
-    fault: BaseException = _Stopped(message, EXIT_ENGINE)
-    return fault
+_Stopped: type[Exception] = type("Stopped", (pytest.exit.Exception,), {"__module__": "builtins"})
 
 
 IMPATIENT = 2.0
@@ -126,11 +109,7 @@ class GateSession:
 
     @cached_property
     def thresholds(self) -> Thresholds:
-        """The run's gates.
-
-        Raises:
-            pytest.UsageError: a threshold file is wrong.
-        """
+        """The run's gates."""
         with _usage_errors():
             return command_line.load_thresholds(self._call)
 
@@ -142,32 +121,23 @@ class GateSession:
 
     @cached_property
     def benchmarks(self) -> Mapping[str, Benchmark]:
-        """All benchmarks that threshold files may name, those that they define included.
-
-        Raises:
-            pytest.UsageError: a table does not define a benchmark.
-        """
+        """All benchmarks that threshold files may name, those that they define included."""
         with _usage_errors():
             return catalogue(self.thresholds.tables, self.thresholds.attacked)
 
     def check_thresholds(self) -> None:
-        """Read the threshold files, if any are named, before anything is collected.
-
-        Raises:
-            pytest.UsageError: one is wrong, or was named and is missing.
-        """
+        """Read the threshold files, if any are named, before anything is collected."""
         if self._call.getoption("thresholds"):
             _ = self.benchmarks
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """The candidates' names, all different; one empty name if no candidate is given.
-
-        Raises:
-            pytest.UsageError: names and candidates do not go together, or -k mixes up the two.
-        """
+        """The candidates' names, all different; one empty name if no candidate is given."""
         with _usage_errors():
-            return clear(self._config, self.thresholds.gates, models.titles(self._call))
+            names = models.titles(self._call)
+            gates = [gate.id for gate in self.thresholds.gates]
+            require_clear(self._config.getoption("keyword", ""), gates, names)
+        return names or ("",)
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
@@ -250,7 +220,7 @@ class GateSession:
             with _usage_errors():
                 self._series.start()
         except EngineStartError as fault:
-            raise stopped(clean_lines(str(fault))) from None
+            raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
 
     def _prepare(
         self, wanted: Mapping[int, Sequence[Gate]], options: Sequence[Options], say: Say
@@ -275,7 +245,6 @@ class GateSession:
         return Series(runs)
 
     def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
-        """The gates whose tests are selected, by the number of their candidate."""
         found: dict[int, list[Gate]] = {}
         for number, candidate in enumerate(self.candidates):
             for gate in self.thresholds.gates:

@@ -87,9 +87,6 @@ class Canary:
         Args:
             level: confidence level of the figures.
             redacted: no text is shown, so no reasons are asked for.
-
-        Raises:
-            EndpointError: the judge's server rejects every request.
         """
         assert self.floors, "there is something to check"
         todo, start = self.pending(), perf_counter()
@@ -106,7 +103,6 @@ class Canary:
 
 
 async def _explained(asking: Afterwards, records: Sequence[Record]) -> list[Record]:
-    """The records, those of mistakes with the judge's reasons."""
     wrong = {each.id for each in canary.measure(records).mistakes}
 
     async def one(record: Record) -> Record:
@@ -147,12 +143,7 @@ def known_evidence(
     answering: Answering,
     level: float,
 ) -> Evidence:
-    """The run's calibration, checked against the run; labels are found once there are answers.
-
-    Raises:
-        CalibrationError: a gate needs a calibration and there is none; or it is of another judge,
-            of a judge without information, or of other answers and a gate forbids that.
-    """
+    """The run's calibration, checked against the run; labels are found once there are answers."""
     known, path = trust.calibration, trust.calibration_file
     candidate = replayed(answering.model.name)
     rates = Evidence(known, candidate)
@@ -187,13 +178,7 @@ def known_evidence(
 def require_own_labels(
     labels: HumanLabels | None, plan: Plan, candidate: Candidate, store: Store, board: Board
 ) -> None:
-    """Check human labels against the run's prompts, and the answers that the store has.
-
-    Raises:
-        CalibrationError: labels are of other benchmarks, of prompts that the run does not have, or
-            of answers that it cannot have.
-        StoreError: the store cannot be read.
-    """
+    """Check human labels against the run's prompts, and the answers that the store has."""
     if labels is None:
         return
     this = f"run {board.folder.name} of {candidate.name}"
@@ -287,7 +272,6 @@ def measure(
 
 
 def _vote(record: Record, judge: str) -> Judgement:
-    """One judge's judgement; a judge who was alone left no vote."""
     votes = {vote.judge: vote.judgement for vote in record.votes}
     return votes.get(judge, record.judgement)
 

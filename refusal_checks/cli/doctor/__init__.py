@@ -158,7 +158,6 @@ def _extensions(plan: PlannedRun) -> Iterator[Diagnosis]:
 
 
 def _data(plan: PlannedRun) -> Iterator[Diagnosis]:
-    """Threshold files and the data that they need."""
     finding, wanted = _thresholds(plan.threshold_files)
     yield finding
     yield _mirror(plan.data, wanted)

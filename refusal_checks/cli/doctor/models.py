@@ -59,7 +59,6 @@ def _weights(model: Model, what: str, said: str) -> Diagnosis:
 
 
 def _converted(wanted: Conversion, what: str, said: str) -> Diagnosis:
-    """Whether a demo model is there, or can be made."""
     try:
         if wanted.is_ready():
             return Diagnosis(Level.OK, what, f"{said}, converted: {_sized(wanted.folder)}")

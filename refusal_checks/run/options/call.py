@@ -106,7 +106,6 @@ class Call:
 
 
 def _ignore(folder: Path) -> None:
-    """Tell git to ignore a folder, unless it is told something already."""
     with (folder / ".gitignore").open("x") as file:
         file.write("*\n")
 
@@ -127,11 +126,7 @@ def declare(group: pytest.OptionGroup, settings: type[Settings], prefix: str = "
 def read_settings(
     config: Given, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
 ) -> Settings:
-    """The settings: an option that was given wins over ``values``, which win over the default.
-
-    Raises:
-        UserError: a value is out of range.
-    """
+    """The settings: an option that was given wins over ``values``, which win over the default."""
     options = {name: config.getoption(prefix + name) for name in settings.model_fields}
     given = {name: value for name, value in options.items() if value is not None}
     option = f" (--{prefix}...)".replace("_", "-") if prefix else ""
@@ -139,7 +134,6 @@ def read_settings(
 
 
 def _declared(field: FieldInfo) -> dict[str, Any]:
-    """The field as arguments of ``addoption``."""
     kind: Any = field.annotation
     if isinstance(kind, UnionType):  # "int | None"
         kind = get_args(kind)[0]

@@ -171,7 +171,6 @@ def threshold_files(config: Call) -> tuple[Path, ...]:
 
 
 def _path(config: Call, name: str) -> Path:
-    """A path relative to the folder in which pytest was called."""
     return config.folder / name
 
 
@@ -269,7 +268,6 @@ def _benchmarks(
 
 
 def _baseline(config: Call, name: str | None) -> Path | None:
-    """What ``--baseline`` names: a path, or a run of this project."""
     if not name:
         return None
     if name != run_folder.LAST and (path := _path(config, name)).exists():
@@ -285,7 +283,6 @@ def _baseline(config: Call, name: str | None) -> Path | None:
 
 
 def _system_prompt(config: Call) -> dict[str, str]:
-    """The system prompt from a file, if one is named."""
     name = config.getoption("system_prompt_file")
     if not name:
         return {}

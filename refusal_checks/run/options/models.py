@@ -154,11 +154,7 @@ _EXTRAS = {
 
 
 def titles(config: Given) -> tuple[str, ...]:
-    """The candidates' names in ids and reports, all different.
-
-    Raises:
-        ModelError: not as many names are given as candidates, or two are equal.
-    """
+    """The candidates' names in ids and reports, all different."""
     written, given = candidate_names(config), config.getoption("candidate_name")
     if not given:
         return _shortest(written)
@@ -191,11 +187,7 @@ def candidate_names(config: Given) -> tuple[str, ...]:
 
 
 def read_candidates(config: Given) -> tuple[spec.CandidateModel, ...]:
-    """The models that ``--candidate`` names, in order.
-
-    Raises:
-        ModelError: one is wrong, or named twice; or an option is given neither once nor for each.
-    """
+    """The models that ``--candidate`` names, in order."""
     named: list[str] = config.getoption("candidate")
     models = list(map(spec.parse_candidate, named, _all_extras(config, "candidate", named)))
     _require_different("candidate", named, [replace(model, name="") for model in models])
@@ -237,7 +229,6 @@ def read_judging(config: Given, repeats: int = 1) -> Judging:
 
 
 def _require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> None:
-    """Refuse to ask several times what is always answered in the same way."""
     if sampling.samples > 1 and all(isinstance(judge.model, spec.Rule) for judge in judges):
         raise UserError(
             f"--judge-samples {sampling.samples}: leave it out, or name a model with --judge: "
@@ -279,7 +270,6 @@ def _changed(settings: Frozen) -> list[tuple[str, Any]]:
 
 
 def _require_different(role: str, named: Sequence[str], settings: Sequence[object]) -> None:
-    """Refuse a model that is named twice."""
     for number, one in enumerate(settings):
         if one in settings[:number]:
             raise ModelError(
@@ -289,7 +279,6 @@ def _require_different(role: str, named: Sequence[str], settings: Sequence[objec
 
 
 def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Extras]:
-    """The settings of each model of a role besides its name."""
     args = _spread(config, f"--{role}-args", named, "")
     kwargs = _spread(config, f"--{role}-template-kwargs", named, "{}")
     ends = _spread(config, f"--{role}-reasoning-end", named, "")
@@ -301,7 +290,6 @@ def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Ext
 
 
 def _spread(config: Given, option: str, named: Sequence[str], default: str) -> list[str]:
-    """An option's values, one per model of its role."""
     values: list[str] = config.getoption(option) or [default]
     count, role = len(named), option.split("-")[2]
     if len(values) not in (1, count):
@@ -322,9 +310,6 @@ def _for_bundled(option: str, value: str, default: str, shared: bool) -> str:
 
     Args:
         shared: the value was given once for several judges: it is meant for the others.
-
-    Raises:
-        ModelError: the value would change the conversation.
     """
     if shared or value == default:
         return default
@@ -405,11 +390,7 @@ def read_engine(config: Given) -> EngineChoice:
 
 
 def choose_engine(name: str | None, command: str | None) -> EngineChoice:
-    """The engine that the options name; None if one was not given.
-
-    Raises:
-        UserError: no such engine, or a command with an unbalanced quote.
-    """
+    """The engine that the options name; None if one was not given."""
     try:
         program = tuple(shlex.split(command or ""))
     except ValueError as fault:
@@ -420,11 +401,7 @@ def choose_engine(name: str | None, command: str | None) -> EngineChoice:
 
 
 def require_engine(config: Given, models: Sequence[CandidateModel | JudgeModel]) -> None:
-    """Refuse the choice of an engine if no model needs one.
-
-    Raises:
-        UserError: names the option to leave out.
-    """
+    """Refuse the choice of an engine if no model needs one."""
     if any(isinstance(model, Served) for model in models):
         return
     for option, unset in (("--engine", kinds.AUTO), ("--engine-command", "")):
@@ -434,11 +411,7 @@ def require_engine(config: Given, models: Sequence[CandidateModel | JudgeModel])
 
 
 def read_placement(config: Call) -> PlacementRequest:
-    """Read the options on devices.
-
-    Raises:
-        UserError: they contradict each other.
-    """
+    """Read the options on devices."""
     kind, at_once = config.getoption("placement"), config.getoption("stop_early")
     named = {role: _ids(config.getoption(f"{role}_devices")) for role in ("candidate", "judge")}
     if kind == "turns" and at_once:

@@ -60,11 +60,7 @@ def add_batch(group: pytest.OptionGroup) -> None:
 
 
 def stored_only(config: Call) -> bool:
-    """True if a run uses stored answers and verdicts only.
-
-    Raises:
-        UserError: ``--fresh`` would ignore them.
-    """
+    """True if a run uses stored answers and verdicts only."""
     if config.getoption("stored_only") and config.getoption("fresh"):
         raise UserError("--stored-only and --fresh: give one of them")
     return bool(config.getoption("stored_only"))
@@ -76,11 +72,7 @@ def is_batch(config: Call) -> bool:
 
 
 def read_batch(config: Call) -> BatchFiles:
-    """Read the options.
-
-    Raises:
-        UserError: a file is missing, or another option makes no sense with a batch.
-    """
+    """Read the options."""
     folder = config.folder
     export, results = config.getoption("batch_export"), config.getoption("batch_import") or []
     files = BatchFiles(
@@ -131,12 +123,7 @@ def add_replay(group: pytest.OptionGroup) -> None:
 
 
 def read_replay(config: Call, candidates: Iterable[CandidateModel]) -> Reading:
-    """How recorded answers are read.
-
-    Raises:
-        UserError: an option is not of its form, a label means nothing that is known, or no
-            candidate is a file of recorded answers.
-    """
+    """How recorded answers are read."""
     meanings = pairs(config.getoption("label_map"), "--label-map", "LABEL=MEANING")
     labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
     require_meanings(labels, "--label-map")
