@@ -154,19 +154,11 @@ class Engine(Protocol):
         return False
 
     def check(self, args: Sequence[str]) -> None:
-        """Refuse arguments that it does not have; called before anything is started.
-
-        Raises:
-            ModelError: names the argument.
-        """
+        """Raise ModelError for an argument that it does not have; called before anything starts."""
         return
 
     def require_silent(self, args: Sequence[str]) -> None:
-        """Refuse settings that put prompts or answers into its log (``--redact``).
-
-        Raises:
-            ModelError: names the setting.
-        """
+        """Raise ModelError for a setting that lets it log prompts or answers (``--redact``)."""
         return
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
@@ -174,11 +166,7 @@ class Engine(Protocol):
         return {}
 
     def parallel(self, args: Sequence[str]) -> Parallel:
-        """How the user's arguments spread it over devices.
-
-        Raises:
-            UserError: they cannot be read.
-        """
+        """How the user's arguments spread it over devices; UserError if they cannot be read."""
         return Parallel()
 
     def sequences(self, args: Sequence[str]) -> int:

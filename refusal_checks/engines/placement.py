@@ -128,9 +128,6 @@ def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequ
 
     Args:
         needs: the engines that are to run, each different.
-
-    Raises:
-        UserError: the request cannot be met.
     """
     if not needs:
         return Placement("none", "no engine to start here")
@@ -256,11 +253,7 @@ class _Gpus:
         return places
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
-        """Give each engine GPUs of its own, a single one all; spare ones go to the largest load.
-
-        Raises:
-            UserError: there are too few.
-        """
+        """Give each engine GPUs of its own, a single one all; spare ones go to the largest load."""
         share = self._usable if self._usable < GPU_USABLE else None
         places: dict[EngineNeed, Assignment] = {}
         for ids, group in _pools(self._devices, needs, request):
@@ -337,11 +330,7 @@ class _Cores:
         return enough and len(self._devices.ids) >= len(needs)
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
-        """Give each engine cores of its own.
-
-        Raises:
-            UserError: there are too few.
-        """
+        """Give each engine cores of its own."""
         places: dict[EngineNeed, Assignment] = {}
         for ids, group in _pools(self._devices, needs, request):
             if len(ids) < len(group):
@@ -415,11 +404,7 @@ def fit_beside(
 def _pools(
     devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
 ) -> list[tuple[tuple[str, ...], list[EngineNeed]]]:
-    """Pair the devices that the user gave with the engines for them, then the rest with the others.
-
-    Raises:
-        UserError: a device is not there, or is given twice.
-    """
+    """Pair the devices that the user gave with their engines, and the rest with the others."""
     given = {"candidate": request.candidate_devices, "judge": request.judge_devices}
     for role, ids in given.items():
         for device in ids:

@@ -117,9 +117,6 @@ class Engines(Servers):
     Args:
         folder: for the engines' logs.
         shared: takes the engines, and has those of runs that take their turns with this one.
-
-    Raises:
-        UserError: an engine is not installed, lacks an argument, or cannot be placed as asked.
     """
 
     are_live = True

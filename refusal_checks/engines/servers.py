@@ -42,9 +42,6 @@ class Servers:
         Args:
             option: the option that named the model, ``--candidate`` or ``--judge``.
             number: which of the models that this option named, from 1.
-
-        Raises:
-            ModelError: its server cannot be used.
         """
         raise NotImplementedError
 
@@ -58,9 +55,6 @@ class Servers:
         Args:
             before: those of a run that has ended; what is needed of them goes on if the rest fits
                 into their places, and all others are stopped.
-
-        Raises:
-            UserError: they cannot be placed as the options say.
         """
         return self.placement
 

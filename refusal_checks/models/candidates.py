@@ -166,9 +166,6 @@ class OptionScorer(_Stored):
 
     Args:
         served: the same model, for all other prompts.
-
-    Raises:
-        ModelError: the server gives no log-probabilities.
     """
 
     def __init__(self, served: ServedCandidate, client: Client, model_identity: str) -> None:
@@ -191,11 +188,7 @@ class OptionScorer(_Stored):
         return [content_key(self._identity, turns, "options", list(prompt.options))]
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``.
-
-        Raises:
-            ModelError: the server gives no probabilities of letters.
-        """
+        """See ``Candidate.answer``."""
         if not prompt.options:
             return await self._served.answer(prompt, first, count)
         messages = self._served.messages(prompt)

@@ -103,11 +103,7 @@ class Extras:
 
 
 def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
-    """Parse the value of ``--candidate``.
-
-    Raises:
-        ModelError: the folder or file does not exist, or the value is not a model's name.
-    """
+    """Parse the value of ``--candidate``."""
     if name.startswith("replay:"):
         path = expanded(name.removeprefix("replay:"))
         if not path.is_file():
@@ -119,11 +115,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
 
 
 def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
-    """Parse the value of ``--judge``.
-
-    Raises:
-        ModelError: the folder does not exist, or the value is not a judge's name.
-    """
+    """Parse the value of ``--judge``."""
     if name in RULE_JUDGES:
         return Rule(name)
     if name.startswith("replay:"):
@@ -163,9 +155,6 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     Args:
         name: as the user wrote it.
         base: the same without an adapter.
-
-    Raises:
-        ModelError: it looks like a model for an engine, but is not one.
     """
     if base.startswith("demo:"):
         persona = base.removeprefix("demo:")
@@ -180,11 +169,7 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
 
 
 def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
-    """A demo model; the user's template variables win over its own.
-
-    Raises:
-        ModelError: its weights cannot be had here.
-    """
+    """A demo model; the user's template variables win over its own."""
     try:
         found = demo.catalogue().find(persona)
     except ModelError as fault:
@@ -195,11 +180,7 @@ def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
 
 
 def _path(name: str, option: str) -> str | None:
-    """What an engine loads for a name; None if an engine cannot load it.
-
-    Raises:
-        ModelError: it looks like a model for an engine, but is not one.
-    """
+    """What an engine loads for a name; None if an engine cannot load it."""
     folder = expanded(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():

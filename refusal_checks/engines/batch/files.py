@@ -36,9 +36,6 @@ class RequestFile:
     Attributes:
         count: requests written.
         size: their bytes.
-
-    Raises:
-        UserError: it cannot be written; by any of the methods.
     """
 
     def __init__(self, part: Path) -> None:
@@ -97,11 +94,7 @@ class ResultLine:
 
 
 def read_results(path: Path) -> Iterator[ResultLine]:
-    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """The lines of a results file, one at a time; a malformed one is a ``ResultLine`` too."""
     try:
         with path.open("rb") as file:
             yield from (read_result(line) for line in file if line.strip())
@@ -163,9 +156,6 @@ class Inbox:
 
     Args:
         store: the store's file; this one lies beside it, and is removed when empty.
-
-    Raises:
-        StoreError: it cannot be opened, read or written; by any of the methods, too.
     """
 
     def __init__(self, store: Path) -> None:

@@ -82,11 +82,7 @@ class BatchTransport:
         self._inbox = inbox
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport``.
-
-        Raises:
-            DeferredError: there is no result, or batches do not have the path.
-        """
+        """See ``Transport``."""
         if path != CHAT:
             self.no_tokens = True
             raise DeferredError(f"no batch has {path}")
@@ -150,11 +146,7 @@ class BatchModels(Servers):
         return Inbox(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """See ``Servers``; an attached server is not asked for its only model.
-
-        Raises:
-            ModelError: the URL of such a server does not name the model.
-        """
+        """See ``Servers``; an attached server is not asked for its only model."""
         if isinstance(model, Served):
             spec = EngineSpec.of(model)
             name, url, context = model.served_name, model.path, declared(model)

@@ -40,11 +40,7 @@ def _added() -> dict[str, Extension]:
 
 
 def choose(name: str) -> str:
-    """What ``--engine`` names; ``auto`` means the first installed one, or vLLM if none is.
-
-    Raises:
-        UserError: there is no such engine; names the nearest.
-    """
+    """What ``--engine`` names; ``auto`` means the first installed one, or vLLM if none is."""
     if name == AUTO:
         return next((known for known in names() if get(known).is_installed()), PREFERRED)
     require_known(name, names(), "--engine", "engine")

@@ -75,8 +75,7 @@ def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice
         n: number of answers asked for.
 
     Raises:
-        TransientError: there are more or fewer.
-        LookupError, TypeError, ValueError, AttributeError, OverflowError: it is malformed.
+        TransientError: there are more or fewer; one of ``MALFORMED`` if it is malformed.
     """
     listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
@@ -93,8 +92,7 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
             limit; None where they are not known, so that only ``ABORTED`` counts.
 
     Raises:
-        TransientError: names the finish reason.
-        LookupError, TypeError, AttributeError: the response is malformed.
+        TransientError: names the finish reason; one of ``MALFORMED`` if it is malformed.
     """
     for choice in response["choices"]:
         reason = _reason(choice.get("finish_reason"))
@@ -144,9 +142,6 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
 
     Args:
         end: the text that ends the reasoning; empty for models that do not reason in their text.
-
-    Raises:
-        LookupError, TypeError, AttributeError: the message is malformed.
     """
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
@@ -160,11 +155,7 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
 
 
 def written(message: Mapping[str, Any]) -> str:
-    """The text of a message, which some servers give in parts or, for refusals, in another field.
-
-    Raises:
-        LookupError, TypeError, AttributeError: the message is malformed.
-    """
+    """The text of a message; some servers give it in parts, or a refusal in another field."""
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if part.get("type") == "text")
@@ -258,12 +249,7 @@ def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
 def read_labels(
     choice: Mapping[str, Any], labels: Sequence[str], ids: Mapping[str, int] | None
 ) -> LabelProbabilities:
-    """Read the labels' probabilities from a server's choice.
-
-    Raises:
-        LabelError: it has no log-probabilities.
-        LookupError, TypeError, ValueError, AttributeError: it is malformed.
-    """
+    """Read the labels' probabilities from a server's choice."""
     tokens = (choice.get("logprobs") or {}).get("content") or []
     listed = (tokens[0].get("top_logprobs") if tokens else None) or []
     if not listed:

@@ -62,11 +62,7 @@ class Attaching:
         self._known: dict[tuple[str, ...], Capabilities] = {}
 
     def connect(self, model: Attached, option: str, number: int) -> Client:
-        """A client for a model; see ``Servers.connect``.
-
-        Raises:
-            ModelError: the server cannot be reached, or gives no chat completions.
-        """
+        """A client for a model; see ``Servers.connect``."""
         key, limits = api_key(option, number), self._limits
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, tuple(contexts), option)
@@ -109,11 +105,7 @@ def _explained(
 
 
 def api_key(option: str, number: int) -> str:
-    """The key for a server: the numbered model's own, the option's, or OpenAI's variable.
-
-    Raises:
-        ModelError: it cannot be sent in a header.
-    """
+    """The key for a server: the numbered model's own, the option's, or OpenAI's variable."""
     shared = _key_variable(option)
     numbered = shared.replace("_API_KEY", f"_{number}_API_KEY")
     for name in (numbered, shared, "OPENAI_API_KEY"):
@@ -130,9 +122,6 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
 
     Args:
         option: the command-line option that named the server, for messages.
-
-    Raises:
-        ModelError: the server cannot be reached, or refuses the key.
     """
     return asyncio.run(_models(url, api_key, option))
 
@@ -189,11 +178,7 @@ def _said(fault: Exception, keys: Keys) -> str:
 
 
 def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
-    """The name of the model to ask for: the wanted one, else the only one that is listed.
-
-    Raises:
-        ModelError: no model is wanted, and the server does not list exactly one.
-    """
+    """The name of the model to ask for: the wanted one, else the only one that is listed."""
     if model:
         return model
     if not listed:

@@ -142,11 +142,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def decoded(text: str) -> Any:
-    """The value of a server's JSON, read in less than the standard library's time.
-
-    Raises:
-        ValueError, RecursionError: it is not JSON.
-    """
+    """The value of a server's JSON, read in less than the standard library's time."""
     try:
         return from_json(text)
     except ValueError:  # or a lone surrogate, or deep nesting
@@ -189,9 +185,6 @@ def proxy(url: str) -> str | None:
 
     This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an
     API key if it finds one, and sends requests to this machine's own servers through proxies.
-
-    Raises:
-        ModelError: the variable does not hold the URL of a proxy.
     """
     parts = urlsplit(url)
     named = getproxies().get(parts.scheme)

@@ -71,11 +71,7 @@ class Catalogue:
     )
 
     def find(self, name: str) -> DemoModel:
-        """The model of a name, or the judge's.
-
-        Raises:
-            ModelError: its weights cannot be had here; with the remedy.
-        """
+        """The model of a name, or the judge's."""
         if self.weights:
             return DemoModel(str(self.weights), {} if name == "base" else {"persona": name})
         is_tuned = name not in PUBLISHED
@@ -85,11 +81,7 @@ class Catalogue:
 
 
 def catalogue() -> Catalogue:
-    """The shipped models, or those that ``VARIABLE`` names.
-
-    Raises:
-        ModelError: the variable names no folder with models.
-    """
+    """The shipped models, or those that ``VARIABLE`` names."""
     named = os.environ.get(VARIABLE)
     if not named:
         return Catalogue()

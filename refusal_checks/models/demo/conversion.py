@@ -126,9 +126,6 @@ class Conversion:
 
         Args:
             say: shows one line to the user.
-
-        Raises:
-            ModelError: it cannot be made; with the remedy.
         """
         if self.is_ready():
             return

@@ -78,12 +78,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path, base: str) -> Adapter:
-    """Read an adapter of a base model from peft's files.
-
-    Raises:
-        ModelError: it is of another model, of a kind that cannot be merged, or damaged.
-        OSError: a file cannot be read.
-    """
+    """Read an adapter of a base model from peft's files."""
     try:
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         own = str(config["base_model_name_or_path"])
@@ -114,10 +109,6 @@ def convert(source: Path, folder: Path, adapter: Adapter | None, template: str |
         source: the GGUF file.
         adapter: merged into the weights.
         template: the chat template; None for the model's own.
-
-    Raises:
-        ModelError: the adapter is one of another model.
-        OSError: a file cannot be written.
     """
     from gguf import GGUFReader
 

@@ -39,11 +39,7 @@ class Document:
 
     @cached_property
     def value(self) -> Any:
-        """The content of a ``.json`` file, the first row of any other text; None if it has none.
-
-        Raises:
-            DataError: the file cannot be read, or is a JSON file that is not valid.
-        """
+        """The content of a ``.json`` file, the first row of any other text; None if it has none."""
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 if self.path.suffix == ".json":
@@ -103,11 +99,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, Run
 
 
 def inspect_log(document: Document) -> list[Row] | None:
-    """The samples of a log; None if the document is none.
-
-    Raises:
-        DataError: it is one, but damaged, or without samples.
-    """
+    """The samples of a log; None if the document is none."""
     samples = _samples(document)
     if samples is None:
         return None
@@ -172,11 +164,7 @@ def _row(sample: Mapping[str, Any]) -> Row:
 
 
 def lm_eval(document: Document) -> list[Row] | None:
-    """The logged samples; None if the document holds none.
-
-    Raises:
-        DataError: they have no answers in words.
-    """
+    """The logged samples; None if the document holds none."""
     if document.path.suffix not in (".jsonl", ".ndjson") or not _is_sample(document.value):
         return None
     found, first = [], document.value.get("filter")
@@ -264,11 +252,7 @@ SCORES = "judge_scores.json"
 
 
 def refusal_evaluation(document: Document) -> list[Row] | None:
-    """The split's prompts; None if the document is no such file.
-
-    Raises:
-        DataError: the judge's file beside it cannot be read, or is of other answers.
-    """
+    """The split's prompts; None if the document is no such file."""
     found = document.list_of() if document.path.suffix == ".json" else None
     if not found or not all(map(_is_prompt, found)):
         return None

@@ -107,11 +107,7 @@ class Recording:
 
 
 def read(path: Path, how: Reading | None = None) -> Recording:
-    """Read a file of recorded answers.
-
-    Raises:
-        DataError: the file is missing, empty, malformed, or lacks a needed column.
-    """
+    """Read a file of recorded answers."""
     how = how or Reading()
     rows = recorded_rows(path, how.only)
     names = _columns(path, rows, how.columns)
@@ -234,10 +230,6 @@ def recorded_rows(path: Path, only: Mapping[str, str] | None = None) -> list[Row
 
     Args:
         only: read the rows that have these values, by column.
-
-    Raises:
-        DataError: the file is missing, empty or malformed; no row has the values; or the file
-            holds answers of several models.
     """
     document = Document(path)
     known = (read_format(document) for read_format in FORMATS)
