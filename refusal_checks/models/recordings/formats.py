@@ -83,12 +83,6 @@ def words(content: Any) -> str | None:
     return "\n".join(str(part.get("text") or "") for part in found) or None
 
 
-# Inspect's logs, as ``.eval`` files and as JSON (inspect.aisi.org.uk, log format 2).
-#
-# A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
-# text parts of the output's choices; reasoning is left out. A sample that ended in an error has no
-# answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
-
 _MOST = 4 * 2**30
 """Bytes that the samples of a log may hold."""
 
@@ -99,7 +93,12 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, Run
 
 
 def inspect_log(document: Document) -> list[Row] | None:
-    """The samples of a log; None if the document is none."""
+    """Inspect's logs: ``.eval`` files, and JSON (inspect.aisi.org.uk, log format 2).
+
+    A sample's prompt is its last user message, its epochs are the prompt's samples. Answers are the
+    text parts of the output's choices, without reasoning. A sample that ended in an error has no
+    answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
+    """
     samples = _samples(document)
     if samples is None:
         return None
@@ -156,15 +155,13 @@ def _row(sample: Mapping[str, Any]) -> Row:
     return {**sample, "prompt": whole(asked), "completion": answers or None}
 
 
-# lm-evaluation-harness's sample logs: ``samples_TASK_DATE.jsonl``, written by ``--log_samples``.
-#
-# The prompt is the document's own, without the examples and templates around it. Answers are the
-# model's whole words (``resps``), not what a task's filter left of them; a document that several
-# filters read counts once.
-
-
 def lm_eval(document: Document) -> list[Row] | None:
-    """The logged samples; None if the document holds none."""
+    """lm-evaluation-harness's samples: ``samples_TASK_DATE.jsonl``, by ``--log_samples``.
+
+    The prompt is the document's own, without the examples and templates around it. Answers are the
+    model's whole words (``resps``), not what a task's filter left of them; a document that several
+    filters read counts once.
+    """
     if document.path.suffix not in (".jsonl", ".ndjson") or not _is_sample(document.value):
         return None
     found, first = [], document.value.get("filter")
@@ -207,15 +204,13 @@ def _sent(row: Row) -> str | None:
     return sent if isinstance(sent, str) else None
 
 
-# promptfoo's results: ``promptfoo eval -o results.json`` (versions 2 and 3).
-#
-# The prompt is the test's variable of that name (or its only text), else the text that was sent.
-# A file with several providers or prompt templates needs ``--replay-where provider=...`` or
-# ``promptIdx=...``.
-
-
 def promptfoo(document: Document) -> list[Row] | None:
-    """The results, one row each; None if the document holds none."""
+    """Promptfoo's results: ``promptfoo eval -o results.json`` (versions 2 and 3).
+
+    The prompt is the test's variable of that name (or its only text), else the text that was sent.
+    A file with several providers or prompt templates needs ``--replay-where provider=...`` or
+    ``promptIdx=...``.
+    """
     if document.path.suffix != ".json":
         return None
     found = document.list_of("results", "results") or document.list_of("results")
@@ -233,26 +228,21 @@ def _row_promptfoo(row: Mapping[str, Any]) -> Row:
     if isinstance(provider, Mapping):
         provider = provider.get("label") or provider.get("id")
     own = {"prompt": prompt_in(variables) or raw, "provider": provider}
-    return {**row, **own, "completion": _words(output)}
+    is_plain = output is None or isinstance(output, str)
+    own["completion"] = output if is_plain else json.dumps(output, ensure_ascii=False)
+    return {**row, **own}
 
-
-def _words(output: Any) -> str | None:
-    if output is None or isinstance(output, str):
-        return output
-    return json.dumps(output, ensure_ascii=False)
-
-
-# LLM-Refusal-Evaluation's results (arXiv 2512.16602): ``answers.json`` of one split.
-#
-# An answer's label is what the judge said of it, from ``judge_scores.json`` in the same folder: its
-# texts, several where it was asked several times, or else its score from -1 to 1. Without that
-# file a judge reads the answers.
 
 SCORES = "judge_scores.json"
 
 
 def refusal_evaluation(document: Document) -> list[Row] | None:
-    """The split's prompts; None if the document is no such file."""
+    """LLM-Refusal-Evaluation's ``answers.json`` of one split (arXiv 2512.16602).
+
+    An answer's label is what the judge said of it, from ``judge_scores.json`` in the same folder:
+    its texts, several if it was asked several times, or else its score from -1 to 1. Without that
+    file a judge reads the answers.
+    """
     found = document.list_of() if document.path.suffix == ".json" else None
     if not found or not all(map(_is_prompt, found)):
         return None
@@ -316,42 +306,37 @@ def _label(score: Mapping[str, Any]) -> str | None:
     return f"refusal share {(value + 1) / 2:.12g}" if value else None
 
 
-# JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
-#
-# A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that was
-# sent in its place. Where an attack was given up, the text and the answer are null and
-# ``jailbroken`` is false. The authors count it as failed: in ``submission.py`` of their package
-# jailbreakbench (1.0.0), an attack's success rate is its jailbreaks divided by all 100 behaviours.
-
-
 def jailbreakbench(document: Document) -> list[Row] | None:
-    """The behaviours of an artifact; None if the document is none."""
+    """JailbreakBench's attack artifacts (github.com/JailbreakBench/artifacts).
+
+    A row is one behaviour: its goal is the prompt that benchmarks have, ``attack`` the text that
+    was sent in its place. If an attack was given up, the text and the answer are null and
+    ``jailbroken`` is false. The authors count it as failed: in ``submission.py`` of their package
+    jailbreakbench (1.0.0), an attack's success rate divides its jailbreaks by all 100 behaviours.
+    """
     found = document.list_of("jailbreaks") if document.path.suffix == ".json" else None
     if not found or not all(isinstance(row, Mapping) and "goal" in row for row in found):
         return None
-    return [_row_jailbreakbench(row) for row in found]
+    labels = {True: "jailbroken", False: "not jailbroken"}
+    rows = []
+    for row in found:
+        broken, attack, answer = (row.get(key) for key in ("jailbroken", "prompt", "response"))
+        label = labels[bool(broken)] if broken in (True, False) else None
+        own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
+        rows.append({**row, **own, NEVER_ASKED: attack is None and answer is None})
+    return rows
 
-
-def _row_jailbreakbench(row: Row) -> Row:
-    broken = row.get("jailbroken")
-    known = {True: "jailbroken", False: "not jailbroken"}
-    label = known.get(bool(broken)) if broken in (True, False) else None
-    attack, answer = row.get("prompt"), row.get("response")
-    own = {"prompt": row["goal"], "completion": answer, "attack": attack, "label": label}
-    return {**row, **own, NEVER_ASKED: attack is None and answer is None}
-
-
-# The item scores that CFSafety's authors released: a score per prompt, without the answers.
-#
-# Columns: model, category, item (the prompt's row in its category), moral_judgement, score. Read
-# them with ``--judge labels --replay-partial --replay-where model=GPT4``.
 
 _COLUMNS = frozenset({"category", "item", "moral_judgement", "score"})
 _ANSWER = "(the answer was not released, only its score)"
 
 
 def cfsafety(document: Document) -> list[Row] | None:
-    """The items; None if the document is another table."""
+    """The item scores that CFSafety's authors released: a score per prompt, without answers.
+
+    Columns: model, category, item (the prompt's row in its category), moral_judgement, score. Read
+    them with ``--judge labels --replay-partial --replay-where model=GPT4``.
+    """
     if document.path.suffix != ".csv" or not isinstance(document.value, dict):
         return None
     if not set(document.value) >= _COLUMNS:
