@@ -33,7 +33,7 @@ class Served:
         path: what the engine loads: a local folder or a Hugging Face id.
         args: further arguments of the engine, verbatim.
         template_kwargs: variables for the model's own chat template.
-        reasoning_end: the text that ends the model's reasoning, see ``answers.spoken``.
+        reasoning_end: the text that ends the model's reasoning, see ``answers.split_reasoning``.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
         engine: the name of the engine.
         program: the command to start in place of the engine's own; empty for the engine's own.

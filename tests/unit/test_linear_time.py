@@ -177,7 +177,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "special tokens": lambda text: FAMILIES.count("", text),
     "special tokens broken up": FAMILIES.broken_up,
     "markdown": lambda text: markdown.escape(text),
-    "answer": lambda text: answers.spoken({"content": text}, "</think>"),
+    "answer": lambda text: answers.split_reasoning({"content": text}, "</think>"),
     **{name: encoding.decode for name, encoding in ENCODINGS.items()},
     "past tense": reword,
     "credentials": without_credentials,

@@ -102,7 +102,7 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
     """Read a choice; ``total`` is its number of tokens by the server's count, 0 without one."""
-    message = spoken(choice["message"], reasoning_end)
+    message = split_reasoning(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
     values = answer_logprobs(listed, message)
     mean = sum(values) / len(values) if values else None
@@ -122,7 +122,7 @@ def _reason(given: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SplitAnswer:
     """A model's message without its reasoning.
 
     Attributes:
@@ -133,7 +133,7 @@ class Spoken:
     reasoning: State = ""
 
 
-def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
+def split_reasoning(message: Mapping[str, Any], end: str = "") -> SplitAnswer:
     """Separate the answer in a server's message from the reasoning.
 
     A server with a reasoning parser has a field of its own for the reasoning. Without one, the
@@ -145,13 +145,13 @@ def spoken(message: Mapping[str, Any], end: str = "") -> Spoken:
     """
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
-        return Spoken(text.lstrip(), "closed" if text.strip() else "unclosed")
+        return SplitAnswer(text.lstrip(), "closed" if text.strip() else "unclosed")
     if not end and text.lstrip().startswith(_OPEN):
         end = _CLOSE
     if not end:
-        return Spoken(text)
+        return SplitAnswer(text)
     _, ended, answer = text.partition(end)
-    return Spoken(answer.lstrip(), "closed") if ended else Spoken("", "unclosed")
+    return SplitAnswer(answer.lstrip(), "closed") if ended else SplitAnswer("", "unclosed")
 
 
 def written(message: Mapping[str, Any]) -> str:
@@ -164,7 +164,7 @@ def written(message: Mapping[str, Any]) -> str:
     return content
 
 
-def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: Spoken) -> list[float]:
+def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: SplitAnswer) -> list[float]:
     """Log-probabilities of the tokens that belong to the answer.
 
     Args:

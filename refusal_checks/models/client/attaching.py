@@ -266,29 +266,27 @@ def try_prefill(client: Client) -> None:
     Raises:
         EndpointError: the server is busy or fails, which says nothing of what it can do.
     """
-
-    async def ask() -> Support:
-        async with client:
-            return await _prefill(client)
-
-    client.capabilities = replace(client.capabilities, prefill=asyncio.run(ask()))
+    client.capabilities = replace(client.capabilities, prefill=asyncio.run(_prefill(client)))
 
 
 async def _prefill(client: Client) -> Support:
     turns = (Message("user", QUESTION), Message("assistant", BEGUN))
     plain = {"max_tokens": 1, "temperature": 0.0}
-    try:
-        continued = await client.ask(
-            turns, {**plain, **CONTINUED}, lambda response: tokens(response)[0]
-        )
-    except EndpointError as fault:
-        _require_refusal(fault)
-        return Support.REFUSED
-    try:
-        whole = await client.ask(turns, plain, lambda response: tokens(response)[0])
-    except EndpointError as fault:
-        _require_refusal(fault)
-        return Support.YES  # it takes such a message only to go on with it
+
+    async def prompt_tokens(**fields: Any) -> int:
+        return await client.ask(turns, plain | fields, lambda response: tokens(response)[0])
+
+    async with client:
+        try:
+            continued = await prompt_tokens(**CONTINUED)
+        except EndpointError as fault:
+            _require_refusal(fault)
+            return Support.REFUSED
+        try:
+            whole = await prompt_tokens()
+        except EndpointError as fault:
+            _require_refusal(fault)
+            return Support.YES  # it takes such a message only to go on with it
     return Support.YES if continued != whole else Support.IGNORED
 
 

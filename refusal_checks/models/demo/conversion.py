@@ -53,8 +53,6 @@ RECORD = "conversion.json"
 
 OTHER_PLACE = "set XDG_CACHE_HOME to another folder"
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Conversion:
@@ -121,7 +119,7 @@ class Conversion:
 
                 smollm2.read_adapter(self.adapter, NAME)
 
-    def make(self, say: Say) -> None:
+    def make(self, say: Callable[[str], None]) -> None:
         """Make it unless it is there; another process that makes it is waited for.
 
         Args:
@@ -138,7 +136,7 @@ class Conversion:
                 if not self.is_ready():
                     self._make(say)
 
-    def _make(self, say: Say) -> None:
+    def _make(self, say: Callable[[str], None]) -> None:
         from refusal_checks.models.demo import smollm2
 
         _require_room()

@@ -88,12 +88,6 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         "split",
         [Assignment(shards=4, devices=("0", "1", "2", "3")), copies(4, "4", "5", "6", "7")],
     ),
-    "a user's tensor parallelism counts devices": (
-        gpus(4),
-        [candidate(15.0, "--tensor-parallel-size", "2"), judge(40.0)],
-        "split",
-        [Assignment(devices=("0", "1")), copies(2, "2", "3")],
-    ),
     "a user's three kinds of parallelism": (
         gpus(8),
         [candidate(15.0, "-tp", "2", "-pp=2"), judge(40.0, "--data_parallel_size=4")],
@@ -125,12 +119,6 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         "together",
         [share(0.54), share(0.36)],
     ),
-    "unknown weights of both, one GPU": (
-        gpus(1),
-        [candidate(None), judge(None)],
-        "together",
-        [share(0.45), share(0.45)],
-    ),
     "unknown weights beside some that need more than half of the GPU": (
         gpus(1),
         [candidate(40.0), judge(None)],
@@ -143,12 +131,6 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         "split",
         [Assignment(devices=("0",)), Assignment(devices=("1",))],
     ),
-    "memory that the driver does not tell": (
-        gpus(1, None),
-        [SMALL, LARGE],
-        "together",
-        [share(0.45), share(0.45)],
-    ),
     "devices of which nothing is known": (
         UNKNOWN,
         [SMALL, LARGE],
@@ -157,12 +139,6 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
     ),
     "the same model for both": (gpus(1), [both(15.0)], "one", [Assignment()]),
     "the same model for both, four GPUs": (gpus(4), [both(15.0)], "one", [Assignment(copies=4)]),
-    "the same model for both, its devices said": (
-        gpus(4),
-        [both(15.0, "-tp", "2")],
-        "one",
-        [Assignment(devices=("0", "1"))],
-    ),
     "a second judge beside the model for both": (
         gpus(1, 24.0),
         [both(15.0), judge(13.0)],
@@ -178,12 +154,6 @@ CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]
         ],
         "turns",
         [Assignment(), Assignment(memory=0.47, turn=1), Assignment(memory=0.43, turn=1)],
-    ),
-    "one GPU of two is in use by others": (
-        Devices("gpu", ("1",), 80.0, busy=("0",)),
-        [both(15.0)],
-        "one",
-        [Assignment(devices=("1",))],
     ),
     "one GPU of two is in use by others, and two engines share the other": (
         Devices("gpu", ("1",), 80.0, busy=("0",)),

@@ -19,11 +19,11 @@ from refusal_checks.models.client.answers import (
     TOP,
     LabelError,
     LabelProbabilities,
-    Spoken,
+    SplitAnswer,
     answer_logprobs,
     label_fields,
     read_labels,
-    spoken,
+    split_reasoning,
 )
 from refusal_checks.models.client.client import Client
 from tests.fake_server import FakeServer
@@ -35,52 +35,56 @@ MARKER = "\n\nFinal answer:"
 @pytest.mark.parametrize(
     ("message", "end", "expected"),
     [
-        ({"content": "Yes."}, "", Spoken("Yes.")),
-        ({"content": None}, "", Spoken("")),
-        ({"content": " Yes. "}, "", Spoken(" Yes. ")),
+        ({"content": "Yes."}, "", SplitAnswer("Yes.")),
+        ({"content": None}, "", SplitAnswer("")),
+        ({"content": " Yes. "}, "", SplitAnswer(" Yes. ")),
         # Some servers give parts of a text, and OpenAI's a refusal in a field of its own.
         (
             {"content": [{"type": "text", "text": "Yes"}, {"type": "text", "text": "."}]},
             "",
-            Spoken("Yes."),
+            SplitAnswer("Yes."),
         ),
         (
             {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Yes."}]},
             "",
-            Spoken("Yes."),
+            SplitAnswer("Yes."),
         ),
-        ({"content": None, "refusal": "No."}, "", Spoken("No.")),
-        ({"content": "Yes.", "refusal": None}, "", Spoken("Yes.")),
+        ({"content": None, "refusal": "No."}, "", SplitAnswer("No.")),
+        ({"content": "Yes.", "refusal": None}, "", SplitAnswer("Yes.")),
         # The server's parser says what was reasoning.
-        ({"content": "Yes.", "reasoning": "Hm."}, "", Spoken("Yes.", "closed")),
-        ({"content": "Yes.", "reasoning_content": "Hm."}, "", Spoken("Yes.", "closed")),
-        ({"content": None, "reasoning": "Hm."}, "", Spoken("", "unclosed")),
-        ({"content": " \n", "reasoning": "Hm."}, "", Spoken("", "unclosed")),
-        ({"content": "\n\nYes.", "reasoning": "Hm."}, "", Spoken("Yes.", "closed")),
-        ({"content": "Yes.", "reasoning": ""}, "", Spoken("Yes.")),
-        ({"content": f"A{MARKER} B", "reasoning": "Hm."}, MARKER, Spoken(f"A{MARKER} B", "closed")),
+        ({"content": "Yes.", "reasoning": "Hm."}, "", SplitAnswer("Yes.", "closed")),
+        ({"content": "Yes.", "reasoning_content": "Hm."}, "", SplitAnswer("Yes.", "closed")),
+        ({"content": None, "reasoning": "Hm."}, "", SplitAnswer("", "unclosed")),
+        ({"content": " \n", "reasoning": "Hm."}, "", SplitAnswer("", "unclosed")),
+        ({"content": "\n\nYes.", "reasoning": "Hm."}, "", SplitAnswer("Yes.", "closed")),
+        ({"content": "Yes.", "reasoning": ""}, "", SplitAnswer("Yes.")),
+        (
+            {"content": f"A{MARKER} B", "reasoning": "Hm."},
+            MARKER,
+            SplitAnswer(f"A{MARKER} B", "closed"),
+        ),
         # A marker ends it.
-        ({"content": f"Hm.{MARKER} Yes."}, MARKER, Spoken("Yes.", "closed")),
-        ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, Spoken(f"A{MARKER} B", "closed")),
-        ({"content": f"Hm.{MARKER}"}, MARKER, Spoken("", "closed")),
-        ({"content": "Hm. Final answer"}, MARKER, Spoken("", "unclosed")),
-        ({"content": ""}, MARKER, Spoken("", "unclosed")),
+        ({"content": f"Hm.{MARKER} Yes."}, MARKER, SplitAnswer("Yes.", "closed")),
+        ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, SplitAnswer(f"A{MARKER} B", "closed")),
+        ({"content": f"Hm.{MARKER}"}, MARKER, SplitAnswer("", "closed")),
+        ({"content": "Hm. Final answer"}, MARKER, SplitAnswer("", "unclosed")),
+        ({"content": ""}, MARKER, SplitAnswer("", "unclosed")),
         # Thoughts that nobody announced are no answer either.
-        ({"content": "<think>Hm.</think>\n\nYes."}, "", Spoken("Yes.", "closed")),
-        ({"content": "\n<think>Hm."}, "", Spoken("", "unclosed")),
-        ({"content": "Tags like <think> open it."}, "", Spoken("Tags like <think> open it.")),
+        ({"content": "<think>Hm.</think>\n\nYes."}, "", SplitAnswer("Yes.", "closed")),
+        ({"content": "\n<think>Hm."}, "", SplitAnswer("", "unclosed")),
+        ({"content": "Tags like <think> open it."}, "", SplitAnswer("Tags like <think> open it.")),
     ],
 )
 def test_the_answer_is_what_follows_the_reasoning(
-    message: dict[str, Any], end: str, expected: Spoken
+    message: dict[str, Any], end: str, expected: SplitAnswer
 ) -> None:
-    assert spoken(message, end) == expected
+    assert split_reasoning(message, end) == expected
 
 
 @pytest.mark.parametrize("content", [7, {"text": "Yes."}, ["Yes."], [{"type": "text"}]])
 def test_what_is_no_text_is_no_answer(content: Any) -> None:
     with pytest.raises((LookupError, TypeError, AttributeError)):
-        spoken({"content": content})
+        split_reasoning({"content": content})
 
 
 def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
@@ -96,20 +100,24 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("pieces", "said", "expected"),
     [
-        (("Yes", "."), Spoken("Yes."), [-1, -2]),
-        (("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"), Spoken("Yes.", "closed"), [-4, -5, -6]),
+        (("Yes", "."), SplitAnswer("Yes."), [-1, -2]),
+        (
+            ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
+            SplitAnswer("Yes.", "closed"),
+            [-4, -5, -6],
+        ),
         # The marker's last token holds the answer's first characters.
-        (("Hm", "Final ans", "wer: Y", "es"), Spoken("Yes", "closed"), [-3, -4]),
+        (("Hm", "Final ans", "wer: Y", "es"), SplitAnswer("Yes", "closed"), [-3, -4]),
         # The answer's words occur in the reasoning too.
-        (("No", "</think>", "No"), Spoken("No", "closed"), [-3]),
+        (("No", "</think>", "No"), SplitAnswer("No", "closed"), [-3]),
         # A character is divided between two tokens.
-        (("想", "</think>", GOOD[:1], GOOD[1:]), Spoken("好", "closed"), [-3, -4]),
-        (("Hm",), Spoken("", "unclosed"), []),
-        (("Hm", "</think>"), Spoken("elsewhere", "closed"), []),
+        (("想", "</think>", GOOD[:1], GOOD[1:]), SplitAnswer("好", "closed"), [-3, -4]),
+        (("Hm",), SplitAnswer("", "unclosed"), []),
+        (("Hm", "</think>"), SplitAnswer("elsewhere", "closed"), []),
     ],
 )
 def test_only_the_answers_own_tokens_count(
-    pieces: tuple[str | bytes, ...], said: Spoken, expected: list[float]
+    pieces: tuple[str | bytes, ...], said: SplitAnswer, expected: list[float]
 ) -> None:
     assert answer_logprobs(tokens(*pieces), said) == expected
 
@@ -123,7 +131,7 @@ def test_any_tokenisation_of_a_marked_answer_is_read_alike(
     thought: str, answer: str, cuts: list[int]
 ) -> None:
     text = f"{thought}{MARKER}{answer}"
-    said = spoken({"content": text}, MARKER)
+    said = split_reasoning({"content": text}, MARKER)
     assert said.reasoning == "closed"
     assert said.text == text.split(MARKER, 1)[1].lstrip()
     raw = text.encode(errors="replace")
