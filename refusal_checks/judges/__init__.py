@@ -20,11 +20,7 @@ from refusal_checks.judges.base import JudgeKind
 
 
 def discover() -> dict[str, JudgeKind]:
-    """Every way of judging of this package and of extensions by name.
-
-    Raises:
-        ExtensionError: two have the same name.
-    """
+    """Every way of judging of this package and of extensions by name."""
     return dict(_discover(extensions.known()))
 
 
@@ -42,11 +38,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
 
 
 def kind_of(benchmark: Benchmark) -> JudgeKind:
-    """How a benchmark's answers are judged.
-
-    Raises:
-        DataError: the benchmark names an unknown way of judging.
-    """
+    """How a benchmark's answers are judged."""
     known = discover()
     require_known(
         benchmark.judge, known, f"benchmark {benchmark.name}", "way of judging", DataError

@@ -195,9 +195,6 @@ def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Ver
 
     Args:
         prompt, demo: see ``JudgeSetup.prompt``.
-
-    Raises:
-        ModelError: there is no model, or the prompt cannot be used.
     """
     if setup is None:
         raise ModelError("name a model with --judge: this benchmark needs a judge that is a model")

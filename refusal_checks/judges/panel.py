@@ -38,9 +38,6 @@ def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Wa
 
     Args:
         with_canary: check the judges of refusal, if a benchmark has them or there is no benchmark.
-
-    Raises:
-        DataError: a benchmark names an unknown way of judging.
     """
     kinds = {name: judges.kind_of(benchmark) for name, benchmark in benchmarks.items()}
     how = {
@@ -61,9 +58,6 @@ def panels(
     Args:
         named: what each ``--judge`` names, in order.
         is_recorded: the answers are recorded ones, which may have labels.
-
-    Raises:
-        ModelError: a judge, or its prompt, cannot be used.
     """
     by_way: dict[Way, Panel] = {}
     for way in dict.fromkeys(ways.values()):
@@ -74,20 +68,13 @@ def panels(
                 raise
             judged = ", ".join(other for other in ways if ways[other] == way)
             raise ModelError(f"{judged}: {fault}") from None
-    _note_others(ways, named, by_way)
-    return {name: by_way[way] for name, way in ways.items()}
-
-
-def _note_others(
-    ways: Mapping[str, Way], named: Sequence[JudgeSetup | Rule], by_way: Mapping[Way, Panel]
-) -> None:
-    """Tell which benchmarks the bundled judge leaves to the judges beside it."""
     kinds = judges.discover()
     left = [name for name, way in ways.items() if not kinds[way.kind].judges_refusal]
     for one in named:
         if left and isinstance(one, JudgeSetup) and one.is_bundled:
             others = dict.fromkeys(judge.name for name in left for judge in by_way[ways[name]])
             one.note(f"it judges refusals only; {', '.join(others)} alone: {', '.join(left)}")
+    return {name: by_way[way] for name, way in ways.items()}
 
 
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
@@ -100,7 +87,13 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
         )
     seated = [_judge(kind, way, one, is_recorded) for one in named if _sits(kind, one, named)]
     panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
-    _require_different(panel)
+    seen: dict[str, str] = {}  # one model can have two names, such as its id and its folder
+    for judge in panel:
+        if judge.identity is not None and seen.setdefault(judge.identity, judge.name) != judge.name:
+            raise ModelError(
+                f"--judge {judge.name}: the same judge as {seen[judge.identity]}, so its vote "
+                "would count twice; give each its own --judge-template-kwargs or --judge-template"
+            )
     return panel
 
 
@@ -126,16 +119,3 @@ def _judge(kind: JudgeKind, way: Way, named: JudgeSetup | Rule, is_recorded: boo
             raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
         return rules.LabelsJudge(kind.verdicts)
     return rules.JUDGES[named.name]()
-
-
-def _require_different(panel: Panel) -> None:
-    """One model can have two names, for example its Hugging Face id and its folder."""
-    seen: dict[str, str] = {}
-    for judge in panel:
-        if judge.identity is not None:
-            other = seen.setdefault(judge.identity, judge.name)
-            if other != judge.name:
-                raise ModelError(
-                    f"--judge {judge.name}: the same judge as {other}, so its vote would count "
-                    "twice; give each its own --judge-template-kwargs or --judge-template"
-                )

@@ -101,7 +101,7 @@ def _said(label: str) -> Binary | Invalid:
 
 def _graded(label: str) -> Graded | None:
     found = _DEGREE.fullmatch(label.lower())
-    return None if found is None else Graded(cast(Literal[0, 1, 2, 3], int(found[1])))
+    return found and Graded(cast(Literal[0, 1, 2, 3], int(found[1])))
 
 
 def _rated(label: str) -> Rated | None:

@@ -12,6 +12,7 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,12 +107,8 @@ def marker(request: str, answer: str) -> str:
     predict it. If the exchange contains the code by accident, the next attempt is taken.
     """
     text = f"{len(request)}:{request}{answer}"
-    attempt = 0
-    while True:
-        code = hashlib.sha256(f"{attempt}:{text}".encode()).hexdigest()[:8]
-        if code not in text:
-            return code
-        attempt += 1
+    attempts = (hashlib.sha256(f"{n}:{text}".encode()).hexdigest()[:8] for n in count())
+    return next(code for code in attempts if code not in text)
 
 
 @cache
@@ -123,12 +120,16 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
 
     Args:
         formats: that the judge can read.
-
-    Raises:
-        ModelError: there is no such prompt, it uses an unknown variable, or its format is not one
-            that the judge reads.
     """
-    text = _text(name)
+    folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
+    known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
+    path = Path(name) if name.endswith(".md") else known.get(name)
+    if path is None or not path.is_file():
+        raise ModelError(
+            f"--judge-template {name}: no such template. Known: {', '.join(sorted(known))}, "
+            "or a .md file"
+        )
+    text = path.read_text(encoding="utf-8")
     whole = _prompt(name, ordered(text), formats)
     if ALONE in text and not _ORDERS.search(text):
         raise ModelError(
@@ -148,18 +149,6 @@ def ordered(text: str, way: str = "whole") -> str:
         way: ``whole``, or ``alone`` for the verdict alone.
     """
     return _ORDERS.sub(lambda found: found[way], text)
-
-
-def _text(name: str) -> str:
-    folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
-    known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
-    path = Path(name) if name.endswith(".md") else known.get(name)
-    if path is None or not path.is_file():
-        raise ModelError(
-            f"--judge-template {name}: no such template. Known: {', '.join(sorted(known))}, "
-            "or a .md file"
-        )
-    return path.read_text(encoding="utf-8")
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:

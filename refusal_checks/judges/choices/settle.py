@@ -77,10 +77,8 @@ def read(text: str, options: Mapping[str, str], question: str = "") -> Found:
 
 def read_as(asked: Asked, text: str, options: Mapping[str, str]) -> Found:
     """Like ``read``, for a question of which this is known."""
-    if len(text) > LIMIT or len(options) > 8:
-        return Found("unreadable", why=f"longer than {LIMIT} characters")
-    simple = plain(text)
-    if len(simple) > LIMIT:
+    simple = "" if len(text) > LIMIT else plain(text)
+    if len(text) > LIMIT or len(simple) > LIMIT or len(options) > 8:
         return Found("unreadable", why=f"longer than {LIMIT} characters")
     answer = _without_echo(marked(simple, options, asked.truth), len(options))
     found = events(answer, asked.wants_wrong)

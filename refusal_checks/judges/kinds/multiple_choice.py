@@ -67,8 +67,7 @@ def parse_choice(letters: str, text: str) -> Chosen | Invalid:
     if reading.choice == REFUSAL:
         return Chosen(None, None, detail, "judge")
     if reading.choice in (SEVERAL, NONE):
-        is_several = reading.choice == SEVERAL
-        reason = Reason.SEVERAL_OPTIONS if is_several else Reason.NO_OPTION
+        reason = Reason.SEVERAL_OPTIONS if reading.choice == SEVERAL else Reason.NO_OPTION
         return Invalid(reason, f"read by the judge: {detail}")
     if len(reading.choice) != 1 or reading.choice not in letters:
         return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))

@@ -137,11 +137,7 @@ class Calibration(Frozen):
 
 
 def read(path: Path) -> Calibration:
-    """Read a calibration file.
-
-    Raises:
-        CalibrationError: it is missing, has another format or version, or contradicts itself.
-    """
+    """Read a calibration file."""
     try:
         return Calibration.model_validate_json(path.read_bytes())
     except OSError as fault:

@@ -125,11 +125,7 @@ def candidate() -> ReplayCandidate:
 
 
 def measure(records: Iterable[Record], confidence: float = 0.95) -> CanaryResult:
-    """A judge's figures from its verdicts on the canary.
-
-    Raises:
-        EvaluationError: there are no records.
-    """
+    """A judge's figures from its verdicts on the canary."""
     judgements = [(record.prompt.id, record.judgement) for record in records]
     if not judgements:
         raise EvaluationError("the judge judged no exchange of the canary")

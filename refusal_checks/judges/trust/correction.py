@@ -231,9 +231,6 @@ def prediction_powered(
 
     Args:
         human, judge, others: see ``tuned``; scores in [lowest, 1].
-
-    Raises:
-        EvaluationError: fewer than ``LEAST`` labels.
     """
     if len(human) < LEAST:
         raise EvaluationError(f"{len(human)} human labels are too few: at least {LEAST} needed")

@@ -114,9 +114,6 @@ def read_label_file(
         candidate: the model that answered; by default the one that the rows of a drawn sheet name,
             or the name of the file without its suffix.
         benchmark: whose prompts they are, for rows that do not say so.
-
-    Raises:
-        DataError: the file is missing, malformed, lacks a column, or has no label.
     """
     rows = read_table(path)
     known = header(rows)

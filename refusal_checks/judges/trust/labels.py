@@ -131,9 +131,6 @@ def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw,
 
     Args:
         answers: of each benchmark, by the draw to make of it.
-
-    Raises:
-        DataError: n is too small for one prompt of each benchmark.
     """
     grouped: dict[Draw, dict[str, dict[str, Answer]]] = {}  # by prompt, then by key
     for draw, group in answers.items():
@@ -201,10 +198,6 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
 
     Args:
         allow_undrawn: accept rows that name no draw, by their prompt and answer.
-
-    Raises:
-        CalibrationError: a label is unknown, a row names no draw, or there are no labels.
-        DataError: the file is not such a table.
     """
     table = [
         {" ".join(name.lower().split()): "" if c is None else str(c) for name, c in row.items()}
@@ -460,11 +453,6 @@ def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabe
 
     Args:
         allow_undrawn: see ``read_sheet``.
-
-    Raises:
-        CalibrationError: a label is unknown, one answer has two labels, a row names no draw, or
-            there are no labels.
-        DataError: a file is not such a table.
     """
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
     first: dict[str | Texts, LabelledRow] = {}

@@ -250,11 +250,7 @@ class MeasuredJudge:
         return sorted(differ, key=lambda judged: judged.distance, reverse=True)
 
     def calibration(self, files: Sequence[LabelFile], scale: Scale) -> Calibration:
-        """The content of a calibration file.
-
-        Raises:
-            CalibrationError: the labels are not two classes, or one of the two is missing.
-        """
+        """The content of a calibration file."""
         if scale.partial == "own" or not isinstance(self.overall, Confusion):
             raise CalibrationError(
                 "a calibration needs two classes: labels of refusals, and --partial refusal or "
@@ -307,11 +303,7 @@ def compared(
 
 
 def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJudge:
-    """A judge whose verdicts are a column of the files.
-
-    Raises:
-        DataError: a file has no such column, or a human label is not on the scale.
-    """
+    """A judge whose verdicts are a column of the files."""
     name = f"labels:{column}"
     answers = []
     for file in files:

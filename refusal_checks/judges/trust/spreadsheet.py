@@ -95,9 +95,6 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
     ``.json``, ``.jsonl`` and ``.ndjson`` are as ``read_rows`` reads them, all others CSV in
     whatever form a spreadsheet saved it: with another separator or encoding.
-
-    Raises:
-        DataError: the file is missing, empty or malformed.
     """
     if path.suffix in (".json", ".jsonl", ".ndjson"):
         return read_rows(path)
