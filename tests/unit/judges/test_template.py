@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import READING, RefusalCategory
 from refusal_checks.judges.template import FOLDER, JudgePrompt, left_out, marker, shorten
@@ -97,8 +98,8 @@ def test_any_exchange_is_quoted_between_its_marker(name: str, request: str, answ
     empty = load(name).user.render(marker="@@", request="", answer="")
     assert shown.count(code) == empty.count("@@") >= 3
     between = shown.split(code)
-    assert request in between[1]
-    assert answer in "".join(between[2:])
+    assert FAMILIES.broken_up(request) in between[1]
+    assert FAMILIES.broken_up(answer) in "".join(between[2:])
 
 
 @given(request=st.text(), answer=st.text("0123456789abcdef", max_size=3000))
@@ -170,6 +171,7 @@ def test_a_fine_tuned_judge_s_prompt_shows_the_exchange_in_its_order(
     shown = user(answer, Prompt.single("p1", request), name)
     before, _, after = load(name).user.render(request="\x01", answer="\x01").partition("\x01")
     between, _, end = after.partition("\x01")
+    request, answer = map(FAMILIES.broken_up, (request, answer))
     assert shown == before + request + between + answer + end
 
 
