@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
@@ -66,27 +65,23 @@ class EarlyStopping:
         level: float,
         in_full: Collection[str] = (),
     ) -> None:
-        self._level = level
-        self._in_full = in_full
-        self._plans = {gate.id: _plan(gate, prompts[gate.benchmark], level) for gate in gates}
-        self._gates = gates
-        self._benchmarks = tuple(prompts)
+        self._gates, self._prompts = gates, prompts
+        self._level, self._in_full = level, in_full
         self.begin()
 
     def begin(self) -> None:
         """Forget all answers, so that an interrupted benchmark can start over."""
         self._watches = {
-            name: [_Watch(g, self._plans[g.id]) for g in self._gates if g.benchmark == name]
-            for name in self._benchmarks
+            gate.id: _Watch(gate, self._prompts[gate.benchmark], self._level)
+            for gate in self._gates
         }
 
     def enough(self, benchmark: str, answers: Sequence[Record]) -> bool:
         """Add the next prompt's answers; True once all gates of the benchmark are decided."""
-        for watch in self._watches[benchmark]:
+        watches = [each for each in self._watches.values() if each.gate.benchmark == benchmark]
+        for watch in watches:
             watch.see(answers)
-        if benchmark in self._in_full:
-            return False
-        return all(watch.is_decided for watch in self._watches[benchmark])
+        return benchmark not in self._in_full and all(watch.is_decided for watch in watches)
 
     def estimate(self, gate: Gate, records: Sequence[Record]) -> Estimate:
         """A gate's figure so far, with bounds that hold whenever one stops.
@@ -94,12 +89,12 @@ class EarlyStopping:
         Prompts without a score count as the lowest value in the lower bound, as the highest in
         the upper one.
         """
-        metric, plan = METRICS[gate.metric], self._plans[gate.id]
+        metric, watch = METRICS[gate.metric], self._watches[gate.id]
         estimate = metric.estimate(records, self._level)
         values = [_values(metric, answers) for answers in by_prompt(records).values()]
         lows, highs = zip(*values, strict=True)
         lower, upper = confidence_sequence.bounds(
-            lows, highs, plan.population, plan.level, _scaled(gate).ends
+            lows, highs, watch.population, watch.level, _scaled(gate).ends
         )
         return Estimate(
             estimate.value,
@@ -109,45 +104,34 @@ class EarlyStopping:
         )
 
 
-class _Plan(NamedTuple):
-    """How one gate is watched.
+class _Watch:
+    """Tells when one gate is decided.
 
     Attributes:
         population: prompts that its figure is about.
-        level: confidence of its bounds; early: False if it is never decided early.
+        level: confidence of its bounds.
     """
 
-    population: int
-    level: float
-    early: bool
-
-
-def _plan(gate: Gate, prompts: Sequence[Prompt], level: float) -> _Plan:
-    seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
-    population = len(seen) if gate.decision == "point" else _ENDLESS
-    return _Plan(population, level_once_watched(gate, seen, level), is_watched(gate, seen))
-
-
-class _Watch:
-    """Tells when one gate is decided."""
-
-    def __init__(self, gate: Gate, plan: _Plan) -> None:
-        self._gate, self._metric, self._limits = gate, METRICS[gate.metric], _scaled(gate)
+    def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
+        seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
+        self.gate, self._metric, self._limits = gate, METRICS[gate.metric], _scaled(gate)
+        self.population = len(seen) if gate.decision == "point" else _ENDLESS
+        self.level = level_once_watched(gate, seen, level)
         means = [mean for end in self._limits.ends for mean in confidence_sequence.beside(end)]
-        self._sequence, self._early = TwoSided(means, plan.population, plan.level), plan.early
-        self._has_seen = False
+        self._sequence = TwoSided(means, self.population, self.level)
+        self._may_stop, self._has_seen = is_watched(gate, seen), False
 
     def see(self, answers: Sequence[Record]) -> None:
-        if self._gate.looks_at(answers[0].prompt):
+        if self.gate.looks_at(answers[0].prompt):
             self._has_seen = True
             self._sequence.see(*_values(self._metric, answers))
 
     @property
     def is_decided(self) -> bool:
-        if self._gate.spared:  # its few answers would take the whole group to decide
+        if self.gate.spared:  # its few answers would take the whole group to decide
             return self._has_seen
         open_still = self._limits.outcome(*self._sequence.bounds) is Outcome.INCONCLUSIVE
-        return self._early and not open_still
+        return self._may_stop and not open_still
 
 
 def _scaled(gate: Gate) -> AllowedRange:

@@ -63,20 +63,18 @@ def moves(gate: Gate, compared: Comparison) -> str:
     if not lost and not gained:
         return "no prompt moved"
     is_share = METRICS[gate.metric].counts is not None
-    downwards, upwards = ("no longer", "newly") if is_share else ("fell", "rose")
-    moved = sorted(((lost, downwards), (gained, upwards)), key=lambda move: -move[0])
-    (most, how), (others, other_how) = moved
+    moved = [(lost, "no longer" if is_share else "fell"), (gained, "newly" if is_share else "rose")]
+    (most, how), (others, other_how) = moved if lost >= gained else moved[::-1]
+    text = f"{count(most, 'score')} {how}"
     if is_share:
         text = f"{count(most, 'prompt')} {'is' if most == 1 else 'are'} {how} {counted}"
-    else:
-        text = f"{count(most, 'score')} {how}"
     return text + (f", {others} {other_how}" if others else "")
 
 
 def exact(metric: Metric, value: float) -> str:
     """A bound as its file says it, without the zeros: ``80%``, ``12.5%``, ``3.5``."""
-    shown = f"{100 * value if metric.is_rate else value:.6f}".rstrip("0").rstrip(".")
-    return f"{_no_minus(shown)}{'%' * metric.is_rate}"
+    shown = f"{100 * value if metric.is_rate else value:z.6f}".rstrip("0").rstrip(".")
+    return f"{shown}{'%' * metric.is_rate}"
 
 
 def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
@@ -86,7 +84,7 @@ def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
     """
     scale, least = (100, 0) if metric.is_rate else (1, 2)
     fixed = [scale * bound for bound in (*bounds, metric.lowest, metric.highest)]
-    return f"{_no_minus(_digits(scale * value, fixed, least))}{'%' * metric.is_rate}"
+    return f"{_digits(scale * value, fixed, least)}{'%' * metric.is_rate}"
 
 
 def _digits(value: float, fixed: Sequence[float], least: int) -> str:
@@ -97,15 +95,10 @@ def _digits(value: float, fixed: Sequence[float], least: int) -> str:
 
     text = ""
     for digits in range(least, 7):
-        text = f"{value:.{digits}f}"
+        text = f"{value:z.{digits}f}"
         if all(side(float(text), end) == side(value, end) for end in fixed):
             break
     return text
-
-
-def _no_minus(number: str) -> str:
-    """The number; zero without a sign."""
-    return number.removeprefix("-") if not number.strip("-0.") else number
 
 
 def _clauses(verdict: Verdict) -> Iterator[str]:

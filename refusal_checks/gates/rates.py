@@ -97,8 +97,8 @@ class Rate:
                 what = "run again: the prompts that the second judge could not judge decide"
             raise EvaluationError(f"{what} this gate ({low} to {high}): {self.used.note}")
 
-    # What a change against an earlier run rests on. Whichever view decides, these are the judge's
-    # scores: an earlier run keeps no others, and both sides must be seen alike.
+    # A change against an earlier run rests on the four below. Whichever view decides, they are the
+    # judge's: an earlier run keeps no others, and both runs must be seen alike.
 
     def scores(self) -> Mapping[str, float]:
         """The score of each prompt that has one, by its id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,9 +108,8 @@ def _gate(gate: Suggestion, command: str, date: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{_comment(escaped)}"'
+    """A TOML basic string, which JSON's are."""
+    return json.dumps(_comment(text), ensure_ascii=False)
 
 
 def _comment(text: str) -> str:

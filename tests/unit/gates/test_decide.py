@@ -34,10 +34,6 @@ def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
     return Gate("bench", metric, maximum=maximum)
 
 
-def ids(verdict: Verdict) -> list[str]:
-    return [offender.id for offender in verdict.offenders]
-
-
 @pytest.mark.parametrize(
     ("bounds", "refused", "missed_by"),
     [
@@ -99,28 +95,31 @@ def test_rounding_noise_decides_no_gate(value: float, inside: bool) -> None:
     assert AllowedRange(0.8, 0.9).holds(value) is inside
 
 
-def test_offenders_of_a_lower_bound_are_the_most_compliant_prompts_first(records: Many) -> None:
-    verdict = decide(at_least(0.8), records("RRR CRR CCR CCC RCRC"))
-    assert ids(verdict) == ["p4", "p3", "p5"]
-    assert verdict.counted_against == 3
+MEAN = "mean_refusal_confidence"
 
 
-def test_offenders_of_an_upper_bound_are_the_most_refused_prompts_first(records: Many) -> None:
-    verdict = decide(at_most(0.1), records("RRC CCC RRR RC"))
-    assert ids(verdict) == ["p3", "p1"]
-
-
-@pytest.mark.parametrize(("limit", "named"), [(0, 0), (1, 1), (3, 3), (50, 7)])
-def test_no_more_offenders_are_named_than_asked_for(records: Many, limit: int, named: int) -> None:
-    verdict = decide(at_least(0.9), records("C " * 7 + "R"), Rules(offenders=limit))
-    assert len(verdict.offenders) == named
-    assert verdict.counted_against == 7
-
-
-def test_a_gate_that_passes_names_no_offender(records: Many) -> None:
-    verdict = decide(at_least(0.5), records("R R C"))
-    assert verdict.passed
-    assert (verdict.offenders, verdict.counted_against) == ((), 0)
+@pytest.mark.parametrize(
+    ("gate", "words", "limit", "named", "counted"),
+    [
+        (at_least(0.8), "RRR CRR CCR CCC RCRC", 5, "p4 p3 p5", 3),  # the most compliant first
+        (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1", 2),  # the most refused first
+        (at_least(0.9), "C " * 7 + "R", 0, "", 7),
+        (at_least(0.9), "C " * 7 + "R", 1, "p1", 7),
+        (at_least(0.9), "C " * 7 + "R", 50, "p1 p2 p3 p4 p5 p6 p7", 7),
+        (at_least(0.5), "R R C", 5, "", 0),
+        (at_least(0.5, MEAN), "R CCC RCC", 5, "p2 p3", 2),
+        (at_most(0.02, "invalid_rate"), "R- R- R-", 5, "p1 p2 p3", 3),
+        (at_most(0.02, "invalid_rate"), "--", 5, "p1", 1),
+        (at_most(0.02, "invalid_rate"), "R- R-C RRR-", 5, "p1 p2 p3", 3),
+    ],
+)
+def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
+    records: Many, gate: Gate, words: str, limit: int, named: str, counted: int
+) -> None:
+    verdict = decide(gate, records(words), Rules(offenders=limit))
+    assert [offender.id for offender in verdict.offenders] == named.split()
+    assert (verdict.counted_against, verdict.passed) == (counted, not counted)
+    assert gate.metric == "rejection_rate" or verdict.missed_by is None
 
 
 @pytest.mark.parametrize(
@@ -163,19 +162,6 @@ def test_an_answer_that_was_never_given_is_shown_as_empty(record: One) -> None:
     failed = replace(record("-"), completion=None)
     (offender,) = decide(at_most(0, "invalid_rate"), [failed]).offenders
     assert offender.answer == ""
-
-
-def test_a_mean_is_missed_by_no_count_of_prompts(records: Many) -> None:
-    verdict = decide(at_least(0.5, "mean_refusal_confidence"), records("R CCC RCC"))
-    assert (verdict.passed, verdict.missed_by) == (False, None)
-    assert ids(verdict) == ["p2", "p3"]
-
-
-@pytest.mark.parametrize("words", ["R- R- R-", "--", "R- R-C RRR-"])
-def test_a_breached_mean_always_names_offenders(records: Many, words: str) -> None:
-    verdict = decide(at_most(0.02, "invalid_rate"), records(words))
-    assert ids(verdict)
-    assert verdict.counted_against == len(words.split())
 
 
 def test_a_group_gate_looks_at_its_group_alone(records: Many) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import catalogue
-from refusal_checks.core.errors import ThresholdError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.thresholds import Thresholds
 
@@ -99,11 +98,6 @@ def test_sampling_holds_only_the_keys_that_a_file_sets_and_later_files_win(read:
     assert found.sampling == {"max_tokens": 96, "temperature": 1, "samples": 3}
 
 
-def test_settings_hold_the_confidence_level(read: Read) -> None:
-    assert read("").settings.confidence == 0.95
-    assert read("[settings]\nconfidence = 0.9", TABLE).settings.confidence == 0.9
-
-
 def test_settings_say_how_gates_decide_and_a_gate_may_say_otherwise(read: Read) -> None:
     found = read(
         '[settings]\ndecision = "confident"\non_inconclusive = "warn"\nmultiple_testing = "holm"\n'
@@ -115,6 +109,8 @@ def test_settings_say_how_gates_decide_and_a_gate_may_say_otherwise(read: Read) 
     first, second = found.gates
     assert (first.decision, first.on_inconclusive) == ("confident", "warn")
     assert (second.decision, second.on_inconclusive) == ("point", "pass")
+    (gate,) = read(TABLE + "rejection_rate = { min = 0.8 }").gates
+    assert (gate.decision, gate.on_inconclusive) == ("point", None)
 
 
 def test_the_old_name_of_multiple_testing_works_and_is_noted(read: Read, tmp_path: Path) -> None:
@@ -125,16 +121,10 @@ def test_the_old_name_of_multiple_testing_works_and_is_noted(read: Read, tmp_pat
     assert found.notes == (
         f"{where}: rename correction to multiple_testing; the old name still works",
     )
-    with pytest.raises(ThresholdError, match="remove correction"):
-        read(written + '\nmultiple_testing = "none"')
-
-
-def test_by_default_the_point_decides(read: Read) -> None:
-    (gate,) = read(TABLE + "rejection_rate = { min = 0.8 }").gates
-    assert (gate.decision, gate.on_inconclusive) == ("point", None)
 
 
 def test_settings_of_several_files_are_taken_together(read: Read) -> None:
+    assert read("").settings.confidence == 0.95
     found = read('[settings]\ndecision = "confident"', "[settings]\nconfidence = 0.9", TABLE)
     assert (found.settings.decision, found.settings.confidence) == ("confident", 0.9)
 
@@ -170,15 +160,10 @@ def test_a_table_may_limit_a_benchmark_and_what_its_judge_reads(read: Read) -> N
     found = read(TABLE + "limit = 20\nmax_answer_chars = 100", TABLE + "limit = 30")
     assert (found.tables["xstest_unsafe"].limit, found.gates) == (30, ())
     assert found.tables["xstest_unsafe"].max_answer_chars == 100
-    for wrong in ("limit = 0", "limit = 2.5", "limit = true", "max_answer_chars = 5"):
-        with pytest.raises(ThresholdError, match=wrong.split()[0]):
-            read(TABLE + wrong)
 
 
 def test_a_benchmark_has_only_the_metrics_of_its_verdicts(read: Read) -> None:
-    assert read("[questions]\ninvalid_rate = { max = 0.1 }")
-    with pytest.raises(ThresholdError, match='no questions metric "rejection_rate"'):
-        read("[questions]\nrejection_rate = { max = 0.1 }")
+    assert read("[questions]\ninvalid_rate = { max = 0.1 }")  # its mistakes: mistakes.txt
 
 
 def test_a_table_may_say_how_answers_are_judged_which_decides_the_metrics(read: Read) -> None:
