@@ -24,7 +24,6 @@ from refusal_checks.reports import formats, messages
 from refusal_checks.reports import junit as junit_properties
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.page.charts import write_histograms
 from refusal_checks.reports.terminal import end, fitting, footer
 from refusal_checks.reports.terminal.progress import Live
 from refusal_checks.results.run_folder import RunFolder
@@ -305,6 +304,8 @@ def _check_reports(call: Call) -> None:
 
 def _write_reports(call: Call, runs: Sequence[Run]) -> Iterator[str]:
     """Write the reports that were asked for; one line about each, for the user."""
+    from refusal_checks.reports.page.charts import write_histograms  # not for collection
+
     folders = [RunFolder(run.folder) for run in runs]
     for run in runs:
         with suppress(OSError):  # their figures are there
