@@ -28,7 +28,7 @@ from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports.markdown import escape
 from refusal_checks.run.options.models import read_judging
-from refusal_checks.run.trust import RecordedJudging, Round
+from refusal_checks.run.trust import JudgedRound, RecordedJudging
 
 CANARY = "canary"
 
@@ -86,7 +86,7 @@ def exchanges(
     return plan, answers
 
 
-def table(judge: str, first: Round, alone: Round, most: int) -> Iterator[str]:
+def table(judge: str, first: JudgedRound, alone: JudgedRound, most: int) -> Iterator[str]:
     """Both ways side by side, their agreement by source, and exchanges on which they differ."""
     yield f"# {escape(judge)}, with reasons first and the verdict alone\n"
     yield "| | `--rationales all` | `--rationales offenders` |\n|---|---|---|"
@@ -111,7 +111,7 @@ def table(judge: str, first: Round, alone: Round, most: int) -> Iterator[str]:
         yield f"- {verdicts}: {asked} ({escape(clean(one.judgement.rationale, 120))})"
 
 
-def _figures(way: Round) -> Mapping[str, str]:
+def _figures(way: JudgedRound) -> Mapping[str, str]:
     asked = max(1, way.cost.get("verdicts", 0))
     read = way.cost.get("prompt", 0) - way.cost.get("cached", 0)
     labels = {exchange.id: Label(exchange.label) for exchange in canary.load()}

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.engines.batch import files
@@ -52,7 +52,7 @@ class _Watched:
         return judgement
 
 
-class Round:
+class BatchRound:
     """Evaluates like a run, with batch files instead of engines.
 
     Args:
@@ -116,7 +116,8 @@ class Round:
                     watched = _watched(judges, models.results)
                     for part in _slices(plan):
                         task = Task(part, candidate, watched, store, whole=plan)
-                        await Evaluation(task, in_flight=in_flight, finished=_ignore).run()
+                        evaluation = Evaluation(task, in_flight=in_flight, finished=lambda *_: None)
+                        await evaluation.run()
 
 
 def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
@@ -136,7 +137,3 @@ def _slices(plan: Plan) -> Iterator[Plan]:
     for name, prompts in plan.items():
         for first in range(0, len(prompts), SLICE):
             yield {name: prompts[first : first + SLICE]}
-
-
-def _ignore(benchmark: str, records: Iterable[Record]) -> None:
-    """Nothing is decided."""

@@ -33,7 +33,7 @@ from refusal_checks.results.manifest import (
     Models,
 )
 from refusal_checks.run.assembly import Parts, prompts_of
-from refusal_checks.run.evaluate import Judges, Pending, Plan
+from refusal_checks.run.evaluate import Pending, Plan
 from refusal_checks.run.options.command_line import Options
 
 _PACKAGES = ("numpy", "pytest", "pytest-xdist")
@@ -45,6 +45,10 @@ def manifest(options: Options, parts: Parts) -> Manifest:
     answering, judging = options.answering, options.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
+    alone = tuple(name for name, panel in judges.items() if any(map(reasoned, panel)))
+    formed = next(filter(None, map(cascade.of, judges.values())), None)
+    engines = [package for name in kinds.names() for package in kinds.get(name).packages]
+    packages = dict.fromkeys((*engines, *_PACKAGES))
     return Manifest(
         started=_now(),
         candidate=answering.model.name,
@@ -70,11 +74,11 @@ def manifest(options: Options, parts: Parts) -> Manifest:
         sampling=answering.sampling.model_dump(),
         multiple_choice=options.questions.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(),
-        **_verdicts_alone(judges),
-        **_cascade(judges),
+        **({"verdicts_alone": alone} if alone else {}),
+        **({"cascade": _cascade(formed)} if formed else {}),
         confidence=options.rules.level,
         versions={"refusal-checks": __version__, "python": platform.python_version()}
-        | {name: version for name in _packages() if (version := _version(name))},
+        | {name: version for name in packages if (version := _version(name))},
         git_commit=_git_commit(),
         hardware=Hardware(
             platform=platform.platform(),
@@ -84,24 +88,9 @@ def manifest(options: Options, parts: Parts) -> Manifest:
     )
 
 
-def _verdicts_alone(judges: Judges) -> dict[str, tuple[str, ...]]:
-    """The benchmarks whose judges give verdicts alone; nothing if all write their reasons."""
-    found = tuple(name for name, panel in judges.items() if any(map(reasoned, panel)))
-    return {"verdicts_alone": found} if found else {}
-
-
-def _cascade(judges: Judges) -> dict[str, CascadeUsed]:
-    """The cascade that a run's judges of refusal form; nothing if they form none."""
-    formed = next(filter(None, map(cascade.of, judges.values())), None)
-    if formed is None:
-        return {}
+def _cascade(formed: cascade.Cascade) -> CascadeUsed:
     names = {"first": formed.first.name, "second": formed.second.name}
-    return {"cascade": CascadeUsed(**names, **formed.rule.model_dump())}
-
-
-def _packages() -> Iterable[str]:
-    engines = [package for name in kinds.names() for package in kinds.get(name).packages]
-    return dict.fromkeys((*engines, *_PACKAGES))
+    return CascadeUsed(**names, **formed.rule.model_dump())
 
 
 def _data(benchmark: Benchmark, parts: Parts) -> Data:

@@ -209,10 +209,10 @@ class GateSession:
             options = command_line.read(self._call, self.thresholds)
             batch = batch_options.read_batch(self._call)
             if batch:
-                from refusal_checks.run.batch_round import Round
+                from refusal_checks.run.batch_round import BatchRound
 
                 runs = [(options[number], gates) for number, gates in sorted(wanted.items())]
-                self.batch = Round(runs, batch, say).run()
+                self.batch = BatchRound(runs, batch, say).run()
                 return
             self._series = self._prepare(wanted, options, say)
         prepared([run.underway for run in self.runs])

@@ -276,7 +276,7 @@ def _vote(record: Record, judge: str) -> Judgement:
     return votes.get(judge, record.judgement)
 
 
-class Round(NamedTuple):
+class JudgedRound(NamedTuple):
     """What one panel said of recorded answers, and its cost.
 
     Attributes:
@@ -326,7 +326,7 @@ class RecordedJudging:
         ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
         self.judges: Judges = judge_panels(judging, ways, self._engines, say, is_recorded=True)
 
-    def rounds(self, several: Sequence[Judges], path: Path) -> list[Round]:
+    def rounds(self, several: Sequence[Judges], path: Path) -> list[JudgedRound]:
         """The same answers read by several panels, one after the other, on the same engines.
 
         Args:
@@ -349,13 +349,13 @@ class RecordedJudging:
             finally:
                 self._engines.stop()
 
-    async def _evaluate(self, tasks: Sequence[Task]) -> list[Round]:
+    async def _evaluate(self, tasks: Sequence[Task]) -> list[JudgedRound]:
         async with AsyncExitStack() as stack:
             for client in self._engines.clients:
                 await stack.enter_async_context(client)
             return [await self._round(task) for task in tasks]
 
-    async def _round(self, task: Task) -> Round:
+    async def _round(self, task: Task) -> JudgedRound:
         records: dict[str, Sequence[Record]] = {}
 
         def evaluation() -> Coroutine[None, None, None]:
@@ -366,7 +366,7 @@ class RecordedJudging:
         await self._engines.guard(evaluation, self._say)
         seconds, after = perf_counter() - start, self._usage()
         cost = {name: after[name] - before.get(name, 0) for name in after}
-        return Round({name: records[name] for name in self._plan}, cost, seconds)
+        return JudgedRound({name: records[name] for name in self._plan}, cost, seconds)
 
     def _usage(self) -> dict[str, int]:
         return dict(self._engines.account()["tokens"].get("judge", {}))

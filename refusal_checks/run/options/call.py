@@ -37,7 +37,7 @@ to the configuration file; an option of the same name wins."""
 _SEVERAL = {"thresholds", "judge"}
 
 
-class Given(Protocol):
+class OptionValues(Protocol):
     """Gives options' values by name, as pytest's configuration does."""
 
     def getoption(self, name: str) -> Any:
@@ -124,7 +124,7 @@ def declare(group: pytest.OptionGroup, settings: type[Settings], prefix: str = "
 
 
 def read_settings(
-    config: Given, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
+    config: OptionValues, settings: type[Settings], values: Mapping[str, Any], prefix: str = ""
 ) -> Settings:
     """The settings: an option that was given wins over ``values``, which win over the default."""
     options = {name: config.getoption(prefix + name) for name in settings.model_fields}

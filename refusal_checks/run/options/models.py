@@ -25,7 +25,7 @@ from refusal_checks.models import spec
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.recordings.replay import Reading
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
-from refusal_checks.run.options.call import Call, Given, read_settings
+from refusal_checks.run.options.call import Call, OptionValues, read_settings
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ _EXTRAS = {
 """Settings of a model besides its name: option, placeholder and help."""
 
 
-def titles(config: Given) -> tuple[str, ...]:
+def titles(config: OptionValues) -> tuple[str, ...]:
     """The candidates' names in ids and reports, all different."""
     written, given = candidate_names(config), config.getoption("candidate_name")
     if not given:
@@ -181,12 +181,12 @@ def _shortest(written: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def candidate_names(config: Given) -> tuple[str, ...]:
+def candidate_names(config: OptionValues) -> tuple[str, ...]:
     """Each ``--candidate`` as written; repeated names get a number."""
     return tuple(_distinct(config.getoption("candidate") or ()))
 
 
-def read_candidates(config: Given) -> tuple[spec.CandidateModel, ...]:
+def read_candidates(config: OptionValues) -> tuple[spec.CandidateModel, ...]:
     """The models that ``--candidate`` names, in order."""
     named: list[str] = config.getoption("candidate")
     models = list(map(spec.parse_candidate, named, _all_extras(config, "candidate", named)))
@@ -195,7 +195,7 @@ def read_candidates(config: Given) -> tuple[spec.CandidateModel, ...]:
     return tuple(replace(model, name=name) for name, model in zip(names, models, strict=True))
 
 
-def _read_judges(config: Given) -> tuple[NamedJudge, ...]:
+def _read_judges(config: OptionValues) -> tuple[NamedJudge, ...]:
     named: list[str] = config.getoption("judge")
     templates = _spread(config, "--judge-template", named, "")
     models = list(map(spec.parse_judge, named, _all_extras(config, "judge", named)))
@@ -207,7 +207,7 @@ def _read_judges(config: Given) -> tuple[NamedJudge, ...]:
     return tuple(judges)
 
 
-def read_judging(config: Given, repeats: int = 1) -> Judging:
+def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
     """Read all options that verdicts depend on.
 
     Args:
@@ -278,7 +278,7 @@ def _require_different(role: str, named: Sequence[str], settings: Sequence[objec
             )
 
 
-def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Extras]:
+def _all_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[spec.Extras]:
     args = _spread(config, f"--{role}-args", named, "")
     kwargs = _spread(config, f"--{role}-template-kwargs", named, "{}")
     ends = _spread(config, f"--{role}-reasoning-end", named, "")
@@ -289,7 +289,7 @@ def _all_extras(config: Given, role: str, named: Sequence[str]) -> list[spec.Ext
     ]
 
 
-def _spread(config: Given, option: str, named: Sequence[str], default: str) -> list[str]:
+def _spread(config: OptionValues, option: str, named: Sequence[str], default: str) -> list[str]:
     values: list[str] = config.getoption(option) or [default]
     count, role = len(named), option.split("-")[2]
     if len(values) not in (1, count):
@@ -346,22 +346,22 @@ def _extras(role: str, args: str, template_kwargs: str, reasoning_end: str) -> s
 
 def add_engines(group: pytest.OptionGroup) -> None:
     """Declare the options."""
-    add_engines = group.addoption
-    add_engines(
+    add = group.addoption
+    add(
         "--engine",
         metavar="NAME",
         default=kinds.AUTO,
         help=f"what serves models that are started here: {', '.join(kinds.names())}, or auto: "
         f"{kinds.PREFERRED} if it is installed, else another one that is",
     )
-    add_engines(
+    add(
         "--engine-command",
         metavar="COMMAND",
         default="",
-        help="program that takes the engine's arguments in place of its own: a fork, another "
-        "interpreter, a container; one quoted string",
+        help="command that starts the engine instead of the default: a fork, another interpreter, "
+        "a container; it gets the engine's arguments; one quoted string",
     )
-    add_engines(
+    add(
         "--placement",
         choices=get_args(Wanted),
         default="auto",
@@ -369,7 +369,7 @@ def add_engines(group: pytest.OptionGroup) -> None:
         "(turns), on devices of their own (split), or whatever fits this machine (auto)",
     )
     for role in ("candidate", "judge"):
-        add_engines(
+        add(
             f"--{role}-devices",
             metavar="N,...",
             default="",
@@ -378,13 +378,13 @@ def add_engines(group: pytest.OptionGroup) -> None:
 
 
 class EngineChoice(NamedTuple):
-    """The engine's name, and the program that replaces its own; empty for that."""
+    """The engine's name, and the command that starts it; empty for the default."""
 
     name: str
     program: tuple[str, ...]
 
 
-def read_engine(config: Given) -> EngineChoice:
+def read_engine(config: OptionValues) -> EngineChoice:
     """Read ``--engine`` and ``--engine-command``; see ``choose_engine``."""
     return choose_engine(config.getoption("engine"), config.getoption("engine_command"))
 
@@ -400,7 +400,7 @@ def choose_engine(name: str | None, command: str | None) -> EngineChoice:
     return EngineChoice(kinds.choose(usual if name in (None, kinds.AUTO) else name), program)
 
 
-def require_engine(config: Given, models: Sequence[CandidateModel | JudgeModel]) -> None:
+def require_engine(config: OptionValues, models: Sequence[CandidateModel | JudgeModel]) -> None:
     """Refuse the choice of an engine if no model needs one."""
     if any(isinstance(model, Served) for model in models):
         return
@@ -413,7 +413,10 @@ def require_engine(config: Given, models: Sequence[CandidateModel | JudgeModel])
 def read_placement(config: Call) -> PlacementRequest:
     """Read the options on devices."""
     kind, at_once = config.getoption("placement"), config.getoption("stop_early")
-    named = {role: _ids(config.getoption(f"{role}_devices")) for role in ("candidate", "judge")}
+    named = {
+        role: tuple(filter(None, map(str.strip, config.getoption(f"{role}_devices").split(","))))
+        for role in ("candidate", "judge")
+    }
     if kind == "turns" and at_once:
         raise UserError(
             "--placement turns: all answers are there before the first is judged, so --stop-early "
@@ -426,7 +429,3 @@ def read_placement(config: Call) -> PlacementRequest:
                 "--placement split"
             )
     return PlacementRequest(kind, named["candidate"], named["judge"], at_once)
-
-
-def _ids(text: Any) -> tuple[str, ...]:
-    return tuple(part.strip() for part in str(text).split(",") if part.strip())
