@@ -52,7 +52,7 @@ class Access:
         api_key: sent as a bearer token unless empty.
         timeout: seconds for one request, from the moment when it may be sent.
         pace: how fast requests may be sent; the others wait.
-        max_reply: most bytes of a reply, see ``allowance``.
+        max_reply: most bytes of a reply, unless many tokens are asked for.
     """
 
     api_key: str = ""
@@ -100,33 +100,29 @@ class HttpTransport:
         import aiohttp  # not before a request: it loads for a while
 
         assert self._session is not None, "the transport is a context manager"
+        asked = int(body.get("n", 1)) * int(body.get("max_tokens", 0))
+        most = max(self._access.max_reply, asked * TOKEN)
+        sent = {"data": encoded(body), "headers": self._headers}
         try:
-            most = allowance(body, self._access.max_reply)
-            sent = {"data": encoded(body), "headers": self._headers}
             reply = await ask(self._session, "POST", self.url + path, most, **sent)
             if reply.status != 200:
+                text = self._keys.hidden(reply.text)
                 where = self.url if reply.url == self.url + path else reply.url
-                raise self._refusal(where, reply)
-            return self._parsed(self._keys.hidden(reply.text, is_answer=True), reply.kind)
+                refusal = error_for(where, reply.status, text, reply.retry_after)
+                refusal.args = (self._keys.hidden(str(refusal)),)  # where JSON was quoted in JSON
+                raise refusal
+            text = self._keys.hidden(reply.text, is_answer=True)
+            try:
+                return decoded(text)
+            except (ValueError, RecursionError):
+                said = f"not valid JSON but {reply.kind[:60]}: {text[:200]}"
+                raise TransientError(f"{self.url}: {self._keys.hidden(said)}") from None
         except TimeoutError as fault:
             raise StalledError(self._explained(fault)) from fault
         except aiohttp.ClientSSLError as fault:
             raise EndpointError(self._explained(fault)) from fault
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._explained(fault)) from fault
-
-    def _refusal(self, where: str, reply: Reply) -> EndpointError:
-        text = self._keys.hidden(reply.text)
-        fault = error_for(where, reply.status, text, reply.retry_after)
-        fault.args = (self._keys.hidden(str(fault)),)  # where JSON was quoted in JSON
-        return fault
-
-    def _parsed(self, text: str, kind: str) -> Any:
-        try:
-            return decoded(text)
-        except (ValueError, RecursionError):
-            words = self._keys.hidden(f"not valid JSON but {kind[:60]}: {text[:200]}")
-            raise TransientError(f"{self.url}: {words}") from None
 
     def _explained(self, fault: Exception) -> str:
         said = self._keys.hidden(without_credentials(str(fault)))[:500]
@@ -350,9 +346,3 @@ def _pattern(keys: set[str]) -> re.Pattern[str] | None:
     spelled = {form for key in keys for form in (key, quote(key, safe=""), json.dumps(key)[1:-1])}
     forms = sorted(spelled, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, forms)), re.IGNORECASE) if forms else None
-
-
-def allowance(body: Mapping[str, Any], most: int) -> int:
-    """Bytes that the reply to a request may have: the limit, or more for many tokens."""
-    asked = int(body.get("n", 1)) * int(body.get("max_tokens", 0))
-    return max(most, asked * TOKEN)
