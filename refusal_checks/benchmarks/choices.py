@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError
@@ -93,14 +93,8 @@ def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class KeyEntry:
-    """The right option of one question.
-
-    Attributes:
-        answer: the option's letter.
-        agreed: the makers of the key agreed on it.
-    """
+class KeyEntry(NamedTuple):
+    """The letter of a question's right option, and whether the makers of the key agreed on it."""
 
     answer: str
     agreed: bool
@@ -127,20 +121,16 @@ class AnswerKey:
                 f"{self.path}: no question has the id {', '.join(unknown[:5])}{more}; "
                 "use the ids of the benchmark's own file"
             )
-        return tuple(
-            replace(prompt, reference=self._answer(prompt, agreed_only)) for prompt in questions
-        )
-
-    def _answer(self, prompt: Prompt, agreed_only: bool) -> str | None:
-        entry = self.entries.get(prompt.id)
-        if entry is None:
-            return None
-        if entry.answer not in prompt.options:
-            raise DataError(
-                f"{self.path}: id {prompt.id}: answer {entry.answer!r} is none of its options "
-                + ", ".join(prompt.options)
-            )
-        return entry.answer if entry.agreed or not agreed_only else None
+        marked = []
+        for prompt in questions:
+            answer, agreed = self.entries.get(prompt.id, (None, False))
+            if answer is not None and answer not in prompt.options:
+                raise DataError(
+                    f"{self.path}: id {prompt.id}: answer {answer!r} is none of its options "
+                    + ", ".join(prompt.options)
+                )
+            marked.append(replace(prompt, reference=answer if agreed or not agreed_only else None))
+        return tuple(marked)
 
 
 def mark(

@@ -67,15 +67,11 @@ def mirror_folder(named: str | None = None) -> Path | None:
 
 def fetch(file: PinnedFile, mirror: Path | None) -> Path:
     """The file's path: in the mirror if one is given, else in a cache to which it is downloaded."""
-    if mirror:
-        return _mirrored(file, mirror)
-    import pooch  # imports requests, which collection need not wait for
+    if mirror is None:
+        import pooch  # imports requests, which collection need not wait for
 
-    cache = Path(pooch.os_cache("refusal-checks")) / file.revision[:12] / file.path
-    return _retrieve(file, cache)
-
-
-def _mirrored(file: PinnedFile, mirror: Path) -> Path:
+        cache = Path(pooch.os_cache("refusal-checks")) / file.revision[:12] / file.path
+        return _retrieve(file, cache)
     path = mirror / file.path
     if not path.is_file():
         raise DataError(

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -225,12 +224,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -68,6 +68,8 @@ def contributed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> py
             code = code.replace("from acme_gates", "from refusal_checks.benchmarks.suites")
             (package / folders[kind] / Path(name).name).write_text(code)
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
+    # A process of its own: the one that others are forked from has this package loaded.
+    monkeypatch.setattr(project, "popen", pytest.Pytester.popen.__get__(project))
     return project
 
 
