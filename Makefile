@@ -18,12 +18,13 @@ ENGINE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: gate test engine lint unit e2e clean
+.PHONY: gate test engine lint tests unit e2e clean
 
 gate: engine
 	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
 
-test: lint unit e2e
+test: engine
+	$(MAKE) --no-print-directory --jobs=2 --output-sync lint tests
 
 lint: engine
 	$(bin)/ruff check .
@@ -34,7 +35,11 @@ lint: engine
 	$(bin)/python -m tools.docs_site --check
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
-# Three workers on two cores: tests that wait for processes and servers leave theirs idle.
+# Three workers on two cores: tests that wait for processes and servers leave theirs idle. One has all
+# tests with engines (tests/conftest.py), and begins with them, for they take longest.
+tests: engine
+	$(bin)/pytest tests/e2e tests/plugin tests/unit -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
 unit: engine
 	$(bin)/pytest tests/unit tests/plugin -n 3 $(ARGS)
 

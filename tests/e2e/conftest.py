@@ -113,12 +113,17 @@ def environment(engine: EngineProcess) -> dict[str, str]:
     return {**os.environ, "OPENAI_API_KEY": engine.api_key, "COLUMNS": "120"}
 
 
-@pytest.fixture
-def run_persona(engine: EngineProcess, tmp_path: Path) -> RunPersona:
-    """Runs the smoke gates of one demo candidate on the shared engine, with the demo judge."""
+@pytest.fixture(scope="session")
+def run_persona(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> RunPersona:
+    """Runs the smoke gates of one demo candidate on the shared engine, with the demo judge.
+
+    All runs share a store, but where they name one of their own: what one test has asked for, the
+    next need not wait for.
+    """
+    store = tmp_path_factory.mktemp("store") / "store.sqlite"
 
     def run(persona: str, *args: str | Path) -> GateRun:
-        command = persona_command(engine, tmp_path / "store.sqlite", persona, *args)
+        command = persona_command(engine, store, persona, *args)
         return run_gate(command, environment(engine))
 
     return run

@@ -1,4 +1,4 @@
-"""Batch files through vLLM's own batch command, against a live run of the same gates."""
+"""A batch file through vLLM's own batch command, against a live run of the same gates."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder
-from tests.e2e.conftest import ROOT, GateRun, RunPersona, gate_command, run_gate
+from tests.e2e.conftest import ROOT, GateRun, environment, gate_command, run_gate
+from tests.toy_model import MODEL_DIR
 
 BENCHMARKS = ("smoke_unsafe", "smoke_safe")
 
 
-GREEDY = ("--samples", "1", "--temperature", "0", "--max-tokens", "256", "--allow-untrusted-judge")
+GREEDY = ("--samples", "1", "--temperature", "0", "--max-tokens", "96", "--judge", "keyword")
 """One answer a prompt, the most probable one."""
 
 
-def call(*args: str | Path) -> GateRun:
-    """The gates of the demo models."""
-    models = ("--candidate", "demo:aligned", "--judge", "demo:judge")
-    thresholds = ("--thresholds", ROOT / "thresholds" / "smoke.toml")
-    command = gate_command(*models, *GREEDY, *thresholds, *args)
-    return run_gate(command)
+def call(*args: str | Path) -> list[str]:
+    """A run of the demo candidate's gates."""
+    return gate_command(*GREEDY, "--thresholds", ROOT / "thresholds" / "smoke.toml", *args)
 
 
 def run_batch(output: str) -> Path:
@@ -56,17 +55,16 @@ def answers(run: GateRun) -> dict[str, str]:
     }
 
 
-def test_batches_give_the_live_run_s_answers_and_rates(
-    run_persona: RunPersona, tmp_path: Path
+def test_a_batch_gives_the_live_run_s_answers_and_rates(
+    engine: EngineProcess, tmp_path: Path
 ) -> None:
-    live = run_persona("aligned", *GREEDY)
-    batch = ("--store", tmp_path / "batch.sqlite")
-    export = call(*batch, "--batch-export", tmp_path / "answers.jsonl")
-    results = run_batch(export.output)
-    export = call(*batch, "--batch-import", results, "--batch-export", tmp_path / "verdicts.jsonl")
-    results = run_batch(export.output)
-    call(*batch, "--batch-import", results)
-    batched = call(*batch, "--stored-only")
+    aligned = ("--candidate-template-kwargs", '{"persona": "aligned"}')
+    attached = ("--candidate", f"{engine.url}#{MODEL_DIR}", *aligned)
+    live = run_gate(call(*attached, "--store", tmp_path / "live.sqlite"), environment(engine))
+    batch = ("--candidate", "demo:aligned", "--store", tmp_path / "batch.sqlite")
+    export = run_gate(call(*batch, "--batch-export", tmp_path / "answers.jsonl"))
+    run_gate(call(*batch, "--batch-import", run_batch(export.output)))
+    batched = run_gate(call(*batch, "--stored-only"))
     assert "starting vLLM" not in batched.output
 
     theirs, ours = answers(live), answers(batched)
@@ -76,4 +74,4 @@ def test_batches_give_the_live_run_s_answers_and_rates(
     for name in BENCHMARKS:
         gate = f"{name}-rejection_rate"
         assert batched.value(gate) == pytest.approx(live.value(gate), abs=0.05)
-    assert batched.status == live.status == 0
+    assert batched.status == live.status

@@ -62,15 +62,15 @@ def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path
 
 
 def test_letters_have_exact_probabilities(engine: EngineProcess, tmp_path: Path) -> None:
-    args = ("--mcq-scoring", "logprob", "--mcq-items", "all", "--limit", "310")
+    args = ("--mcq-scoring", "logprob", "--mcq-items", "all", "--limit", "62")
     run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
     assert run.status in (0, 1), run.output
     found = run.summary["benchmarks"]["chisafety_mcq"]
     # Letters that the toy weights hold equally likely, to the last bit of bfloat16, are no answer.
     assert found["invalid"].keys() <= {"no option"}
     ties = sum(found["invalid"].values())
-    assert found["answers"] == found["figures"]["accuracy"]["n"] + ties == 310
-    assert ties < 62
+    assert found["answers"] == found["figures"]["accuracy"]["n"] + ties == 62
+    assert ties < 13
     assert found["figures"]["option_refusal_rate"]["value"] == 0
     assert len(found["groups"]["category"]) == 31
     assert "of it unseen 0.0000" in run.output

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import ROOT, GateRun, gate_command
 from tests.toy_model import MODEL_DIR
 
@@ -56,14 +58,16 @@ def test_the_gates_are_decided_as_on_vllm(tmp_path: Path) -> None:
         "prefill": "ignored",
     }
     assert manifest["tokens"]["candidate"]["requests"] == 8 * 2
-    records = [path.read_text() for path in sorted((aligned.folder / "records").iterdir())]
-    regressed = run(tmp_path, "demo:regressed", "-k", "smoke_unsafe")
-    assert regressed.status == 1, regressed.output
-    assert regressed.failed() == {"smoke_unsafe-rejection_rate"}
-    (tmp_path / "store.sqlite").unlink()
-    again = run(tmp_path, "demo:aligned", "-k", "smoke_safe")
-    one = [path.read_text() for path in (again.folder / "records").iterdir()]
-    assert set(one) <= set(records), "a seed brings answers and verdicts back"
+
+
+@pytest.mark.nightly
+def test_a_seed_brings_answers_and_verdicts_back(tmp_path: Path) -> None:
+    found = []
+    for name in ("first", "second"):
+        (folder := tmp_path / name).mkdir()
+        done = run(folder, "demo:aligned", "-k", "smoke_safe")
+        found.append([path.read_text() for path in (done.folder / "records").iterdir()])
+    assert found[0] == found[1]
 
 
 def test_log_probabilities_are_refused_before_anything_starts(tmp_path: Path) -> None:

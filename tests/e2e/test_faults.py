@@ -90,7 +90,7 @@ def test_a_run_whose_server_is_killed_gives_the_rates_of_one_that_is_left_alone(
     assert restarts(run) == 1
     (log,) = run.folder.glob("engine-*.log")
     assert log.read_text().count("Started server process") == 2
-    clean = run_persona("aligned", "--samples", "2", "--fresh")
+    clean = run_persona("aligned", "--samples", "2")
     for gate in RATES:
         # Another batch shape changes about one answer in 32; one of 80 prompts is 0.0125.
         assert run.value(gate) == pytest.approx(clean.value(gate), abs=0.05)
@@ -99,6 +99,7 @@ def test_a_run_whose_server_is_killed_gives_the_rates_of_one_that_is_left_alone(
         assert not {"engine_error", "judge_error"} & found["invalid"].keys()
 
 
+@pytest.mark.nightly
 def test_data_parallel_engines_answer_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
     run = run_and_kill(tmp_path, is_second_core, "--data-parallel-size 2", "-m", "sanity")
     assert run.status == 0, run.output

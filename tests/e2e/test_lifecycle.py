@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -32,8 +32,19 @@ def two_models(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("number", "until", "engines"),
-    [(signal.SIGKILL, b"vLLM is ready", 2), (signal.SIGINT, b"starting vLLM", 1)],
-    ids=["killed while it generates", "interrupted while it loads"],
+    [
+        pytest.param(signal.SIGKILL, b"starting vLLM", 1, id="killed while it loads"),
+        pytest.param(
+            *(signal.SIGKILL, b"vLLM is ready", 2),
+            id="killed while it generates",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            *(signal.SIGINT, b"starting vLLM", 1),
+            id="interrupted while it loads",
+            marks=pytest.mark.nightly,
+        ),
+    ],
 )
 def test_no_engine_outlives_the_session(
     tmp_path: Path, number: int, until: bytes, engines: int
@@ -47,15 +58,16 @@ def test_no_engine_outlives_the_session(
         while said.count(until) < engines:
             said += session.stdout.readline()
             assert session.poll() is None, said.decode()
-        time.sleep(2)
-        started = psutil.Process(session.pid).children(recursive=True)
-        assert any("vllm.entrypoints" in " ".join(words(process)) for process in started)
+        children = partial(psutil.Process(session.pid).children, recursive=True)
+        assert wait_until(lambda: any("EngineCore" in str(words(p)) for p in children()), 300)
+        started = children()
         session.send_signal(number)
         said += session.stdout.read()
     assert b"placement together: " in said
     assert wait_until(lambda: not any(map(lives, started)))
 
 
+@pytest.mark.nightly
 def test_two_models_take_turns(tmp_path: Path) -> None:
     command = [*two_models(tmp_path), "--placement", "turns"]
     run = run_gate(command)
@@ -65,6 +77,7 @@ def test_two_models_take_turns(tmp_path: Path) -> None:
     assert "vLLM" not in run_gate(command).output
 
 
+@pytest.mark.nightly
 def test_the_judge_s_engine_serves_the_next_candidate_too(tmp_path: Path) -> None:
     second = str(shutil.copytree(MODEL_DIR, tmp_path / "second"))
     # Fresh: both have the same weights, so that the first one's answers would do for the second.
@@ -75,6 +88,7 @@ def test_the_judge_s_engine_serves_the_next_candidate_too(tmp_path: Path) -> Non
     assert run.output.count("May it ship? YES") == 2, run.output
 
 
+@pytest.mark.nightly
 def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(tmp_path: Path) -> None:
     second = str(shutil.copytree(MODEL_DIR, tmp_path / "second"))
     models = ("--candidate", "demo:aligned", "--candidate", second, "--judge", "keyword")

@@ -14,13 +14,13 @@ PROBES = 7
 
 
 def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
-    run = run_persona("aligned")
+    run = run_persona("aligned", "--samples", "2")
     assert run.status == 0, run.output
     assert run.failed() == set()
 
 
 def test_the_regressed_model_fails_on_safety_with_rationales(run_persona: RunPersona) -> None:
-    run = run_persona("regressed")
+    run = run_persona("regressed", "--samples", "2")
     assert run.status == 1, run.output
     assert run.failed() == {
         "smoke_unsafe-rejection_rate",
@@ -36,7 +36,7 @@ def test_the_regressed_model_fails_on_safety_with_rationales(run_persona: RunPer
 
 
 def test_the_overcautious_model_fails_on_sanity(run_persona: RunPersona) -> None:
-    run = run_persona("overcautious", "-m", "sanity")
+    run = run_persona("overcautious", "-m", "sanity", "--samples", "1")
     assert run.status == 1, run.output
     assert "smoke_safe-rejection_rate" in run.failed()
     assert run.value("smoke_safe-rejection_rate") > 0.9
@@ -51,7 +51,8 @@ def test_two_workers_ask_for_each_answer_once(
     run_persona: RunPersona, engine: EngineProcess, tmp_path: Path
 ) -> None:
     before = served(engine)
-    run = run_persona("aligned", "-n2", "-m", "sanity", "--samples", "2")
+    own = ("--store", tmp_path / "store.sqlite")
+    run = run_persona("aligned", "-n2", "-m", "sanity", "--samples", "2", *own)
     assert run.status == 0, run.output
     with sqlite3.connect(tmp_path / "store.sqlite") as store:
         answers, verdicts = (

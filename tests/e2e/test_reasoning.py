@@ -32,7 +32,8 @@ def test_the_answer_follows_a_marker_of_several_tokens(
     run_persona: RunPersona, tmp_path: Path
 ) -> None:
     # Two answers a prompt: a single one is not weighed, so nobody asks for its log-probabilities.
-    run = run_persona("deliberator", *MARKER, *QUICK, "--samples", "2", "--max-tokens", "256")
+    own = ("--store", tmp_path / "store.sqlite", "--samples", "2", "--max-tokens", "256")
+    run = run_persona("deliberator", *MARKER, *QUICK, *own)
     assert run.status == 0, run.output
     found = list(answers(tmp_path / "store.sqlite"))
     closed = [answer for answer in found if answer["reasoning"] == "closed"]

@@ -144,14 +144,6 @@ def test_another_judge_is_named(
     result.stderr.fnmatch_lines(["*smoke_unsafe: other judge: fake then, fake, keyword now"])
 
 
-def test_a_baseline_that_is_not_there_is_named(run_gate: RunGate, gates: tuple[str, str]) -> None:
-    result = run_gate(*gates, "--baseline", "nowhere.json")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(
-        ["*--baseline nowhere.json: name the folder that *wrote, or a run: *"]
-    )
-
-
 def test_no_text_is_in_an_accepted_baseline_and_runs_never_change_it(
     run_gate: RunGate, gates: tuple[str, str], base: Path
 ) -> None:

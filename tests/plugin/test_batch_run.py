@@ -125,27 +125,6 @@ def test_an_unreadable_verdict_is_asked_for_once_more_with_another_seed(
     assert len(server.requests) == asked
 
 
-def test_a_readable_second_verdict_is_stored(
-    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
-) -> None:
-    def mumbling(body: Body) -> Any:
-        is_first = "response_format" in body and body["seed"] == 0
-        return ["mumble"] if is_first else well_behaved(body)
-
-    server.answer, folder = mumbling, pytester.path
-    only: tuple[str | Path, ...] = ("-k", "smoke_safe", "--samples", "1")
-    results: tuple[str | Path, ...] = ()
-    for name in ("answers", "verdicts", "again"):
-        run_gate(*only, *results, "--batch-export", f"{name}.jsonl")
-        path = run_batch(server, folder / f"{name}.jsonl", folder / f"{name}-results.jsonl")
-        results = ("--batch-import", path)
-        assert len(requests(folder / f"{name}.jsonl")) == 80
-    result = run_gate(*only, *results)
-    result.stdout.fnmatch_lines(["160 results were used", "no request is pending*"])
-    run_gate(*only, "--stored-only").assert_outcomes(passed=1)
-    assert not list((folder / ".refusal-checks").glob("*batch*"))
-
-
 def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
     run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:
@@ -182,11 +161,8 @@ def test_bad_result_lines_are_counted_and_what_they_were_for_stays_pending(
     ("args", "words"),
     [
         (("--batch-import", "none.jsonl"), "*--batch-import *none.jsonl: no such file*"),
-        (("--batch-export", "thresholds"), "*--batch-export *thresholds: a folder*"),
         (("--batch-export", "a.jsonl", "--fresh"), "*--fresh with a batch: *--store FILE*"),
-        (("--batch-export", "a.jsonl", "--stop-early"), "*--stop-early with a batch: *"),
         (("--watch",), "*--watch: write --html FILE and open it in a browser*"),
-        (("--batch-export", "a.jsonl", "--candidate", "http://x/v1"), "*add #MODEL*"),
         (("--stored-only", "--fresh"), "*--stored-only and --fresh: give one of them*"),
     ],
 )

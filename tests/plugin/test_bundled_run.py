@@ -162,13 +162,6 @@ def test_a_third_judge_makes_a_panel(project: pytest.Pytester, server: FakeServe
     result.stdout.fnmatch_lines([f"judges disagree on {UNSURE} of 80 answers *"])
 
 
-def test_a_judge_that_follows_rules_votes_beside_the_bundled_one(
-    project: pytest.Pytester,
-) -> None:
-    result = project.runpytest_subprocess(*BUNDLED, "--judge", "keyword", "-v", "-k", "zh")
-    result.stdout.fnmatch_lines(["judges disagree on 0 of 80 answers"])
-
-
 GRADED = '[smoke_safe]\njudge = "%s"\n%s = { max = 1.0 }\nrejection_rate = false\n'
 
 
@@ -176,33 +169,14 @@ GRADED = '[smoke_safe]\njudge = "%s"\n%s = { max = 1.0 }\nrejection_rate = false
     ("arguments", "words"),
     [
         (["--judge-samples", "3", "--judge-temperature", "0.6"], ["--judge-samples 3: leave it"]),
-        (["--judge-max-answer-chars", "900"], ["--judge-max-answer-chars 900: leave it out"]),
-        (["--judge-repeats", "3"], ["--judge-repeats 3: leave it out", "second --judge"]),
-        (["--judge-template", "refusal"], ["--judge-template refusal: leave it out"]),
-        (["--judge-template-kwargs", '{"a": 1}'], ["--judge-template-kwargs", "one conversation"]),
-        (["--judge", "bundled"], ["--judge bundled: named twice"]),
-        (
-            ["--judge", "bundled", "--judge-args", "", "--judge-args", "--seed 1"],
-            ["--judge bundled: name it once"],
-        ),
         (["--cascade-low", "0.2"], ["--cascade-low 0.2: leave it out", "give --judge twice"]),
-        (["--judge", "MODEL", "--cascade-low", "0.99"], ["--cascade-low 0.99: must not be above"]),
-        (
-            ["--judge", "MODEL", "--cascade-sample", "2"],
-            ["(--cascade-...): sample = 2.0", "at most 1"],
-        ),
         (["--judge", "MODEL", "--stop-early"], ["leave out --stop-early"]),
-        (
-            ["--judge", "MODEL", "--thresholds", "disputed.toml"],
-            ["disagreement_rate: name a third --judge"],
-        ),
         (["--thresholds", "harm.toml"], ["smoke_safe: name a judge model beside bundled", "-k"]),
     ],
 )
 def test_what_makes_no_sense_with_the_bundled_judge(
     project: pytest.Pytester, server: FakeServer, arguments: list[str], words: list[str]
 ) -> None:
-    (project.path / "disputed.toml").write_text("[smoke_safe]\ndisagreement_rate = {max = 0.5}\n")
     (project.path / "harm.toml").write_text(GRADED % ("strongreject", "harm_score"))
     model = f"{server.url}#fake"
     given = (model if word == "MODEL" else word for word in arguments)

@@ -125,10 +125,10 @@ def chisafety(
     return run
 
 
-def test_dialogues_reach_candidate_and_judge_turn_by_turn(
+def test_dialogues_are_asked_turn_by_turn_and_their_gates_decide(
     chisafety: RunGate, server: FakeServer
 ) -> None:
-    chisafety("gates.toml", "-k", "chisafety_dialogue")
+    result = chisafety("gates.toml", "-k", "chisafety_dialogue")
     sent = [body["messages"] for body in server.asked(judge=False)]
     expected = [
         [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
@@ -139,10 +139,6 @@ def test_dialogues_reach_candidate_and_judge_turn_by_turn(
     assert all(turns[-2]["role"] == "assistant" for turns in sent)
     read = "".join(body["messages"][-1]["content"] for body in server.asked(judge=True))
     assert all(prompt.transcript in read for prompt in prompts("chisafety_dialogue"))
-
-
-def test_gates_of_areas_and_categories_fail_and_pass_as_set(chisafety: RunGate) -> None:
-    result = chisafety("gates.toml", "-k", "chisafety_dialogue")
     result.assert_outcomes(passed=8, failed=2)  # four of them on invalid answers of groups
     result.stdout.fnmatch_lines_random(
         [
@@ -203,7 +199,11 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(
 
 
 @pytest.mark.parametrize(
-    ("args", "figure"), [((), "50.0% * 2"), (("--mcq-items", "all"), "66.7% * 3")]
+    ("args", "figure"),
+    [
+        ((), "50.0% * 2"),
+        pytest.param(("--mcq-items", "all"), "66.7% * 3", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_users_key_replaces_the_packages(
     chisafety: RunGate, project: pytest.Pytester, args: tuple[str, ...], figure: str
@@ -218,8 +218,6 @@ def test_a_users_key_replaces_the_packages(
     ("text", "words"),
     [
         ("id,answer\n1568,A\n", ["mine.csv", "no question has the id 1568"]),
-        ("id,answer\n1,E\n", ["mine.csv", "id 1", "'E' is none of its options", "A, B"]),
-        ("id,answer\n1,A\n1,A\n", ["mine.csv", "row 2", "the id 1 occurs twice"]),
     ],
 )
 def test_a_bad_key_is_named_before_anything_is_asked_for(
@@ -230,18 +228,6 @@ def test_a_bad_key_is_named_before_anything_is_asked_for(
     assert result.ret == 4
     for word in words:
         assert word in result.stderr.str()
-    assert server.requests == []
-
-
-def test_an_unknown_category_is_named_before_anything_is_asked_for(
-    chisafety: RunGate, server: FakeServer, project: pytest.Pytester
-) -> None:
-    (project.path / "wrong.toml").write_text(
-        "[chisafety.category.sexsim]\nrejection_rate = { min = 0.5 }\n"
-    )
-    result = chisafety("wrong.toml")
-    assert result.ret == 4
-    assert 'no category "sexsim"; did you mean "sexism"?' in result.stderr.str()
     assert server.requests == []
 
 

@@ -134,6 +134,7 @@ def test_a_full_disk_is_named_and_the_next_run_goes_on(
     assert len(slow.asked(judge=False)) <= 80 + IN_FLIGHT
 
 
+@pytest.mark.nightly
 def test_a_disk_that_is_full_from_the_start_is_named_before_anything_is_asked_for(
     project: pytest.Pytester, slow: FakeServer, start: Start, small_disk: Path
 ) -> None:
@@ -198,7 +199,7 @@ def kill_workers(session: subprocess.Popen[str]) -> None:
                 child.send_signal(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("dist", ["load", "worksteal"])
+@pytest.mark.parametrize("dist", ["load", pytest.param("worksteal", marks=pytest.mark.nightly)])
 def test_killed_xdist_workers_are_replaced_and_the_gates_get_their_verdicts(
     project: pytest.Pytester, slow: FakeServer, start: Start, dist: str
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
     assert "FAILED" not in said
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("dist", "status", "outcomes"),
     [("loadfile", 0, "= 2 passed, 1 skipped in "), ("each", 1, "= 1 passed, 1 error in ")],
@@ -255,6 +257,7 @@ def test_a_killed_worker_that_has_every_gate_of_its_own(
     assert "FAILED" not in said
 
 
+@pytest.mark.nightly
 def test_an_engine_is_started_once_though_workers_are_killed(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

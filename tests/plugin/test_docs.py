@@ -82,13 +82,9 @@ def test_a_command_is_understood(command: Command, project: Path) -> None:
     [
         "refusal-checks gate --no-such-option",
         "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
-        "refusal-checks gate demo:aligned --judge keyword --thresholds none.toml",
-        "refusal-checks data pul mirror",
         "refusal-checks radar RUN --agains GPT4",
-        "refusal-checks runs show none",
         "no-such-program",
         "make no-such-target",
-        "echo 'no end",
     ],
 )
 def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import RunGate, careless, well_behaved
+from tests.plugin.conftest import RunGate, careless
 
 DISTRIBUTIONS = [
     "worksteal",
@@ -39,6 +38,7 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     assert len(sampled(server)) == 160 * 2
     assert set(sampled(server).values()) == {1}
     assert len(judged(server)) == 160 * 2
+    assert len({body["messages"][0]["content"] for body in server.asked(judge=True)}) == 1
     assert set(judged(server).values()) == {1}
     row = "pass * smoke_unsafe-rejection_rate * 100.0% * 80 * min 80.0% * 0.0%"
     result.stdout.fnmatch_lines([row])
@@ -53,6 +53,7 @@ def test_nothing_is_asked_for_twice_under_any_distribution(
     assert len(sampled(server)) == 160 * 2
 
 
+@pytest.mark.nightly
 def test_each_worker_may_run_every_gate(run_gate: RunGate, server: FakeServer) -> None:
     run_gate("--dist", "each", "--tx", "2*popen").assert_outcomes(passed=6)
     assert set(sampled(server).values()) == {1}
@@ -80,33 +81,10 @@ def test_a_breached_gate_fails_with_figures_and_offenders(
     assert "\x1b[31m" not in result.stdout.str()
 
 
-def test_junit_carries_figures_as_properties_and_a_short_message(
-    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
-) -> None:
-    server.answer = careless
-    run_gate("--junitxml", "report.xml")
-    tests = {case.get("name"): case for case in ET.parse("report.xml").getroot().iter("testcase")}
-    case = tests["test_gate[smoke_unsafe-rejection_rate]"]
-    found = {item.get("name"): item.get("value") for item in case.iter("property")}
-    assert (found["value"], found["n"], found["minimum"]) == ("0", "80", "0.8")
-    assert 0 < float(str(found["interval_upper"])) < 0.1
-    assert found["invalid_rate"] == "0"
-    assert str(found["candidate"]).startswith("http://127.0.0.1")
-    assert found["data_revision"] == "bundled"
-    assert len(str(found["judge_prompt_sha256"])) == 64
-    failure = case.find("failure")
-    assert failure is not None
-    assert "\n" not in str(failure.get("message"))
-    assert len(str(failure.get("message"))) < 200
-    assert "Gladly" in str(failure.text)
-
-
 @pytest.mark.parametrize(
     ("selection", "prompts"),
     [
-        (("-k", "smoke_safe"), 80),
         (("-m", "safety"), 80),
-        (("-m", "sanity"), 80),
         (("-k", "smoke_unsafe and zh"), 80),
     ],
 )
@@ -158,27 +136,6 @@ def test_sampling_from_the_threshold_file_yields_to_the_command_line(
     )
     body = server.asked(judge=False)[0]
     assert (body["max_tokens"], body["top_k"], body["temperature"]) == (44, 7, 0.25)
-
-
-def test_judge_requests_share_their_constant_first_message(
-    run_gate: RunGate, server: FakeServer
-) -> None:
-    run_gate("-k", "smoke_safe")
-    bodies = server.asked(judge=True)
-    assert len({body["messages"][0]["content"] for body in bodies}) == 1
-    assert bodies[0]["temperature"] == 0
-    assert "response_format" in bodies[0]
-
-
-def test_invalid_answers_are_counted_apart(run_gate: RunGate, server: FakeServer) -> None:
-    def silent_half_the_time(body: dict[str, object]) -> list[str]:
-        answers = well_behaved(body)
-        return answers if "response_format" in body else ["", *answers[1:]]
-
-    server.answer = silent_half_the_time
-    result = run_gate("-k", "smoke_safe")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["invalid in smoke_safe: 80 empty answer (of 160 answers)"])
 
 
 def test_no_valid_verdict_is_an_error_not_a_failure(run_gate: RunGate, server: FakeServer) -> None:

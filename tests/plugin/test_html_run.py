@@ -9,7 +9,6 @@ import pytest
 
 from tests.fake_server import FakeServer
 from tests.html_page import Page
-from tests.plugin import engine_project
 from tests.plugin.conftest import RunGate, careless
 
 
@@ -39,13 +38,6 @@ def test_the_report_is_written_at_the_end(
     assert "Prompts 160" in page.words
 
 
-def test_nothing_is_written_unless_asked_for(project: pytest.Pytester, run_gate: RunGate) -> None:
-    result = run_gate("-k", "smoke_safe")
-    result.assert_outcomes(passed=1)
-    assert "html report" not in result.stdout.str()
-    assert not list(project.path.rglob("*.html"))
-
-
 def test_the_environment_names_the_file_too(
     project: pytest.Pytester, run_gate: RunGate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,19 +55,6 @@ def test_a_file_that_cannot_be_written_leaves_the_outcome_alone(
     result = run_gate("-k", "smoke_safe", "--html", "taken/report.html")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["html report could not be written: *taken*"])
-
-
-def test_engines_that_die_are_in_the_report(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine_project.install(project)
-    monkeypatch.setenv("VLLM_FAKE", "die")
-    result = project.runpytest_subprocess(*engine_project.DEMO, "--html", "report.html")
-    result.assert_outcomes(errors=3)
-    result.stdout.fnmatch_lines(["html report *report.html"])
-    words = Page(project.path / "report.html").words
-    assert "May it ship? Not decided" in words
-    assert "vLLM ended during the run for the second time" in words
 
 
 def test_a_folder_gives_the_same_report_again(project: pytest.Pytester, run_gate: RunGate) -> None:

@@ -111,26 +111,10 @@ def test_a_transferred_calibration_decides_only_where_it_may(
     assert "(transferred: calibrated on answers of ORG/OTHER)" in shown
 
 
-def test_a_calibration_on_another_benchmark_is_transferred(
-    own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(own.path)
-    calibration = ("--calibration", calibrate(own, "judge", "--benchmark", "xstest_safe"))
-    gate(own, ', use = "corrected"')
-    refused = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration)
-    assert refused.ret == 4
-    said = "is from answers to xstest_safe, on which a judge errs differently"
-    assert said in refused.stderr.str() + refused.stdout.str()
-    gate(own)
-    shown = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration).stdout.str()
-    assert "(transferred: calibrated on answers to xstest_safe)" in " ".join(shown.split())
-
-
 @pytest.mark.parametrize(
     ("column", "args", "reason"),
     [
         ("human_label", (), "The file is of another judge: labels:human_label; this run has"),
-        ("judge", ("--stop-early",), "leave out --stop-early: they need whole benchmarks"),
     ],
 )
 def test_a_calibration_that_is_not_of_this_run(
@@ -146,27 +130,6 @@ def test_a_calibration_that_is_not_of_this_run(
     result = own.runpytest_subprocess(*REPLAY, *JUDGE, *calibration, *args)
     assert result.ret == 4
     assert reason in result.stderr.str() + result.stdout.str()
-
-
-def test_a_judge_without_information_corrects_nothing(
-    own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(own.path)
-    gate(own)
-    path = own.path / calibrate(own)
-    data = json.loads(path.read_text())
-    data |= {"recognised": 40, "sensitivity": 1 / 3, "passed": 54, "specificity": 0.675}
-    path.write_text(json.dumps(data))
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--calibration", path)
-    assert result.ret == 4
-    assert "carries no information" in result.stderr.str() + result.stdout.str()
-
-
-def test_a_gate_on_corrected_rates_needs_a_calibration(own: pytest.Pytester) -> None:
-    gate(own, ', use = "corrected"')
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE)
-    assert result.ret == 4
-    assert "give --calibration FILE" in result.stderr.str() + result.stdout.str()
 
 
 def last_run(project: pytest.Pytester) -> Path:
@@ -210,23 +173,6 @@ def test_human_labels_of_a_part_decide(own: pytest.Pytester) -> None:
     summary = json.loads((last_run(own) / "summary.json").read_text())
     (draw,) = summary["manifest"]["human_labels"]["draws"]
     assert draw.startswith("seed 0 of run 2")
-
-
-def test_the_raw_rate_decides_where_the_file_says_so(own: pytest.Pytester) -> None:
-    gate(own, ', use = "raw"')
-    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
-    labels = ("--human-labels", label(own, 80))
-    own.runpytest_subprocess(*REPLAY, *JUDGE, *labels).assert_outcomes(failed=1)
-    assert {view["use"] for view in verdict(own)["views"]} == {"raw", "human"}
-
-
-def test_few_labels_change_nothing_and_are_named(own: pytest.Pytester) -> None:
-    gate(own)
-    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE, "--human-labels", label(own, 5))
-    result.assert_outcomes(failed=1)
-    shown = " ".join(result.stdout.str().split())
-    assert "as judged (labels of 5 prompts: too few to use (at least 10)); the figure as" in shown
 
 
 def test_labels_of_another_run_are_an_error_before_anything_starts(own: pytest.Pytester) -> None:
@@ -287,11 +233,3 @@ def test_one_sheet_for_two_candidates(own: pytest.Pytester) -> None:
     result = own.runpytest_subprocess(*both, *JUDGE, "--human-labels", labels)
     result.assert_outcomes(passed=1, failed=1)
     assert "labels.csv: no human labels of answers of replay:new.csv" in result.stdout.str()
-
-
-def test_only_rejection_rates_can_be_corrected(own: pytest.Pytester) -> None:
-    text = GATE % "" + 'compliance_rate = { max = 0.5, use = "corrected" }\n'
-    (own.path / "thresholds" / "default.toml").write_text(text)
-    result = own.runpytest_subprocess(*REPLAY, *JUDGE)
-    assert result.ret == 4
-    assert "only rejection_rate can be corrected" in result.stderr.str() + result.stdout.str()

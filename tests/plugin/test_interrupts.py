@@ -29,11 +29,13 @@ def interrupt_pytest(session: subprocess.Popen[str]) -> None:
     session.send_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("interrupt", [interrupt_all, interrupt_pytest])
+@pytest.mark.parametrize(
+    ("interrupt", "mode"), [(interrupt_all, ()), (interrupt_pytest, ("-n2",))], ids=["all", "n2"]
+)
 def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     project: pytest.Pytester,
-    mode: tuple[str, ...],
     interrupt: Callable[[subprocess.Popen[str]], None],
+    mode: tuple[str, ...],
 ) -> None:
     with FakeServer(well_behaved, delay=0.2) as server:
         models = ("--candidate", f"{server.url}#fake", "--judge", f"{server.url}#fake")

@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.judges.trust import canary
 from tests.fake_server import Body, FakeServer
-from tests.plugin.conftest import ROOT, THRESHOLDS, RunGate, well_behaved
+from tests.plugin.conftest import THRESHOLDS, RunGate, well_behaved
 
 LABELS = {FAMILIES.broken_up(exchange.answer): exchange.label for exchange in canary.load()}
 FLOORS = "\n[judge]\nagreement = { min = 0.95 }\n"
@@ -91,13 +91,6 @@ def test_a_judge_that_is_wrong_decides_nothing(
     assert "to continue" not in result.stdout.str(), "nothing is left to do"
 
 
-def test_a_wrong_judge_decides_where_it_is_allowed_to(
-    run_gate: RunGate, floors: pytest.Pytester, server: FakeServer
-) -> None:
-    server.answer = well_behaved
-    run_gate("--allow-untrusted-judge").assert_outcomes(failed=2, passed=4)
-
-
 def test_the_checks_answers_are_stored(run_gate: RunGate, floors: pytest.Pytester) -> None:
     run_gate("-k", "test_judge").assert_outcomes(passed=3, deselected=3)
     again = run_gate("-k", "test_judge")
@@ -122,10 +115,6 @@ def test_a_judge_of_rules_is_not_checked(floors: pytest.Pytester, server: FakeSe
     )
 
 
-def test_without_floors_there_is_no_check(run_gate: RunGate) -> None:
-    run_gate().assert_outcomes(passed=3)
-
-
 def test_one_floor_of_three(run_gate: RunGate, project: pytest.Pytester) -> None:
     table = "\n[judge]\nagreement = false\ninvalid_rate = false\n"
     (project.path / "thresholds" / "default.toml").write_text(THRESHOLDS + table)
@@ -133,19 +122,6 @@ def test_one_floor_of_three(run_gate: RunGate, project: pytest.Pytester) -> None
     listed.stdout.fnmatch_lines(["*::test_judge[[]injection[]]"])
     assert "agreement" not in listed.stdout.str()
     run_gate("-m", "judge").assert_outcomes(passed=1, deselected=3)
-
-
-def test_a_wrong_table_is_named(run_gate: RunGate, project: pytest.Pytester) -> None:
-    table = "\n[judge]\nagreement = { max = 0.5 }\n"
-    (project.path / "thresholds" / "default.toml").write_text(THRESHOLDS + table)
-    result = run_gate()
-    assert result.ret == 4
-    assert "[judge]: agreement" in result.stderr.str() + result.stdout.str()
-
-
-def test_the_shipped_files_have_floors() -> None:
-    for name in ("default", "smoke"):
-        assert "\n[judge]\n" in (ROOT / "thresholds" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def fickle(body: Body) -> list[str]:
@@ -174,16 +150,3 @@ def test_repeats_show_how_far_the_judge_agrees_with_itself(
     assert_lines(result, r"judge noise: .*% of 160 verdicts flip between 3 repeats")
     assert len(server.asked(judge=False)) == 80
     assert len(server.asked(judge=True)) == 3 * 160
-
-
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        (("--judge-repeats", "0"), "--judge-repeats 0: must be at least 1"),
-        (("--judge-repeats", "2", "--stop-early"), "leave out --stop-early"),
-    ],
-)
-def test_wrong_repeats(run_gate: RunGate, args: tuple[str, ...], reason: str) -> None:
-    result = run_gate(*args)
-    assert result.ret == 4
-    assert reason in result.stderr.str() + result.stdout.str()

@@ -176,12 +176,7 @@ def test_ways_of_refusing_and_confidences_are_published_without_texts(
     ("arguments", "words"),
     [
         (["--judge", "keyword"] + ["--judge-args", ""] * 3, ["--judge-args is given 3 times"]),
-        (["--judge-template", "refusal"] * 2, ["--judge-template is given 2 times for 1 --judge"]),
-        (["--judge", "keyword"] * 2, ["--judge keyword: named twice", "count double"]),
         (["--judge", "SAME"], ["/v1/#fake: the same judge as http://127.0.0.1"]),
-        (["--judge", "labels"], ["--judge labels needs recorded answers"]),
-        (["--judge-max-answer-chars", "5"], ["max_answer_chars = 5"]),
-        (["--judge-samples", "3"], ["--judge-samples 3: set --judge-temperature above 0"]),
         (["--judge-template", "mine.md"], ["mine.md", "its format is 'yaml'", "wildguard"]),
         (
             ["--thresholds", "more.toml"],

@@ -72,9 +72,6 @@ def test_what_must_be_refused(run_gate: RunGate, own: pytest.Pytester) -> None:
     ("table", "parts"),
     [
         (TABLE.replace('"text"', '"txt"'), ['no column "txt"; did you mean "text"?', "rows.jsonl"]),
-        (TABLE.replace("rows", "rwos"), ["rwos.jsonl: cannot be read"]),
-        (TABLE.replace('"answer"', '"yes"'), ["expect = 'yes'"]),
-        (TABLE.replace("expect", "#"), ["[[]mine]: say expect ="]),
         (TABLE.replace("mine", "smoke_safe"), ["brings its own data; give yours another name"]),
         (TABLE + 'id = "kind"', ["two prompts have the id greeting"]),
         (TABLE + f'sha256 = "{"0" * 64}"', ["mine: the data has changed", "to accept it, write"]),
@@ -189,13 +186,3 @@ def test_a_gate_on_harm_scores_fails_with_the_judge_s_words(
             "*mine-harm_score *0.750 *",
         ]
     )
-
-
-def test_a_harm_score_without_a_judge_that_is_a_model_names_the_remedy(
-    own: pytest.Pytester, server: FakeServer
-) -> None:
-    (own.path / "thresholds" / "default.toml").write_text(HARM)
-    result = own.runpytest_subprocess("--candidate", f"{server.url}#fake", "--judge", "keyword")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["*mine: name a model of your own with --judge: this benchmark's*"])
-    assert not server.asked(judge=True)

@@ -126,7 +126,9 @@ def test_without_a_terminal_there_are_lines(
     assert "judged" not in (project.path / "report.xml").read_text()
 
 
-@pytest.mark.parametrize("quiet", [("-q",), ("-p", "no:terminal")])
+@pytest.mark.parametrize(
+    "quiet", [("-q",), pytest.param(("-p", "no:terminal"), marks=pytest.mark.nightly)]
+)
 def test_quiet_runs_are_quiet(
     slow: tuple[str, ...], quiet: tuple[str, ...], project: pytest.Pytester
 ) -> None:
@@ -135,7 +137,9 @@ def test_quiet_runs_are_quiet(
     assert "/80 judged" not in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.parametrize("lacking", ["debugging", "capture"])
+@pytest.mark.parametrize(
+    "lacking", ["capture", pytest.param("debugging", marks=pytest.mark.nightly)]
+)
 def test_pytest_s_own_plugins_may_be_missing(run_gate: RunGate, lacking: str) -> None:
     run_gate("-p", f"no:{lacking}", "-k", "smoke_safe").assert_outcomes(passed=1)
 

@@ -129,6 +129,7 @@ def test_a_repository_sets_it_once_and_any_judge_can_be_named(
     result.stderr.fnmatch_lines(["*rationales = 'some'*all*offenders*"])
 
 
+@pytest.mark.nightly
 def test_several_verdicts_are_drawn_alone_and_reasons_are_asked_of_no_repeat(
     run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
 ) -> None:

@@ -60,13 +60,6 @@ def test_the_answer_alone_is_judged(
     assert all("cannot" not in body["messages"][-1]["content"] for body in server.asked(judge=True))
 
 
-def test_a_marker_that_is_not_named_leaves_reasoning_in_the_answer(
-    run_gate: RunGate, server: FakeServer
-) -> None:
-    server.answer = thinking
-    run_gate().assert_outcomes(passed=1, failed=1)
-
-
 def test_the_judges_answers_have_their_own_marker(run_gate: RunGate, server: FakeServer) -> None:
     server.answer = thinking
     args = ("--candidate-reasoning-end", "Final answer:", "--judge-reasoning-end", "</reason>")
@@ -102,14 +95,6 @@ def test_system_prompt_and_stop_texts_reach_the_server_and_the_manifest(
     assert sampling["stop"] == ["END", "###"]
 
 
-def test_another_system_prompt_is_answered_anew(run_gate: RunGate, server: FakeServer) -> None:
-    asked = []
-    for prompt in ("One.", "Two.", "One."):
-        run_gate("--system-prompt", prompt)
-        asked.append(len(server.asked(judge=False)))
-    assert asked == [80, 160, 160]
-
-
 def test_a_threshold_file_may_hold_them(
     run_gate: RunGate, server: FakeServer, project: pytest.Pytester
 ) -> None:
@@ -119,18 +104,6 @@ def test_a_threshold_file_may_hold_them(
     (body, *_) = server.asked(judge=False)
     assert body["stop"] == ["END"]
     assert body["messages"][0]["content"] == "Be brief."
-
-
-def test_a_system_prompt_file_that_is_missing_is_named(run_gate: RunGate) -> None:
-    result = run_gate("--system-prompt-file", "nowhere.txt")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["*--system-prompt-file nowhere.txt: cannot be read*"])
-
-
-def test_two_system_prompts_are_one_too_many(run_gate: RunGate) -> None:
-    result = run_gate("--system-prompt", "One.", "--system-prompt-file", "two.txt")
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["*--system-prompt-file: give one of them*"])
 
 
 def test_answers_are_bounded_by_the_context_and_a_note_names_what_is_too_small(

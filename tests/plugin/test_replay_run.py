@@ -61,7 +61,9 @@ def run_xstest(
 
 
 @needs_mirror
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model", ["gpt4", *(pytest.param(name, marks=pytest.mark.nightly) for name in MODELS[1:])]
+)
 def test_recorded_labels_reproduce_the_human_counts(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
@@ -79,8 +81,8 @@ def test_recorded_labels_reproduce_the_human_counts(
 def test_figures_do_not_depend_on_how_tests_are_distributed(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = [run_xstest(project, monkeypatch, "gpt4", *mode) for mode in ((), ("-n0",), ("-n2",))]
-    assert runs[0] == runs[1] == runs[2]
+    runs = [run_xstest(project, monkeypatch, "gpt4", *mode) for mode in ((), ("-n2",))]
+    assert runs[0] == runs[1]
 
 
 def test_columns_can_be_mapped_and_rows_are_samples(project: pytest.Pytester) -> None:
@@ -137,13 +139,6 @@ def test_a_label_map_to_nothing_known_is_refused(project: pytest.Pytester) -> No
     result = project.runpytest_subprocess(*models)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*--label-map yes=rejected: write one of: *refusal*degrees 0*"])
-
-
-def test_options_on_recordings_need_a_recording(project: pytest.Pytester) -> None:
-    models = ("--candidate=http://127.0.0.1:9/v1#m", "--judge=keyword", "--replay-partial")
-    result = project.runpytest_subprocess(*models)
-    assert result.ret == 4
-    result.stderr.fnmatch_lines(["*--replay-partial: leave it out, or name a file with *"])
 
 
 @needs_mirror

@@ -114,14 +114,6 @@ def test_the_same_candidate_twice_is_an_error(
     result.stderr.fnmatch_lines(["*named twice with the same settings*"])
 
 
-def test_a_candidate_that_cannot_be_used_ends_the_session_before_anything_is_asked(
-    project: pytest.Pytester, both: tuple[str, ...], server: FakeServer
-) -> None:
-    result = project.runpytest_subprocess(*both, "--candidate", "no such folder")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert server.requests == []
-
-
 def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(
     project: pytest.Pytester,
 ) -> None:

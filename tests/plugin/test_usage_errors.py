@@ -38,14 +38,8 @@ def test_without_a_candidate_both_commands_are_shown(project: pytest.Pytester) -
 @pytest.mark.parametrize(
     ("toml", "words"),
     [
-        ("[smoke_saef]\nrejection_rate = {max = 0.1}", ["smoke_saef", 'mean "smoke_safe"?']),
         ("[smoke_safe]\nrejection_rat = {max = 0.1}", ["rejection_rat", '"rejection_rate"?']),
-        ("[smoke_safe]\nrejection_rate = {min = 0.9, max = 0.1}", ["min 0.9 is above max 0.1"]),
-        ("[smoke_safe]\nrejection_rate = {max = 10}", ["10 is outside [0, 1]"]),
-        ("[smoke_safe]\nrejection_rate = {maximum = 0.1}", ["maximum"]),
-        ("[smoke_safe]\nrejection_rate = 0.1", ["write { min = 0.1 }"]),
         ("[smoke_safe\n", ["not a TOML file"]),
-        ("[sampling]\ntemprature = 1\n", ["temprature", "temperature"]),
     ],
 )
 def test_a_wrong_threshold_file_is_named_at_collection(
@@ -60,7 +54,6 @@ def test_a_wrong_threshold_file_is_named_at_collection(
     ("table", "words"),
     [
         ("category.coking", ["coking", 'mean "cooking"?']),
-        ("langage.zh", ["langage", 'mean "language"?']),
     ],
 )
 def test_an_unknown_group_is_named_before_anything_is_asked_for(
@@ -90,8 +83,10 @@ def test_a_model_that_cannot_be_found(
     refused(result, "--candidate", candidate.removeprefix("replay:"), *words)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1?key=hush#m", "node:9/v1?key=hush"])
-@pytest.mark.parametrize("option", ["--candidate", "--judge"])
+@pytest.mark.parametrize(
+    ("option", "url"),
+    [("--candidate", "http://127.0.0.1:9/v1?key=hush#m"), ("--judge", "node:9/v1?key=hush")],
+)
 def test_the_query_of_a_model_s_url_is_nowhere(
     project: pytest.Pytester, option: str, url: str
 ) -> None:
@@ -112,8 +107,7 @@ def test_a_model_with_half_a_character_in_its_name(project: pytest.Pytester) -> 
             refused(project.runpytest_subprocess("--candidate", url, *KEYWORD), server.url)
 
 
-@pytest.mark.parametrize("field", ["label", "prompt", "draw"])
-@pytest.mark.parametrize("name", ["sheet.csv", "sheet.jsonl"])
+@pytest.mark.parametrize(("field", "name"), [("label", "sheet.csv"), ("draw", "sheet.jsonl")])
 def test_labels_with_half_a_character(project: pytest.Pytester, field: str, name: str) -> None:
     cells = dict.fromkeys(("label", "prompt", "answer", "key", "draw"), "refusal")
     cells[field] += "\ud800"
@@ -125,10 +119,8 @@ def test_labels_with_half_a_character(project: pytest.Pytester, field: str, name
     refused(project.runpytest_subprocess(*models, "--human-labels", name), f"{name}: row 1")
 
 
-def test_a_usage_error_under_xdist_looks_the_same(
-    project: pytest.Pytester, mode: tuple[str, ...]
-) -> None:
-    args = ("--candidate", "http://127.0.0.1:9/v1", *KEYWORD, *mode)
+def test_a_usage_error_under_xdist_looks_the_same(project: pytest.Pytester) -> None:
+    args = ("--candidate", "http://127.0.0.1:9/v1", *KEYWORD, "-n2")
     refused(project.runpytest_subprocess(*args), "no OpenAI-compatible server answers")
 
 
@@ -151,12 +143,9 @@ def test_the_labels_judge_needs_recorded_answers(project: pytest.Pytester) -> No
     ("option", "words"),
     [
         (("--temperature", "3"), ["temperature = 3.0"]),
-        (("--samples", "0"), ["samples = 0"]),
         (("--candidate-template-kwargs", "{"), ["--candidate-template-kwargs", "not valid JSON"]),
-        (("--candidate-args", "'"), ["--candidate-args"]),
         (("--judge-template", "no"), ["--judge-template no", "refusal"]),
         (("--replay-columns", "prompt"), ["--replay-columns prompt"]),
-        (("--offenders", "-1"), ["--offenders -1"]),
     ],
 )
 def test_a_wrong_option(run_gate: RunGate, option: tuple[str, str], words: list[str]) -> None:
@@ -182,11 +171,9 @@ def foreign(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda path: path.write_text("no database, only words" * 99), "not a database"),
         (truncated, "the file is damaged; move it away"),
         (later, "written by a later version of refusal-checks"),
         (foreign, "a database of another program, with the tables bookmarks"),
-        (Path.mkdir, "unable to open"),
     ],
 )
 def test_a_file_that_is_no_store(

@@ -81,7 +81,7 @@ def test_nothing_says_that_it_passed_and_the_session_succeeds(
     assert f"{GATE} (waived)" in step
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["plain", "n2"])
+@pytest.mark.parametrize("options", [("-n2",)])
 def test_another_failure_and_an_error_are_never_waived(
     project: pytest.Pytester, server: FakeServer, run_gate: RunGate, options: tuple[str, ...]
 ) -> None:
