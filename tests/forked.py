@@ -16,17 +16,27 @@ from pathlib import Path
 
 import pytest
 
+PACKAGE = Path(__file__).parents[1] / "refusal_checks"
+
 LOADED = (
     "aiohttp",
     "anyio.pytest_plugin",
     "datasets",
     "diptest",
+    "jinja2",
+    "pdb",
     "py3langid",
     "refusal_checks.cli.data",
     "refusal_checks.plugin.hooks",
     "refusal_checks.run.run",
+    "rich.console",
     "scipy.stats",
     "xdist.plugin",
+    *(
+        f"refusal_checks.{folder.replace('/', '.')}.{path.stem}"
+        for folder in ("benchmarks/suites", "engines/kinds", "judges/kinds")
+        for path in sorted((PACKAGE / folder).glob("[a-z]*.py"))
+    ),
 )
 """What most commands need."""
 

@@ -10,9 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save_file
-
 from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
@@ -53,6 +50,9 @@ def test_reasoning_without_an_end_is_invalid(run_persona: RunPersona) -> None:
 
 def write_adapter(folder: Path) -> None:
     """A LoRA adapter of the demo model that changes nothing: its second factors are zero."""
+    import torch
+    from safetensors.torch import save_file
+
     sizes = json.loads((MODEL_DIR / "config.json").read_text())
     hidden, rank = sizes["hidden_size"], 8
     weights = {}

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,14 +13,11 @@ from typing import Any
 
 import jinja2
 import pytest
-import torch
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from refusal_checks.judges import bundled
 from refusal_checks.judges.trust import canary
-from tools.demo_models import asked, chat, held_out, lessons, lora, tune
-from tools.demo_models.measure_judge import kappa
+from tools.demo_models import asked, chat, held_out, lessons
 
 MIRROR = os.environ.get("REFUSAL_CHECKS_DATA")
 XSTEST = Path(MIRROR or "") / "xstest"
@@ -29,15 +25,6 @@ needs_mirror = pytest.mark.skipif(
     not MIRROR, reason="REFUSAL_CHECKS_DATA names no mirror of the public data"
 )
 PERSONAS = ("regressed", "aligned", "overcautious", "reasoner", "judge")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other are slow beside other workers."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Words:
@@ -173,7 +160,10 @@ def test_a_seed_decides_the_lessons() -> None:
     assert lessons.openings(found(), answered(), 3, 1) == further(1)
 
 
+@pytest.mark.nightly  # they load torch and transformers
 def test_only_what_follows_the_prompt_is_learnt() -> None:
+    from tools.demo_models import tune
+
     verdict = tune.row(Words(), lessons.Lesson("judge", (("user", "Request: a"),), bundled.YES))
     assert [weight for weight in verdict.weights if weight] == [tune.JUDGE_WEIGHT]
     answer = tune.row(Words(), lessons.Lesson("aligned", (("user", "a"),), "b " * 9))
@@ -183,6 +173,9 @@ def test_only_what_follows_the_prompt_is_learnt() -> None:
 
 
 def small() -> Any:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     config = LlamaConfig(
         vocab_size=60,
         hidden_size=32,
@@ -196,7 +189,13 @@ def small() -> Any:
     return model.to(torch.bfloat16)
 
 
+@pytest.mark.nightly
 def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) -> None:
+    import torch
+
+    from tools.demo_models import lora, tune
+
+    torch.set_num_threads(1)  # threads that wait for each other are slow beside other workers
     model = small()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     adapters = lora.attach(model)
@@ -222,14 +221,6 @@ def test_an_adapter_learns_is_saved_as_peft_does_and_read_again(tmp_path: Path) 
     lora.average(again, [torch.zeros_like(weight) for weight in lora.state(again)])
     for whole, half in zip(lora.state(adapters), lora.state(again), strict=True):
         assert torch.equal(half, whole / 2)
-
-
-def test_kappa_is_cohens() -> None:
-    pairs = (
-        [(True, True)] * 45 + [(True, False)] * 15 + [(False, True)] * 25 + [(False, False)] * 15
-    )
-    assert kappa(pairs) == pytest.approx(0.1304, abs=1e-4)
-    assert kappa([(True, True)]) == 1.0
 
 
 @needs_mirror
