@@ -24,7 +24,7 @@ gate: engine
 	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
 
 test: engine
-	$(MAKE) --no-print-directory --jobs=2 --output-sync lint tests
+	$(MAKE) --no-print-directory --jobs=2 lint tests
 
 lint: engine
 	$(bin)/ruff check .
@@ -41,7 +41,7 @@ tests: engine
 	$(bin)/pytest tests/e2e tests/plugin tests/unit -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 unit: engine
-	$(bin)/pytest tests/unit tests/plugin -n 3 $(ARGS)
+	$(bin)/pytest tests/plugin tests/unit -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 e2e: engine
 	$(bin)/pytest tests/e2e $(ARGS)
