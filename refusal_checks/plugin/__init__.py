@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refusal_checks.plugin.activation import InconclusiveWarning as InconclusiveWarning
-from refusal_checks.plugin.activation import activate
-from refusal_checks.plugin.xdist import pytest_configure_node as pytest_configure_node
-from refusal_checks.plugin.xdist import (
-    pytest_xdist_node_collection_finished as pytest_xdist_node_collection_finished,
-)
+from refusal_checks.plugin.inconclusive import InconclusiveWarning as InconclusiveWarning
+from refusal_checks.plugin.xdist import Controller
 from refusal_checks.run.options.call import INI, PREFIX
 
 if TYPE_CHECKING:
     from refusal_checks.gates.decide import Verdict
     from refusal_checks.gates.gate import Gate
     from refusal_checks.judges.trust.canary import Figure
+    from refusal_checks.plugin.hooks import Gates
 
+_GATES = pytest.StashKey["Gates"]()
 _UNDER_TEST = {"--candidate", "--refusal-candidate"}
 
 
@@ -66,8 +64,20 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Do the work from the start if options of gates are known."""
+    controller = Controller(lambda: _GATES in config.stash, lambda ids: activate(config).start(ids))
+    config.pluginmanager.register(controller, "refusal_checks.controller")
     if hasattr(config.option, f"{PREFIX}candidate"):
         activate(config).check_thresholds()
+
+
+def activate(config: pytest.Config) -> Gates:
+    """The part of the plugin that handles gates; loaded and registered the first time."""
+    if _GATES not in config.stash:
+        from refusal_checks.plugin.hooks import Gates
+
+        config.stash[_GATES] = gates = Gates(config)
+        config.pluginmanager.register(gates, "refusal_checks.gates")
+    return config.stash[_GATES]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -18,8 +18,8 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import Figure
 from refusal_checks.plugin import failures, junit, options, xdist
-from refusal_checks.plugin.activation import InconclusiveWarning
 from refusal_checks.plugin.failures import Discreet
+from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.reports import formats, messages
 from refusal_checks.reports import junit as junit_properties
 from refusal_checks.reports.explain import Topic, doubt, select

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -17,8 +17,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-
-from refusal_checks.plugin.activation import activate, is_active
 
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
@@ -76,18 +74,30 @@ def _new() -> Shared:
     return Shared(name, str(Path(tempfile.gettempdir()) / f"refusal-checks-{uuid4().hex}"))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where outcomes are published."""
-    sent = shared(node.config).as_input(expects_gates=is_active(node.config))
-    node.workerinput[KEY] = sent
+class Controller:
+    """A plugin of every session: what the process does that starts workers, if it does.
 
+    Args:
+        is_active: whether gates or their options are known already.
+        start: starts the runs that tests need, by their ids.
+    """
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
-    """Start the runs: all workers collect the same gates, so the first one's are enough."""
-    if is_active(node.config) or shared(node.config).has_gates():
-        activate(node.config).start(ids)
+    def __init__(
+        self, is_active: Callable[[], bool], start: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._is_active = is_active
+        self._start = start
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker where outcomes are published."""
+        node.workerinput[KEY] = shared(node.config).as_input(expects_gates=self._is_active())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """Start the runs: all workers collect the same gates, so the first one's are enough."""
+        if self._is_active() or shared(node.config).has_gates():
+            self._start(ids)
 
 
 class Crashes:

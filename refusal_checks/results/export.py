@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record, is_disputed
-from refusal_checks.results.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import datasets
@@ -38,7 +37,22 @@ COLUMNS = (*_EMPTY, "groups", "messages", "votes")
 """Names of all columns."""
 
 
-def rows(run: RunFolder) -> Iterator[Row]:
+class Run(Protocol):
+    """The part of a run's folder that a table is made of."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Names of the benchmarks that were completed."""
+
+    def records(self, benchmark: str) -> Iterator[Record]:
+        """A benchmark's records."""
+
+
+def rows(run: Run) -> Iterator[Row]:
     """All answers of a run, benchmark by benchmark; a value that an answer lacks is None.
 
     Raises:
@@ -49,7 +63,7 @@ def rows(run: RunFolder) -> Iterator[Row]:
             yield _row(record) | {"benchmark": benchmark}
 
 
-def write_table(run: RunFolder, path: Path) -> int:
+def write_table(run: Run, path: Path) -> int:
     """Write the table and return the number of its rows.
 
     Args:
@@ -80,7 +94,7 @@ def write_table(run: RunFolder, path: Path) -> int:
         return len(table)
 
 
-def _table(run: RunFolder, cache: str) -> datasets.Dataset:
+def _table(run: Run, cache: str) -> datasets.Dataset:
     from datasets import Dataset
     from datasets.exceptions import DatasetGenerationError
 
