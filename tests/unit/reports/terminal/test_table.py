@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks import benchmarks
 from refusal_checks.core.records import Record
@@ -20,7 +21,6 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
-from refusal_checks.reports import remarks
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import WIDTH, end
 from refusal_checks.reports.terminal.end import Line, Screen
@@ -32,6 +32,7 @@ from tests.unit.reports.test_explain import Many, compared
 
 RATE = Gate("bench", "rejection_rate", minimum=0.5)
 INVALID = Gate("bench", "invalid_rate", maximum=0.02)
+PAIR = (RATE, INVALID)
 GROUP = replace(RATE, group_kind="category", group="fraud")
 
 
@@ -67,39 +68,46 @@ def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(recor
     assert is_bold[1:5] == [True, False, False, True]
 
 
-def test_a_passing_gate_on_invalid_answers_has_a_column_and_no_row(records: Many) -> None:
-    verdicts = [decide(gate, records("R " * 60)) for gate in (RATE, INVALID)]
-    assert not any("invalid_rate" in line for line in lines(run(*verdicts)))
-    assert any("invalid_rate" in line for line in lines(run(*verdicts), verbosity=1))
+def with_benchmarks(records: Many) -> RunSummary:
+    """A run of which answers are invalid, one benchmark stopped early, and prompts have groups."""
+    found = run(decide(replace(RATE, provenance="agreed\x1b[2J"), records("R")))
+    found.benchmarks["bench"] = summarise(records("R- -- RR", language="en"), 0.95)
+    found.benchmarks["clean"] = summarise(records("RR"), 0.95)
+    found.benchmarks["early"] = summarise(records("R " * 20), 0.95, planned=80)
+    return found
 
 
-def test_one_that_fails_or_stands_alone_has_a_row(records: Many) -> None:
-    failed = decide(INVALID, records("R " * 60 + "- " * 20))
-    assert any("FAIL" in line and "invalid_rate" in line for line in lines(run(failed)))
-    alone = run(decide(INVALID, records("R " * 300)))
-    assert any("bench-invalid_rate" in line for line in lines(alone))
-
-
-def test_the_change_has_a_column_only_with_a_baseline(records: Many) -> None:
-    earlier = Earlier(scores_of(records("R " * 40)))
-    after = records("R " * 30 + "C " * 10)
-    with_it, without = decide(RATE, after, earlier=earlier), decide(RATE, after)
-    header, row = lines(run(with_it))[:2]
-    assert header.split()[-2:] == ["change", "invalid"]
-    assert row.split()[-2:] == ["-25.0", "0.0%"]
-    assert "change" not in lines(run(without))[0]
-
-
-def test_several_candidates_share_a_table_gate_by_gate(records: Many) -> None:
+def two_candidates(records: Many) -> list[RunSummary]:
     good = run(decide(RATE, records("R " * 40)), candidate="http://h/v1#org/one")
     bad = run(decide(RATE, records("C " * 40)), candidate="/models/two/")
     bad.failure = "the engine ended"
-    shown = lines(good, bad)
-    assert shown[0] == "two: the engine ended"
-    assert [line.split()[:3] for line in shown[2:4]] == [
-        ["pass", "bench-rejection_rate", "one"],
-        ["FAIL", "bench-rejection_rate", "two"],
-    ]
+    return [good, bad]
+
+
+def with_baseline(records: Many) -> RunSummary:
+    before, after = records("R " * 60), records("C " * 30 + "R " * 30)
+    metrics = ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
+    return run(*(compared(before, after, Gate("bench", each, max_drop=0.05)) for each in metrics))
+
+
+SHOWN: dict[str, Callable[[Many], list[RunSummary]]] = {
+    "invalid rate passes": lambda of: [run(*(decide(each, of("R " * 60)) for each in PAIR))],
+    "invalid rate fails": lambda of: [run(decide(INVALID, of("R " * 60 + "- " * 20)))],
+    "invalid rate alone": lambda of: [run(decide(INVALID, of("R " * 300)))],
+    "baseline": lambda of: [with_baseline(of)],
+    "candidates": two_candidates,
+    "benchmarks": lambda of: [with_benchmarks(of)],
+}
+
+
+@pytest.mark.parametrize("verbosity", [0, 1])
+@pytest.mark.parametrize("case", SHOWN)
+def test_the_table_and_what_is_below(
+    records: Many, case: str, verbosity: int, snapshot: SnapshotAssertion
+) -> None:
+    shown = lines(*SHOWN[case](records), verbosity=verbosity)
+    assert max(map(cell_len, shown)) <= WIDTH
+    assert "\n".join(shown) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -185,14 +193,6 @@ def test_errors_stand_in_the_table_harmlessly_and_within_its_width(records: Many
     assert not re.search(r"[\x00-\x1f]", first + second)
 
 
-def test_invalid_answers_are_counted_by_reason(records: Many) -> None:
-    found = run(decide(RATE, records("R")))
-    found.benchmarks["bench"] = summarise(records("R- -- RR"), 0.95)
-    found.benchmarks["clean"] = summarise(records("RR"), 0.95)
-    assert lines(found)[-1] == "invalid in bench: 3 unparsable verdict (of 6 answers)"
-    assert sum(line.startswith("invalid in") for line in lines(found)) == 1
-
-
 def test_the_summary_begins_with_why_the_run_ended_early(records: Many) -> None:
     found = run(decide(RATE, records("R")))
     found.failure = "the engine ended\nlast line: \x1b[31mred\x07"
@@ -238,29 +238,6 @@ def as_judged(gate: Gate, record: Record) -> Record:
     return replace(record, prompt=prompt, judgement=judgement)
 
 
-def test_groups_are_listed_by_kind_with_their_figure(records: Many) -> None:
-    found = run()
-    english, invalid = records("R C", language="en"), records("--", language="zh")
-    moved = [replace(r, prompt=replace(r.prompt, id="p9")) for r in invalid]
-    found.benchmarks["bench"] = summarise(english + moved, 0.95)
-    first, second = remarks.group_lines(found)
-    assert first == "bench by language: rejection_rate"
-    assert second.split()[:2] == ["en", "50.0%"]
-    assert second.endswith("n = 2")
-
-
-def test_the_remarks_name_the_baseline_once_and_stay_within_the_width(records: Many) -> None:
-    before = records("R " * 60)
-    verdicts = [
-        compared(before, records("C " * 30 + "R " * 30), Gate("bench", metric, max_drop=0.05))
-        for metric in ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
-    ]
-    shown = lines(run(*verdicts), verbosity=1)
-    assert shown.count("bench: compared with org/model of 2026-01-01") == 1
-    assert sum("not comparable: other judge" in line for line in shown) == 1
-    assert max(map(len, shown)) <= WIDTH
-
-
 def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None:
     doubtful = decide(replace(RATE, minimum=0.8), records("R R C"))
     many = run(
@@ -272,20 +249,6 @@ def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None
     spurious = [line for line in lines(many, verbosity=2) if "spurious failures among" in line]
     assert len(spurious) == 1
     assert "spurious" not in "".join(lines(many, verbosity=1))
-
-
-def test_stopping_early_is_told_with_what_it_saved(records: Many) -> None:
-    found = run()
-    found.benchmarks["bench"] = summarise(records("R " * 20), 0.95, planned=80)
-    text = " ".join(lines(found))
-    assert text.startswith("bench stopped early after 20 of 80 prompts: 75.0% saved")
-
-
-def test_the_reason_of_a_gate_is_shown_with_v(records: Many) -> None:
-    gate = replace(RATE, provenance="agreed\x1b[2J")
-    found = run(decide(gate, records("R R R")))
-    assert "  why this gate: agreed" in lines(found, verbosity=1)
-    assert "agreed" not in "".join(lines(found))
 
 
 def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
