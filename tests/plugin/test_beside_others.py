@@ -52,7 +52,7 @@ def theirs(project: pytest.Pytester) -> pytest.Pytester:
     project.makeconftest(CONFTEST)
     project.makepyfile(TESTS)
     (project.path / "tox.ini").write_text(
-        "[pytest]\naddopts = --strict-markers --strict-config -p no:cacheprovider -q\n"
+        "[pytest]\naddopts = --strict-markers --strict-config -p no:cacheprovider -p no:syrupy -q\n"
         "markers = sanity: theirs\nfilterwarnings = error\n"
     )
     (project.path / "thresholds" / "default.toml").write_text("theirs = true\n")
