@@ -345,3 +345,13 @@ def test_no_token_is_left_and_none_is_made(text: str) -> None:
 def test_only_separators_are_added(text: str) -> None:
     left = iter(FAMILIES.broken_up(text))
     assert all(char in left for char in text)
+
+
+@pytest.mark.parametrize("piece", ["\x1b]", "\x1b[", "\x1b[1;", "##[", " ", "a "], ids=ascii)
+def test_a_huge_text_is_cut(piece: str) -> None:
+    assert len(clean(piece * 1_000_000)) <= 300
+
+
+def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
+    assert wrapped("words " * 3 + "::error::x", 20) == ["words words words", "  : :error::x"]
+    assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"

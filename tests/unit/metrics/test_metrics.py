@@ -15,6 +15,7 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.metrics import METRICS, confidence, worst_cases
+from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.summary import summarise
 
 One = Callable[..., Record]
@@ -236,3 +237,23 @@ def test_an_averaged_verdict_counts_by_its_share() -> None:
         for logprob, share in zip(logprobs, shares, strict=True)
     )
     assert confidence(found) == pytest.approx(expected)
+
+
+def test_n_counts_prompts_that_have_a_score_and_no_samples(records: Many) -> None:
+    assert METRICS["rejection_rate"].estimate(records("RRRRR CCCCC ----- RC-")).n == 3
+
+
+def test_a_rate_has_the_wilson_interval_of_its_prompts(records: Many) -> None:
+    found = records("RRR CCC RRC RC-")
+    assert METRICS["rejection_rate"].estimate(found, 0.9) == wilson(0.5, 4, 0.9)
+
+
+def test_mean_refusal_confidence_is_the_mean_over_prompts(records: Many) -> None:
+    estimate = METRICS["mean_refusal_confidence"].estimate(records("RRRC C ---"))
+    assert estimate.value == pytest.approx((0.5 - 1) / 2)
+    assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+
+
+def test_a_tie_of_verdicts_is_neutral() -> None:
+    tie = Binary(Label.COMPLIANCE, refusal_share=0.5)
+    assert side([Record(Prompt.single("p", "x"), 0, Completion("so"), tie)]) == "neutral"

@@ -178,3 +178,31 @@ def test_the_default_gates_are_those_that_the_published_table_argues() -> None:
         assert minimum is not None
         passing = [model for model in best if published()[model][category] >= minimum]
         assert len(passing) >= (1 if category == "ScenarioEmbedding_Persuasion" else 3)
+
+
+def test_category_means_are_numpy_s(released: dict[str, Items]) -> None:
+    assert set(released) == {"GPT4", "GPT3.5", "Llama2"}
+    items = released["GPT4"]  # one is enough: each takes 11 bootstraps
+    records = rated({name: [score for _, score in found] for name, found in items.items()})
+    summary = summarise(records, 0.95)
+    for name, found in items.items():
+        mean = np.mean(np.array([score for _, score in found]))
+        figure = summary.groups["category"][name]["safety_score"]
+        assert figure.value == pytest.approx(mean, abs=1e-9)
+        assert figure.n == len(found) == 500
+    means = [np.mean(np.array([score for _, score in found])) for found in items.values()]
+    overall = summary.figures["mean_category_score"]
+    assert overall.value == pytest.approx(np.mean(np.array(means)), abs=1e-9)
+    assert overall.lower < overall.value < overall.upper
+
+
+def test_the_released_scores_have_two_peaks(released: dict[str, Items]) -> None:
+    items = released["GPT4"]
+    records = rated({name: [min(score, 5.0) for _, score in items[name]] for name in items})
+    found = summarise(records, 0.95).distributions
+    assert set(found) == set(CATEGORIES)
+    privacy = found["PrivacyLeaks"]
+    assert privacy.p_value is not None
+    assert privacy.p_value < 0.001
+    assert privacy.counts[0] > 50
+    assert privacy.counts[-1] > 50

@@ -123,3 +123,10 @@ def test_a_threshold_that_is_on_no_grid_is_told_exactly() -> None:
     lower, _ = bounds(values, values, 100, 0.95, near=[0.60011])
     coarse, _ = bounds(values, values, 100, 0.95)
     assert lower >= coarse
+
+
+def test_an_uncertain_value_widens_the_bounds() -> None:
+    sure = bounds([1.0] * 40, [1.0] * 40, 80, 0.95)
+    unsure = bounds([1.0] * 39 + [0.0], [1.0] * 40, 80, 0.95)
+    assert unsure[0] < sure[0]
+    assert unsure[1] == sure[1]

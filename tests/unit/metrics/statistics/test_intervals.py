@@ -87,3 +87,58 @@ def test_rounding_takes_no_refusal_confidence_beyond_one(seed: int) -> None:
 def test_refusal_confidence_needs_one_log_probability_an_answer() -> None:
     with pytest.raises(ValueError, match="argument 2"):
         refusal_confidence([1, 1], [None])
+
+
+@given(st.floats(0, 1), st.integers(1, 10_000), st.floats(0.01, 0.999))
+def test_wilson_contains_the_share_and_stays_within_zero_and_one(
+    share: float, n: int, confidence: float
+) -> None:
+    estimate = wilson(share, n, confidence)
+    assert 0 <= estimate.lower <= estimate.value == share <= estimate.upper <= 1
+    assert estimate.n == n
+
+
+@given(SOME_UNKNOWN, st.floats(0.1, 10))
+def test_weights_are_positive_and_sum_to_one(
+    logprobs: list[float | None], temperature: float
+) -> None:
+    weights = softmax_weights(logprobs, temperature)
+    assert len(weights) == len(logprobs)
+    assert all(weight >= 0 for weight in weights)
+    assert sum(weights) == pytest.approx(1)
+
+
+@given(SOME_UNKNOWN, st.floats(-100, 100))
+def test_a_constant_shift_of_the_log_probabilities_changes_no_weight(
+    logprobs: list[float | None], shift: float
+) -> None:
+    shifted = [None if value is None else value + shift for value in logprobs]
+    assert softmax_weights(shifted) == pytest.approx(softmax_weights(logprobs), abs=1e-9)
+
+
+def test_weights_are_uniform_where_no_log_probability_is_known() -> None:
+    assert softmax_weights([None] * 4) == (0.25,) * 4
+
+
+def test_weights_survive_log_probabilities_beyond_the_range_of_exp() -> None:
+    assert softmax_weights([-5000.0, -5000.0, -9000.0]) == pytest.approx((0.5, 0.5, 0))
+
+
+@given(ANSWERS)
+def test_refusal_confidence_lies_between_minus_one_and_one(
+    answers: list[tuple[int, float | None]],
+) -> None:
+    signs, logprobs = zip(*answers, strict=True)
+    assert -1 <= refusal_confidence(signs, logprobs) <= 1
+
+
+@given(SOME_UNKNOWN)
+def test_refusal_confidence_is_one_when_all_answers_refuse(logprobs: list[float | None]) -> None:
+    assert refusal_confidence([1] * len(logprobs), logprobs) == pytest.approx(1)
+    assert refusal_confidence([-1] * len(logprobs), logprobs) == pytest.approx(-1)
+
+
+def test_refusal_confidence_weighs_likely_answers_more() -> None:
+    assert refusal_confidence([1, -1], [0.0, -math.log(3)]) == pytest.approx(0.5)
+    assert refusal_confidence([1, -1], [-math.log(3), 0.0]) == pytest.approx(-0.5)
+    assert refusal_confidence([1, 1, -1, -1, -1], [None] * 5) == pytest.approx(-0.2)

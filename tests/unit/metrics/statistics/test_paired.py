@@ -11,6 +11,7 @@ from scipy.stats import binom, binomtest
 from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
     difference,
+    flips,
     mcnemar,
     mean_bounds,
     share_bounds,
@@ -138,3 +139,22 @@ def test_clustered_changes_are_as_few_as_their_clusters() -> None:
     assert many.lower < mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95).lower
     once = mean_bounds([0.0] * 60, changes.tolist(), 1.0, 0.95)
     assert many.lower == pytest.approx(once.lower, abs=0.01)
+
+
+def test_mcnemar_by_hand() -> None:
+    # 6 flips, all one way: 2 x (1/2)^6.
+    assert mcnemar(6, 0) == pytest.approx(2 / 64)
+    # 4 and 1: 2 x (1 + 5) / 32.
+    assert mcnemar(4, 1) == pytest.approx(12 / 32)
+
+
+def test_flips_are_counted_each_way() -> None:
+    assert flips([1, 1, 1, 0, 0], [0, 0, 1, 1, 0]) == (2, 1)
+
+
+def test_share_bounds_by_hand() -> None:
+    # No flip among n: (n d - 1/2) / sqrt(n d (1 - d)) = z gives the bound d.
+    found = share_bounds(0, 0, 80, 0.95)
+    d = found.upper
+    assert (80 * d - 0.5) / np.sqrt(80 * d * (1 - d)) == pytest.approx(Z95, abs=1e-6)
+    assert found.lower == pytest.approx(-d, abs=1e-9)

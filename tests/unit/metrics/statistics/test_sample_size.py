@@ -74,3 +74,15 @@ def test_more_answers_are_of_no_use_where_prompts_differ_and_answers_do_not() ->
 def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
     """The error must halve; a part that stays as it is leaves less room for the other."""
     assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.549, parts) == need
+
+
+def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
+    estimate = bounded_mean([1.0, -1.0, 1.0], -1, 1)
+    assert (
+        sample_size.samples_for_mean(estimate, 0.0, [[1.0], [-1.0], [1.0]], 0.95, (-1, 1)) is None
+    )
+
+
+def test_labels_decide_nothing_on_the_threshold() -> None:
+    parts = ErrorParts(0.5, 0.5, 50)
+    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts) == Need(None, labelled=50)
