@@ -18,7 +18,7 @@ _BUSY = 0.2
 """A GPU of which a greater share of the memory is in use counts as taken by others."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows a container its own limits (version 2)."""
+"""Where Linux shows a container its own limits."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +85,28 @@ def _time_of_container(root: Path = _CGROUPS) -> float | None:
     with suppress(OSError, ValueError):  # "max" is none
         most, period = map(int, (root / "cpu.max").read_text().split())
         return most / period
+    with suppress(OSError, ValueError):
+        folder = root / "cpu"
+        most, period = (int((folder / f"cpu.cfs_{n}_us").read_text()) for n in ("quota", "period"))
+        return most / period if most > 0 else None
     return None
 
 
 def _left_to_container(root: Path = _CGROUPS) -> float:
     """Bytes that a container's limit leaves, caches included; infinite without a limit."""
-    try:
-        most, taken = (int((root / name).read_text()) for name in ("memory.max", "memory.current"))
-        lines = (root / "memory.stat").read_text().splitlines()
-    except (OSError, ValueError):  # "max" is none
-        return math.inf
-    counts = dict(line.split() for line in lines)
-    cached = sum(int(counts.get(f"{kind}_file", 0)) for kind in ("active", "inactive"))
-    return most - taken + cached
+    for folder, limit, used, prefix in (
+        (root, "memory.max", "memory.current", ""),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        try:
+            most, taken = (int((folder / name).read_text()) for name in (limit, used))
+            lines = (folder / "memory.stat").read_text().splitlines()
+        except (OSError, ValueError):  # "max" is none
+            continue
+        counts = dict(line.split() for line in lines)
+        cached = sum(int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+        return most - taken + cached
+    return math.inf
 
 
 def gpus() -> Devices:

@@ -106,9 +106,18 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.Monkey
             },
             550,
         ),
+        (
+            {
+                "memory/memory.limit_in_bytes": "1000\n",
+                "memory/memory.usage_in_bytes": "700\n",
+                "memory/memory.stat": "active_file 1\ntotal_active_file 20\n",
+            },
+            320,
+        ),
     ],
 )
 def test_a_container_s_limit_counts(tmp_path: Path, files: dict[str, str], left: float) -> None:
+    (tmp_path / "memory").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert devices._left_to_container(tmp_path) == left
@@ -121,11 +130,14 @@ def test_a_container_s_limit_counts(tmp_path: Path, files: dict[str, str], left:
         ({"cpu.max": "max 100000\n"}, None),
         ({"cpu.max": "150000 100000\n"}, 1.5),
         ({"cpu.max": "nonsense"}, None),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
     ],
 )
 def test_a_container_s_share_of_time_counts(
     tmp_path: Path, files: dict[str, str], cores: float | None
 ) -> None:
+    (tmp_path / "cpu").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert devices._time_of_container(tmp_path) == cores
