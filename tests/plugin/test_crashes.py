@@ -225,6 +225,7 @@ def test_killed_xdist_workers_are_replaced_and_the_gates_get_their_verdicts(
 def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
     slow: FakeServer, start: Start
 ) -> None:
+    slow.delay = 2.0  # two workers start before the work is done, on a busy machine too
     with start("-n1", "-v", "-rs") as session:
         said = read_until(session, "::test_gate[", 1)
         kill_workers(session)
