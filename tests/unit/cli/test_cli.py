@@ -74,3 +74,12 @@ def test_help_is_shown_once(
     shown = capsys.readouterr()
     assert (shown.out + shown.err).count("Usage:") == (words != ("--version",))
     assert "refusal-checks:" not in shown.err
+
+
+@pytest.mark.parametrize("words", [(), ("last",), ("--port", "0")], ids=["alone", "run", "port"])
+def test_watch_says_in_one_line_what_to_use_in_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert ended(monkeypatch, "watch", *words) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("refusal-checks: watch: write --html FILE and open it in a browser")
