@@ -18,13 +18,14 @@ ENGINE ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: gate test engine lint tests unit e2e clean
+.PHONY: gate test engine lint unit e2e clean
 
 gate: engine
 	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
 
+# All three at once: engines start, tests wait for processes, and checks use what that leaves.
 test: engine
-	$(MAKE) --no-print-directory --jobs=2 lint tests
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint e2e unit
 
 lint: engine
 	$(bin)/ruff check .
@@ -35,13 +36,8 @@ lint: engine
 	$(bin)/python -m tools.docs_site --check
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
-# Three workers on two cores: tests that wait for processes and servers leave theirs idle. One has all
-# tests with engines (tests/conftest.py), and begins with them, for they take longest.
-tests: engine
-	$(bin)/pytest tests/e2e tests/plugin tests/unit -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
-
 unit: engine
-	$(bin)/pytest tests/plugin tests/unit -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(bin)/pytest tests/plugin tests/unit -n 2 --dist loadfile $(ARGS)
 
 e2e: engine
 	$(bin)/pytest tests/e2e $(ARGS)
