@@ -23,9 +23,7 @@ pip := $(bin)/python -m pip --disable-pip-version-check install --quiet
 gate: engine
 	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
 
-# All three at once: engines start, tests wait for processes, and checks use what that leaves.
-test: engine
-	$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint e2e unit
+test: lint unit e2e
 
 lint: engine
 	$(bin)/ruff check .
@@ -36,8 +34,9 @@ lint: engine
 	$(bin)/python -m tools.docs_site --check
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
+# Three workers on two cores: tests that wait for processes and servers leave theirs idle.
 unit: engine
-	$(bin)/pytest tests/plugin tests/unit -n 2 --dist loadfile $(ARGS)
+	$(bin)/pytest tests/plugin tests/unit -n 3 --dist loadfile $(ARGS)
 
 e2e: engine
 	$(bin)/pytest tests/e2e $(ARGS)
