@@ -143,8 +143,8 @@ def test_models_are_named_right_cached_and_reached(
     assert "is it running" in gone.said
     assert look(tmp_path, "org/model")["candidate"].said == "org/model, to be downloaded"
     with monkeypatch.context() as patch:
-        patch.setattr(models, "model", lambda _: "the hub has no such model")
-        patch.setattr(models, "data", lambda _: "the hub does not answer")
+        patch.setattr(models, "unreached_model", lambda _: "the hub has no such model")
+        patch.setattr(models, "unreached_data", lambda _: "the hub does not answer")
         found = look(tmp_path, "org/model")
         assert found["candidate"].level is Level.FAIL
         assert found["candidate"].remedy == "the hub has no such model"
