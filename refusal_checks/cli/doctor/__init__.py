@@ -185,7 +185,7 @@ def _thresholds(files: Sequence[Path]) -> tuple[Diagnosis, Sequence[Benchmark] |
 
 
 def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Diagnosis:
-    """Whether a mirror has what is needed or, where nobody knows, all that there is."""
+    """Whether a mirror has what is needed; if that is unknown, whether it has everything."""
     try:
         folder = mirror_folder(named)
     except DataError as fault:
