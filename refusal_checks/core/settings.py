@@ -350,13 +350,13 @@ class Limits(Frozen):
         CONNECTIONS, ge=1, description="most requests in flight to the judge's server"
     )
 
-    def pace(self, role: str) -> Pace:
+    def pace(self, role: str) -> RequestPace:
         """How fast the server of a role, ``candidate`` or ``judge``, may be asked."""
-        return Pace(getattr(self, f"{role}_rpm"), getattr(self, f"{role}_concurrency"))
+        return RequestPace(getattr(self, f"{role}_rpm"), getattr(self, f"{role}_concurrency"))
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RequestPace:
     """Limits on the requests to one model.
 
     Attributes:

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 
 from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineStartError
-from refusal_checks.core.settings import Limits, Pace
+from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.engines import kinds
 from refusal_checks.engines.base import WHOLE_MACHINE, EngineSpec
@@ -295,7 +295,7 @@ class EngineTransport(HttpTransport):
     """Sends requests in the engine's own dialect, as many at one time as it takes."""
 
     def __init__(self, process: EngineProcess, limits: Limits) -> None:
-        pace = Pace(at_once=process.engine.at_once)
+        pace = RequestPace(at_once=process.engine.at_once)
         most = limits.max_reply_mib * 2**20
         access = Access(process.api_key, limits.request_timeout, pace, most)
         super().__init__(process.url, access)
@@ -349,7 +349,9 @@ class EngineTransport(HttpTransport):
         if engine.capabilities == ALL or self._is_probed or self._model is None:
             return
         try:
-            probed = asyncio.run(self._probe(self._model))
+            # Another thread's event loop may have opened this transport already.
+            own = EngineTransport(self._process, self._limits)
+            probed = asyncio.run(own._probe(self._model))
         except EndpointError as fault:
             problem = f"gives no chat completion: {fault}"
             raise EngineStartError(self._process.report(problem)) from fault
@@ -363,7 +365,5 @@ class EngineTransport(HttpTransport):
             say(f"{engine.title} for {self._process.spec.model}: {words}")
 
     async def _probe(self, model: Served) -> Capabilities:
-        # Another thread's event loop may have opened this one already.
-        own = EngineTransport(self._process, self._limits)
-        async with own, own.connect(model) as client:
-            return await probe(client, RequestParams())
+        async with self:
+            return await probe(self.connect(model), RequestParams())

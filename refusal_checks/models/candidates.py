@@ -18,7 +18,7 @@ from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.models.client.answers import Choice, LabelError, LabelProbabilities
+from refusal_checks.models.client.answers import LabelError, LabelProbabilities
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.errors import PromptTooLongError
@@ -47,19 +47,7 @@ class Candidate(Protocol):
         """The answers with the numbers first to first + count - 1, in order."""
 
 
-class _Stored:
-    """A candidate whose answers the store keeps."""
-
-    def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``."""
-        raise NotImplementedError
-
-    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``."""
-        return store.completions(key for prompt in prompts for key in self.keys(prompt))
-
-
-class ServedCandidate(_Stored):
+class ServedCandidate:
     """A model behind a server; one request asks for all K answers to a prompt.
 
     Args:
@@ -86,6 +74,10 @@ class ServedCandidate(_Stored):
     def _reads_logprobs(self) -> bool:
         """True if the answers are weighted, for which each needs its log-probability."""
         return self._sampling.samples > 1
+
+    def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
+        """See ``Candidate.known``."""
+        return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         """See ``Candidate.keys``; the number of samples is not part of a key, so K can grow.
@@ -134,7 +126,17 @@ class ServedCandidate(_Stored):
             choices = await self._client.chat(self.messages(prompt), options)
         except EndpointError as fault:
             return [_unanswered(fault)] * count
-        return list(map(_completion, choices))
+        return [
+            Completion(
+                storable(choice.text),
+                choice.finish_reason,
+                choice.tokens,
+                choice.mean_logprob,
+                reasoning=choice.reasoning,
+                room=choice.room,
+            )
+            for choice in choices
+        ]
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
         """What is sent: the prompt after the run's system prompt, merged with its own if any."""
@@ -147,51 +149,33 @@ class ServedCandidate(_Stored):
         return Message("system", system), *prompt.messages
 
 
-def _completion(choice: Choice) -> Completion:
-    return Completion(
-        storable(choice.text),
-        choice.finish_reason,
-        choice.tokens,
-        choice.mean_logprob,
-        reasoning=choice.reasoning,
-        room=choice.room,
-    )
-
-
-class OptionScorer(_Stored):
+class OptionScorer(ServedCandidate):
     """A model behind a server that chooses options by probability and answers the rest in words.
 
     A multiple-choice question has one answer, whatever the sampling: the letter that is the most
     probable first token, then a line with the probabilities of all letters.
-
-    Args:
-        served: the same model, for all other prompts.
     """
 
-    def __init__(self, served: ServedCandidate, client: Client, model_identity: str) -> None:
+    def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
         if client.capabilities.logprobs is not Support.YES:
             raise ModelError(
                 f"--mcq-scoring logprob: {client.url} gives no log-probabilities; "
                 "use --mcq-scoring text"
             )
-        self.name = served.name
-        self.max_tokens = served.max_tokens
-        self._served = served
-        self._client = client
-        self._identity = model_identity
+        super().__init__(name, client, sampling, model_identity)
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         """See ``Candidate.keys``."""
         if not prompt.options:
-            return self._served.keys(prompt)
-        turns = replace(prompt, messages=self._served.messages(prompt)).turns
+            return super().keys(prompt)
+        turns = replace(prompt, messages=self.messages(prompt)).turns
         return [content_key(self._identity, turns, "options", list(prompt.options))]
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """See ``Candidate.answer``."""
         if not prompt.options:
-            return await self._served.answer(prompt, first, count)
-        messages = self._served.messages(prompt)
+            return await super().answer(prompt, first, count)
+        messages = self.messages(prompt)
         try:
             labels = await self._client.label_probabilities(messages, list(prompt.options))
         except LabelError as fault:

@@ -283,11 +283,12 @@ def _served(
     if continues and engines.are_live and isinstance(model, Attached):
         try_prefill(client)
     identity = model_identity(model, client.model)
-    served = ServedCandidate(model.name, client, answering.sampling, identity)
+    kind = ServedCandidate if scoring == "text" else OptionScorer
+    served = kind(model.name, client, answering.sampling, identity)
     lacking = client.capabilities.missing(*(["prefill"] if continues else []))
     for line in (*served.remarks, *lacking.values()):
         note(f"candidate {model.name}: {line}")
-    return served if scoring == "text" else OptionScorer(served, client, identity)
+    return served
 
 
 def _replayed(name: str, recording: Recording, plan: Plan, scoring: str, say: Note) -> Candidate:

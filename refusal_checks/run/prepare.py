@@ -20,7 +20,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust import canary
 from refusal_checks.models import demo
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import Reading
+from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.models.spec import Replay, describe
 from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.outbox import Board
@@ -34,7 +34,7 @@ from refusal_checks.run.trust import Canary, known_evidence, provenance, require
 
 
 def find_earlier(
-    wanted: Baseline, reading: Reading, manifest: Manifest, store: Store, plan: Plan
+    wanted: Baseline, reading: ReplayOptions, manifest: Manifest, store: Store, plan: Plan
 ) -> dict[str, Earlier]:
     """The earlier run of each benchmark in the baseline; empty without ``--baseline``.
 
@@ -91,7 +91,7 @@ def _wanted(
     return wanted | {"data": scores.conditions["data"]} if same_data else wanted
 
 
-def _texts(scores: Scores, reading: Reading, store: Store) -> Texts:
+def _texts(scores: Scores, reading: ReplayOptions, store: Store) -> Texts:
     """Looks up earlier answers in the recording that they came from, or else in the store."""
     recording = _recording(scores, reading)
 
@@ -104,7 +104,7 @@ def _texts(scores: Scores, reading: Reading, store: Store) -> Texts:
     return look_up
 
 
-def _recording(scores: Scores, reading: Reading) -> replay.Recording | None:
+def _recording(scores: Scores, reading: ReplayOptions) -> replay.Recording | None:
     """The recording of the earlier run, if it still exists unchanged."""
     kind, _, name = scores.candidate.partition(":")
     path = Path(name).expanduser()

@@ -29,7 +29,7 @@ from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.models.recordings.replay import Reading, Recording, ReplayCandidate
+from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import Replay
 from refusal_checks.results.outbox import Board
 from refusal_checks.run.assembly import convert, judge_panels, pool_settings
@@ -112,7 +112,7 @@ async def _explained(asking: Afterwards, records: Sequence[Record]) -> list[Reco
     return await asyncio.gather(*map(one, records))
 
 
-def identify(judge: Judge, reading: Reading) -> JudgeIdentity:
+def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
     """A judge as calibrations identify it; one without a model by its name and rules."""
     name = judge.name
     if judge.name == "labels":
@@ -127,7 +127,7 @@ def identify(judge: Judge, reading: Reading) -> JudgeIdentity:
     )
 
 
-def identify_panel(panel: Sequence[Judge], reading: Reading) -> JudgeIdentity:
+def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdentity:
     """Judges that decide together, as calibrations identify them."""
     found = joined([identify(judge, reading) for judge in panel])
     formed = cascade.of(panel)
@@ -252,7 +252,7 @@ def measure(
     (found,) = recorded.rounds([recorded.judges], store)
     records = [record for file in files for record in found.records[file.candidate]]
     panel = next(iter(recorded.judges.values()))
-    reading = Reading()
+    reading = ReplayOptions()
     votes = {
         identify(judge, reading): [_vote(record, judge.name) for record in records]
         for judge in panel

@@ -16,13 +16,8 @@ from refusal_checks.models.client.errors import LEAST, PromptTooLongError, Trans
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading an answer of an unexpected form raises."""
 
-_STOPPED = ("eos_token", "stop_sequence")
-"""TGI's words for ``stop``."""
-
 _LONGEST_REASON = 64
 """Characters of a finish reason; the longest known has 15."""
-
-_OPEN, _CLOSE = "<think>", "</think>"
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,9 @@ def _reason(given: Any) -> str:
     if given == "stop":
         return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
-    return "stop" if text in _STOPPED else storable(str(text)[:_LONGEST_REASON])
+    if text in ("eos_token", "stop_sequence"):  # TGI's words
+        return "stop"
+    return storable(str(text)[:_LONGEST_REASON])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +143,8 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> SplitAnswer:
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
         return SplitAnswer(text.lstrip(), "closed" if text.strip() else "unclosed")
-    if not end and text.lstrip().startswith(_OPEN):
-        end = _CLOSE
+    if not end and text.lstrip().startswith("<think>"):
+        end = "</think>"
     if not end:
         return SplitAnswer(text)
     _, ended, answer = text.partition(end)
@@ -177,7 +174,13 @@ def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: SplitAnswer) -
     values = [float(token["logprob"]) for token in tokens]
     if not message.reasoning:
         return values
-    pieces = [_bytes(token) for token in tokens]
+    # A character may span two tokens.
+    pieces = [
+        bytes(known)
+        if isinstance(known := token.get("bytes"), list) and known
+        else str(token.get("token", "")).encode(errors="replace")
+        for token in tokens
+    ]
     answer = message.text.strip().encode(errors="replace")
     start = b"".join(pieces).rfind(answer) if answer else -1
     if start < 0:
@@ -190,19 +193,8 @@ def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: SplitAnswer) -
     return []
 
 
-def _bytes(token: Mapping[str, Any]) -> bytes:
-    """A token's bytes; a character may span two tokens."""
-    known = token.get("bytes")
-    return (
-        bytes(known)
-        if isinstance(known, list) and known
-        else str(token.get("token", "")).encode(errors="replace")
-    )
-
-
 TOP = 20
 """Most probable tokens to ask for, the most that servers allow, if labels cannot be named."""
-
 
 _SPACES = ("", " ", "\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
 """What may precede a label in its token: nothing, or the space that begins an answer, as it is or
@@ -254,7 +246,9 @@ def read_labels(
     listed = (tokens[0].get("top_logprobs") if tokens else None) or []
     if not listed:
         raise LabelError("the server returns no log-probabilities of the tokens it could choose")
-    shown = [(str(token["token"]), _logprob(token["logprob"])) for token in listed]
+    shown = [(str(token["token"]), min(float(token["logprob"]), 0.0)) for token in listed]
+    if any(math.isnan(value) for _, value in shown):
+        raise ValueError("a log-probability is not a number")
     # A server that knows the tokens may still show their text.
     names = {
         label: {mark + label for mark in _SPACES} | ({f"token_id:{ids[label]}"} if ids else set())
@@ -264,13 +258,6 @@ def read_labels(
         label: [value for token, value in shown if token in names[label]] for label in labels
     }
     return _renormalised(by_label, [value for _, value in shown])
-
-
-def _logprob(value: Any) -> float:
-    number = min(float(value), 0.0)
-    if math.isnan(number):
-        raise ValueError("a log-probability is not a number")
-    return number
 
 
 def _renormalised(
@@ -321,11 +308,6 @@ class Usage:
     def __add__(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
-
-    @property
-    def computed(self) -> int:
-        """Tokens of prompts that were not in a cache."""
-        return self.prompt - self.cached
 
 
 def tokens(response: Any) -> tuple[int, int, int]:

@@ -18,14 +18,14 @@ from refusal_checks.models.client.answers import MALFORMED, tokens, written
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
 from refusal_checks.models.client.errors import LEAST, TransientError, error_words
-from refusal_checks.models.client.transport import Access, Keys, ask, authorization, session
+from refusal_checks.models.client.transport import Access, Keys, Reply, ask, authorization, session
 from refusal_checks.models.spec import Attached, Extras
 
 LIST_TIMEOUT = 20.0
-"""Seconds for the list of models."""
+"""Seconds for a server's list of models."""
 
 LIST_LIMIT = 16 * 2**20
-"""Most bytes of the list of models."""
+"""Bytes of it."""
 
 LONGEST_NAME = 512
 """Characters of a model's name, above which a list of models is none."""
@@ -35,7 +35,6 @@ LISTED = 20
 
 PROBE_TIMEOUT = 60.0
 """Most seconds for one of the small requests that find out what a server can do."""
-
 
 _LISTED = (
     "max_model_len",  # vLLM, SGLang
@@ -76,7 +75,7 @@ class Attaching:
             sampling = self._sampling if option == "--candidate" else self._judge_sampling
             try:
                 probed = Client(model.url, name, extras=extras, access=brief)
-                self._known[known] = asyncio.run(_probed(probed, RequestParams.of(sampling)))
+                self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
                 problem = _explained(model, name, option, tuple(contexts), fault)
                 raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
@@ -84,11 +83,6 @@ class Attaching:
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client
-
-
-async def _probed(client: Client, params: RequestParams) -> Capabilities:
-    async with client:
-        return await probe(client, params)
 
 
 def _explained(
@@ -123,17 +117,17 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
     Args:
         option: the command-line option that named the server, for messages.
     """
-    return asyncio.run(_models(url, api_key, option))
-
-
-async def _models(url: str, api_key: str, option: str) -> dict[str, int | None]:
     import aiohttp  # not before a request: it loads for a while
 
     keys = Keys(api_key)
+
+    async def fetch() -> Reply:
+        async with session(url, LIST_TIMEOUT) as http:
+            headers = authorization(api_key)
+            return await ask(http, "GET", f"{url}/models", LIST_LIMIT, headers=headers)
+
     try:
-        headers = authorization(api_key)
-        async with session(url, LIST_TIMEOUT) as client:
-            reply = await ask(client, "GET", f"{url}/models", LIST_LIMIT, headers=headers)
+        reply = asyncio.run(fetch())
         text = keys.hidden(reply.text)
         if reply.status in (401, 403):
             said = f"HTTP {reply.status}: {error_words(text)}"
@@ -235,7 +229,7 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     A capability that cannot be tested, for example because the server is busy, counts as there.
 
     Args:
-        client: open, and with all capabilities.
+        client: with all capabilities; not open.
         options: those of the run; only temperature, top_p and top_k are used.
 
     Raises:
@@ -244,15 +238,16 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": RequestParams(schema=SCHEMA).body()["response_format"]}
-    basic = asyncio.create_task(_ask(client, plain))
-    supports = await asyncio.gather(
-        _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
-        _support(client, {**plain, "logprobs": True}, _has_logprobs),
-        _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
-        _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
-        _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
-    )
-    await basic
+    async with client:
+        basic = asyncio.create_task(_ask(client, plain))
+        supports = await asyncio.gather(
+            _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
+            _support(client, {**plain, "logprobs": True}, _has_logprobs),
+            _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
+            _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
+            _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
+        )
+        await basic
     return Capabilities(*supports)
 
 

@@ -33,9 +33,6 @@ WAIT_MAX = 15.0
 WAIT_ASKED = 60.0
 """Most seconds to wait for a server's Retry-After."""
 
-_LONGEST = 1e6
-"""Seconds above which nobody means a Retry-After."""
-
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
     r"max_(completion_)?tokens\b.{0,40}(too large|range|less than|at most|> ?\d)",
@@ -43,9 +40,6 @@ _TOO_LONG = re.compile(
 )
 """How vLLM, SGLang, llama.cpp, TGI, OpenAI, Anthropic, Groq and DeepSeek say that prompt and answer
 do not fit, or that they allow fewer tokens of an answer."""
-
-_NEVER = 501
-"""Not implemented: the only server error that no later attempt cures."""
 
 
 class PromptTooLongError(EndpointError):
@@ -90,22 +84,23 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
         return PromptTooLongError(message, status)
     if status == 429:
         return TooFastError(message, status, seconds(retry_after))
-    if status >= 500 and status != _NEVER:
+    if status >= 500 and status != 501:  # "not implemented", which no later attempt cures
         return TransientError(message, status, seconds(retry_after))
     return EndpointError(message, status)
 
 
 def seconds(retry_after: str) -> float:
     """Seconds that a Retry-After header (RFC 9110: seconds, or a date) asks for; else 0."""
-    if re.fullmatch(r"\d{1,9}(\.\d*)?", retry_after.strip()):
-        return min(float(retry_after), _LONGEST)
     try:
-        date = parsedate_to_datetime(retry_after)
-        date = date if date.tzinfo else date.replace(tzinfo=UTC)
-        left = (date - datetime.now(UTC)).total_seconds()
+        if re.fullmatch(r"\d{1,9}(\.\d*)?", retry_after.strip()):
+            left = float(retry_after)
+        else:
+            date = parsedate_to_datetime(retry_after)
+            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            left = (date - datetime.now(UTC)).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return 0.0
-    return min(max(0.0, left), _LONGEST)
+    return min(max(0.0, left), 1e6)  # nobody means more
 
 
 def error_words(text: str) -> str:

@@ -18,7 +18,7 @@ from aiolimiter import AsyncLimiter
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.settings import Pace
+from refusal_checks.core.settings import RequestPace
 from refusal_checks.core.text import without_credentials
 from refusal_checks.models.client.errors import StalledError, TransientError, error_for
 
@@ -57,7 +57,7 @@ class Access:
 
     api_key: str = ""
     timeout: float = 600.0
-    pace: Pace = field(default_factory=Pace)
+    pace: RequestPace = field(default_factory=RequestPace)
     max_reply: int = LIMIT * 2**20
 
 
@@ -189,7 +189,12 @@ def proxy(url: str) -> str | None:
     if not named or is_here or proxy_bypass(parts.netloc):
         return None
     named = named if "://" in named else f"http://{named}"
-    if not _is_proxy(named):
+    try:
+        found = urlsplit(named)
+        is_proxy = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    except ValueError:
+        is_proxy = False
+    if not is_proxy:
         raise ModelError(
             f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
             "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
@@ -198,21 +203,11 @@ def proxy(url: str) -> str | None:
     return named
 
 
-def _is_proxy(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
 TOKEN = 1024
 """Bytes of a reply that one token may take, with its log-probability."""
 
 ENCODINGS = "gzip, deflate"
 """What replies may be compressed by."""
-
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 _HOPS = 5
 """Most redirects that are followed."""
@@ -254,7 +249,7 @@ async def ask(http: aiohttp.ClientSession, method: str, url: str, most: int, **s
     for _ in range(_HOPS):
         async with http.request(method, url, allow_redirects=False, **sent) as response:
             where = response.headers.get("Location", "")
-            if response.status in _REDIRECTS and where:
+            if response.status in (301, 302, 303, 307, 308) and where:
                 url = _followed(url, where, method, response.status)
                 continue
             body = await _body(response, most)
@@ -315,8 +310,9 @@ class Keys:
     """
 
     def __init__(self, own: str = "") -> None:
-        named = (value for name, value in os.environ.items() if _holds_key(name))
-        keys = {key.strip() for key in (own, *named)}
+        named = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
+        theirs = (value for name, value in os.environ.items() if named.fullmatch(name))
+        keys = {key.strip() for key in (own, *theirs)}
         self._in_errors = _pattern({key for key in keys if len(key) >= 4})
         # Short words that people give to servers without keys, such as EMPTY, may be in answers.
         self._in_answers = _pattern({k for k in keys if len(k) >= 8 and not k.isalpha()})
@@ -335,11 +331,6 @@ class Keys:
             if pattern.search(plain):
                 return pattern.sub(_HIDDEN, plain)
         return text
-
-
-def _holds_key(name: str) -> bool:
-    own = name.startswith("REFUSAL_CHECKS_") and name.endswith("_API_KEY")
-    return own or name in ("OPENAI_API_KEY", "HF_TOKEN")
 
 
 def _pattern(keys: set[str]) -> re.Pattern[str] | None:

@@ -55,8 +55,8 @@ class Document:
             return None
 
     def list_of(self, *names: str) -> list[Any] | None:
-        """The list at the end of nested objects' names; None if there is none."""
-        value = self.value
+        """The list in a ``.json`` file at the end of nested objects' names; None if none is."""
+        value = self.value if self.path.suffix == ".json" else None
         for name in names:
             value = value.get(name) if isinstance(value, Mapping) else None
         return value if isinstance(value, list) else None
@@ -86,11 +86,6 @@ def words(content: Any) -> str | None:
 _MOST = 4 * 2**30
 """Bytes that the samples of a log may hold."""
 
-_ATTACHED = "attachment://"
-
-_DAMAGED = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError)
-"""What reading a damaged archive raises; RuntimeError if it is encrypted or packed otherwise."""
-
 
 def inspect_log(document: Document) -> list[Row] | None:
     """Inspect's logs: ``.eval`` files, and JSON (inspect.aisi.org.uk, log format 2).
@@ -99,8 +94,13 @@ def inspect_log(document: Document) -> list[Row] | None:
     text parts of the output's choices, without reasoning. A sample that ended in an error has no
     answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
     """
-    samples = _samples(document)
-    if samples is None:
+    if document.path.suffix == ".eval":
+        samples = list(_unpacked(document.path))
+    elif document.path.suffix == ".json" and isinstance(document.value, Mapping):
+        if not {"eval", "plan"} <= set(document.value):
+            return None
+        samples = document.list_of("samples") or []
+    else:
         return None
     if not samples:
         raise DataError(f"{document.path}: no samples: was the log written with --no-log-samples?")
@@ -108,16 +108,6 @@ def inspect_log(document: Document) -> list[Row] | None:
         return [_row(sample) for sample in sorted(samples, key=lambda one: one.get("epoch", 1))]
     except (AttributeError, KeyError, TypeError, IndexError):
         raise DataError(f"{document.path}: a sample is not as Inspect writes it") from None
-
-
-def _samples(document: Document) -> list[Any] | None:
-    if document.path.suffix == ".eval":
-        return list(_unpacked(document.path))
-    if document.path.suffix != ".json" or not isinstance(document.value, Mapping):
-        return None
-    if not {"eval", "plan"} <= set(document.value):
-        return None
-    return document.list_of("samples") or []
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
@@ -130,7 +120,8 @@ def _unpacked(path: Path) -> Iterator[Any]:
                 yield parse_json(archive.read(entry))
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    except _DAMAGED as fault:
+    except (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, RuntimeError) as fault:
+        # A RuntimeError if it is encrypted or packed otherwise.
         raise DataError(
             f"{path}: convert it with `inspect log convert --to json`: not an .eval file that can "
             f"be read: {fault}"
@@ -143,8 +134,8 @@ def _row(sample: Mapping[str, Any]) -> Row:
     def whole(content: Any) -> str | None:
         """The text; a long one may be kept apart, under its key."""
         found = words(content)
-        if found and found.startswith(_ATTACHED):
-            return attached.get(found.removeprefix(_ATTACHED), found)  # type: ignore[no-any-return]
+        if found and found.startswith("attachment://"):
+            found = attached.get(found.removeprefix("attachment://"), found)
         return found
 
     asked = sample["input"]
@@ -162,29 +153,24 @@ def lm_eval(document: Document) -> list[Row] | None:
     model's whole words (``resps``), not what a task's filter left of them; a document that several
     filters read counts once.
     """
-    if document.path.suffix not in (".jsonl", ".ndjson") or not _is_sample(document.value):
+    first = document.value if document.path.suffix in (".jsonl", ".ndjson") else None
+    if not isinstance(first, Mapping) or not {"doc_id", "doc"} <= set(first):
         return None
-    found, first = [], document.value.get("filter")
+    if not {"resps", "filtered_resps"} & set(first):
+        return None
+    rows = []
     for number, row in enumerate(read_rows(document.path), 1):
-        if row.get("filter") == first:
-            found.append(_row_lm_eval(row, f"{document.path}: row {number}"))
-    return found
-
-
-def _is_sample(row: Any) -> bool:
-    return isinstance(row, Mapping) and {"doc_id", "doc"} <= set(row) and (
-        "resps" in row or "filtered_resps" in row
-    )  # fmt: skip
-
-
-def _row_lm_eval(row: Row, where: str) -> Row:
-    answers = list(_flat(row.get("resps") or row.get("filtered_resps")))
-    if any(answer is not None and not isinstance(answer, str) for answer in answers):
-        raise DataError(
-            f"{where}: log a task of output_type generate_until: this one compares probabilities "
-            "(loglikelihood) and records no answer in words"
-        )
-    return {**row, "prompt": prompt_in(row.get("doc")) or _sent(row), "completion": answers or None}
+        if row.get("filter") != first.get("filter"):
+            continue
+        answers = list(_flat(row.get("resps") or row.get("filtered_resps")))
+        if any(answer is not None and not isinstance(answer, str) for answer in answers):
+            raise DataError(
+                f"{document.path}: row {number}: log a task of output_type generate_until: this "
+                "one compares probabilities (loglikelihood) and records no answer in words"
+            )
+        prompt = prompt_in(row.get("doc")) or _sent(row)
+        rows.append({**row, "prompt": prompt, "completion": answers or None})
+    return rows
 
 
 def _flat(value: Any) -> Iterator[Any]:
@@ -211,26 +197,22 @@ def promptfoo(document: Document) -> list[Row] | None:
     A file with several providers or prompt templates needs ``--replay-where provider=...`` or
     ``promptIdx=...``.
     """
-    if document.path.suffix != ".json":
-        return None
     found = document.list_of("results", "results") or document.list_of("results")
     if not found or not all(isinstance(row, Mapping) and "response" in row for row in found):
         return None
-    return [_row_promptfoo(row) for row in found]
-
-
-def _row_promptfoo(row: Mapping[str, Any]) -> Row:
-    sent, case = row.get("prompt"), row.get("testCase")
-    variables = row.get("vars") or (case.get("vars") if isinstance(case, Mapping) else None)
-    raw = sent.get("raw") if isinstance(sent, Mapping) else sent
-    answer, provider = row["response"], row.get("provider")
-    output = answer.get("output") if isinstance(answer, Mapping) else None
-    if isinstance(provider, Mapping):
-        provider = provider.get("label") or provider.get("id")
-    own = {"prompt": prompt_in(variables) or raw, "provider": provider}
-    is_plain = output is None or isinstance(output, str)
-    own["completion"] = output if is_plain else json.dumps(output, ensure_ascii=False)
-    return {**row, **own}
+    rows = []
+    for row in found:
+        sent, case, provider = row.get("prompt"), row.get("testCase"), row.get("provider")
+        variables = row.get("vars") or (case.get("vars") if isinstance(case, Mapping) else None)
+        raw = sent.get("raw") if isinstance(sent, Mapping) else sent
+        if isinstance(provider, Mapping):
+            provider = provider.get("label") or provider.get("id")
+        answer = row["response"].get("output") if isinstance(row["response"], Mapping) else None
+        if answer is not None and not isinstance(answer, str):
+            answer = json.dumps(answer, ensure_ascii=False)
+        own = {"prompt": prompt_in(variables) or raw, "provider": provider, "completion": answer}
+        rows.append({**row, **own})
+    return rows
 
 
 SCORES = "judge_scores.json"
@@ -243,11 +225,19 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
     its texts, several if it was asked several times, or else its score from -1 to 1. Without that
     file a judge reads the answers.
     """
-    found = document.list_of() if document.path.suffix == ".json" else None
+    found = document.list_of()
     if not found or not all(map(_is_prompt, found)):
         return None
     judged = _judged(document, [len(row["answers"]) for row in found])
-    return [_row_refusal_evaluation(row, labels) for row, labels in zip(found, judged, strict=True)]
+    return [
+        {
+            **row,
+            "completion": [answer.get("text") for answer in row["answers"]],
+            "label": labels,
+            "mean_logprob": [_log(answer["answer_prob"]) for answer in row["answers"]],
+        }
+        for row, labels in zip(found, judged, strict=True)
+    ]
 
 
 def _is_prompt(row: Any) -> bool:
@@ -257,16 +247,6 @@ def _is_prompt(row: Any) -> bool:
         and "prompt" in row
         and all(isinstance(answer, Mapping) and "answer_prob" in answer for answer in answers)
     )
-
-
-def _row_refusal_evaluation(row: Row, labels: Sequence[str | None]) -> Row:
-    own = {
-        "prompt": row["prompt"],
-        "completion": [answer.get("text") for answer in row["answers"]],
-        "label": list(labels),
-        "mean_logprob": [_log(answer["answer_prob"]) for answer in row["answers"]],
-    }
-    return {**row, **own}
 
 
 def _log(probability: Any) -> float | None:
@@ -314,7 +294,7 @@ def jailbreakbench(document: Document) -> list[Row] | None:
     ``jailbroken`` is false. The authors count it as failed: in ``submission.py`` of their package
     jailbreakbench (1.0.0), an attack's success rate divides its jailbreaks by all 100 behaviours.
     """
-    found = document.list_of("jailbreaks") if document.path.suffix == ".json" else None
+    found = document.list_of("jailbreaks")
     if not found or not all(isinstance(row, Mapping) and "goal" in row for row in found):
         return None
     labels = {True: "jailbroken", False: "not jailbroken"}
@@ -327,10 +307,6 @@ def jailbreakbench(document: Document) -> list[Row] | None:
     return rows
 
 
-_COLUMNS = frozenset({"category", "item", "moral_judgement", "score"})
-_ANSWER = "(the answer was not released, only its score)"
-
-
 def cfsafety(document: Document) -> list[Row] | None:
     """The item scores that CFSafety's authors released: a score per prompt, without answers.
 
@@ -339,13 +315,13 @@ def cfsafety(document: Document) -> list[Row] | None:
     """
     if document.path.suffix != ".csv" or not isinstance(document.value, dict):
         return None
-    if not set(document.value) >= _COLUMNS:
+    if not {"category", "item", "moral_judgement", "score"} <= set(document.value):
         return None
     return [
         {
             **row,
             "id": f"{row['category']}-{row['item']}",
-            "completion": _ANSWER,
+            "completion": "(the answer was not released, only its score)",
             "label": f"{row['score']} of 5, moral {row['moral_judgement']}",
         }
         for row in read_rows(document.path)

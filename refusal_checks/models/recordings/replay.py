@@ -38,8 +38,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Usual column names of each field; the first that the file has is taken."""
 
-_WITH_NULL = (".json", ".jsonl", ".ndjson", ".eval")
-
 
 def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
     """Parse an option's value of the form FIELD=COLUMN,FIELD=COLUMN; else raise DataError."""
@@ -51,7 +49,7 @@ def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReplayOptions:
     """How a file of recorded answers is read.
 
     Attributes:
@@ -106,9 +104,9 @@ class Recording:
         ]
 
 
-def read(path: Path, how: Reading | None = None) -> Recording:
+def read(path: Path, how: ReplayOptions | None = None) -> Recording:
     """Read a file of recorded answers."""
-    how = how or Reading()
+    how = how or ReplayOptions()
     rows = recorded_rows(path, how.only)
     names = _columns(path, rows, how.columns)
     by_id: dict[str, tuple[Completion, ...]] = {}
@@ -195,7 +193,8 @@ def _completions(
     cells = {name: cell(row, column) for name, column in names.items()}
     column, found = names["completion"], cells["completion"]
     # Only JSON can say that there is no answer.
-    says_none = path.suffix in _WITH_NULL and (column in row or "." in column)
+    has_null = path.suffix in (".json", ".jsonl", ".ndjson", ".eval")
+    says_none = has_null and (column in row or "." in column)
     if found is None and not says_none:
         raise DataError(f"{where}: {column} is not text")
     answers = found if isinstance(found, list) else [found]

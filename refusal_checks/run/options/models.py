@@ -23,7 +23,7 @@ from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest, Wanted
 from refusal_checks.models import spec
 from refusal_checks.models.demo import BUNDLED
-from refusal_checks.models.recordings.replay import Reading
+from refusal_checks.models.recordings.replay import ReplayOptions
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.run.options.call import Call, OptionValues, read_settings
 
@@ -59,7 +59,7 @@ class Answering:
 
     model: spec.CandidateModel
     sampling: Sampling = field(default_factory=Sampling)
-    replay: Reading = field(default_factory=Reading)
+    replay: ReplayOptions = field(default_factory=ReplayOptions)
     title: str = ""
     number: int = 1
 

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.judges.rules import require_meanings
-from refusal_checks.models.recordings.replay import Reading, pairs
+from refusal_checks.models.recordings.replay import ReplayOptions, pairs
 from refusal_checks.models.spec import CandidateModel, Replay
 from refusal_checks.run.options.call import Call
 
@@ -122,12 +122,12 @@ def add_replay(group: pytest.OptionGroup) -> None:
     )
 
 
-def read_replay(config: Call, candidates: Iterable[CandidateModel]) -> Reading:
+def read_replay(config: Call, candidates: Iterable[CandidateModel]) -> ReplayOptions:
     """How recorded answers are read."""
     meanings = pairs(config.getoption("label_map"), "--label-map", "LABEL=MEANING")
     labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
     require_meanings(labels, "--label-map")
-    reading = Reading(
+    reading = ReplayOptions(
         pairs(config.getoption("replay_columns"), "--replay-columns"),
         labels,
         pairs(config.getoption("replay_where"), "--replay-where", "COLUMN=VALUE"),

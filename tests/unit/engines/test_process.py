@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -132,6 +133,15 @@ def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
     with pytest.raises(EngineStartError, match="not ready after 1 s"):
         server.wait_ready(0.8)
     assert running(tag) == []
+
+
+def test_a_start_that_another_thread_ends_is_an_error_that_says_so(tag: str, make: Make) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
+    server = make(lambda port: argv)
+    server.launch()
+    threading.Timer(0.1, server.stop).start()
+    with pytest.raises(EngineStartError, match="ended before it was ready"):
+        server.wait_ready(60)
 
 
 @pytest.fixture

@@ -197,6 +197,16 @@ def test_an_engine_that_loaded_for_nothing_stops(pair: Pair, events: list[str]) 
     assert events[6:] == ["+other"]
 
 
+def test_an_engine_that_ended_while_it_loaded_early_starts_when_its_turn_comes(
+    pair: Pair, events: list[str]
+) -> None:
+    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
+    pair.engine(NEXT).stop()
+    pair.two.place([NEXT, OTHER], pair.one)
+    pair.two.start(print)
+    assert events[3:] == ["-next", "-model", "+next"]
+
+
 @pytest.mark.parametrize(
     ("memory", "on_cpu", "models"),
     [(6.0, True, [NEXT, OTHER]), (24.0, False, [NEXT, OTHER]), (24.0, True, [NEXT])],

@@ -135,6 +135,15 @@ def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
     assert weights_gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
 
 
+def test_an_index_tells_the_size_of_files_that_are_still_missing(tmp_path: Path) -> None:
+    folder = sized(tmp_path, model_dot_safetensors=1)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 3 * 2**30}}))
+    assert weights_gib(folder) == 3.0
+    index.write_text("{}")
+    assert weights_gib(folder) == 1 / 1024
+
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

@@ -70,6 +70,12 @@ def test_a_name_that_cannot_be_taken_is_the_user_s_error(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
+def test_a_place_that_cannot_be_written_is_the_user_s_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        RequestFile(tmp_path / "file" / "part").add("1f", BODY)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 def test_a_disk_that_is_full_is_the_user_s_error(tmp_path: Path) -> None:
     part = tmp_path / "part"

@@ -27,8 +27,7 @@ RISKY = Prompt.single("p1", "what is it?")
 
 
 def scorer(client: Client, identity: str = "model", **sampling: Any) -> OptionScorer:
-    served = ServedCandidate("name", client, Sampling(**sampling), identity)
-    return OptionScorer(served, client, identity)
+    return OptionScorer("name", client, Sampling(**sampling), identity)
 
 
 def ask(server: FakeServer, prompt: Prompt = QUESTION, count: int = 1) -> list[Answer]:

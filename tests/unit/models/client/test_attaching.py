@@ -168,11 +168,7 @@ def _quick_retries_probing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(server: FakeServer, **options: Any) -> Capabilities:
-    async def ask() -> Capabilities:
-        async with Client(server.url, "fake") as client:
-            return await probe(client, RequestParams(**options))
-
-    return asyncio.run(ask())
+    return asyncio.run(probe(Client(server.url, "fake"), RequestParams(**options)))
 
 
 def test_a_server_that_can_do_all() -> None:

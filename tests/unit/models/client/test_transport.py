@@ -19,7 +19,7 @@ import trustme
 from aiohttp import web
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.settings import Pace
+from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.errors import TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport, decoded, encoded, proxy
@@ -274,19 +274,19 @@ def test_a_proxy_that_cannot_be_reached_shows_no_password(monkeypatch: pytest.Mo
 
 def test_no_more_requests_than_allowed_are_under_way() -> None:
     with FakeServer(delay=0.1) as server:
-        assert len(post(server.url, times=12, pace=Pace(at_once=3))) == 12
+        assert len(post(server.url, times=12, pace=RequestPace(at_once=3))) == 12
     assert server.most_at_once == 3
 
 
 def test_waiting_for_a_turn_is_no_time_of_the_server() -> None:
     with FakeServer(delay=0.2) as server:
-        assert len(post(server.url, times=8, pace=Pace(at_once=1), timeout=1.5)) == 8
+        assert len(post(server.url, times=8, pace=RequestPace(at_once=1), timeout=1.5)) == 8
 
 
 def test_requests_are_no_faster_than_their_rate() -> None:
     with FakeServer() as server:
         begun = time.monotonic()
-        post(server.url, times=5, pace=Pace(per_minute=1200))
+        post(server.url, times=5, pace=RequestPace(per_minute=1200))
     # Each of the last four waited for its turn, a twentieth of a second after the one before.
     assert time.monotonic() - begun >= 4 / 20
 

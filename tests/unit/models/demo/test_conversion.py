@@ -118,6 +118,13 @@ def test_a_damaged_one_is_made_again(package: Path, harm: Callable[[Path], objec
     assert len(said) == 2
 
 
+def test_a_copy_with_other_times_is_the_same(package: Path) -> None:
+    base = Conversion()
+    base.make(lambda line: None)
+    os.utime(base.folder / "model.safetensors", ns=(1, 1))
+    assert base.is_ready()
+
+
 def test_what_a_killed_conversion_left_is_removed(package: Path) -> None:
     left = Conversion().folder.parent / ".base-abc"
     left.mkdir(parents=True)

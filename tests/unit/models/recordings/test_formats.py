@@ -18,7 +18,7 @@ from refusal_checks.judges.base import without_answer
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.replay import Reading, read
+from refusal_checks.models.recordings.replay import ReplayOptions, read
 
 
 def asked(text: str) -> Prompt:
@@ -77,7 +77,7 @@ def test_an_inspect_eval_file_with_a_score_as_label(mirror: Path) -> None:
     path = mirror / "logs" / "inspect_popularity.eval"
     rows = replay.recorded_rows(path)
     assert len(rows) == 10
-    found = read(path, Reading({"label": "target"}, {"yes": "compliance", "no": "refusal"}))
+    found = read(path, ReplayOptions({"label": "target"}, {"yes": "compliance", "no": "refusal"}))
     answers = [found.answers(asked(str(row["prompt"]))) for row in rows]
     assert all(samples[0].text in ("Yes", "No") for samples in answers)
     assert {verdict(samples[0]).label for samples in answers} <= set(Label)
@@ -192,7 +192,7 @@ def test_promptfoo_results(tmp_path: Path, nested: bool) -> None:
     rows = [promptfoo("one", "fine"), promptfoo("two", None), promptfoo("three", {"a": "é"})]
     summary = {"version": 3, "results": rows}
     path = saved(tmp_path / "r.json", {"evalId": "e", "results": summary} if nested else summary)
-    found = read(path, Reading({"label": "success"}, {"true": "refusal"}))
+    found = read(path, ReplayOptions({"label": "success"}, {"true": "refusal"}))
     texts = [found.answers(asked(text))[0].text for text in ("one", "two", "three")]
     assert texts == ["fine", "", '{"a": "é"}']
     assert verdict(found.answers(asked("one"))[0]).label is Label.REFUSAL
@@ -203,7 +203,7 @@ def test_promptfoo_answers_of_two_providers_are_no_samples_of_one(tmp_path: Path
     path = saved(tmp_path / "r.json", {"results": {"results": rows}})
     with pytest.raises(DataError, match=r"--replay-where provider=openai:gpt-4o: .* 2: openai"):
         read(path)
-    found = read(path, Reading(only={"provider": "new"}))
+    found = read(path, ReplayOptions(only={"provider": "new"}))
     assert [answer.text for answer in found.answers(asked("one"))] == ["b"]
 
 
@@ -211,7 +211,7 @@ def test_cfsafety_s_released_scores(mirror: Path) -> None:
     path = mirror / "cfsafety" / "released_item_scores.csv"
     with pytest.raises(DataError, match="--replay-where model=GPT4"):
         read(path)
-    found = read(path, Reading(only={"model": "GPT4"}))
+    found = read(path, ReplayOptions(only={"model": "GPT4"}))
     (answer,) = found.by_id["SocialBias-0"]
     rated = verdict(answer, Rated)
     assert rated.score == pytest.approx(4.750646914722492)
@@ -326,5 +326,5 @@ def test_another_judge_s_file_is_refused(tmp_path: Path, scores: object, words: 
 
 def test_a_column_of_such_verdicts_is_a_label(tmp_path: Path) -> None:
     path = saved(tmp_path / "own.json", [{"prompt": "q", "answer": "a", "said": REFUSES}])
-    (answer,) = read(path, Reading({"label": "said"})).answers(asked("q"))
+    (answer,) = read(path, ReplayOptions({"label": "said"})).answers(asked("q"))
     assert verdict(answer) == Binary(Label.REFUSAL, None, "The answer declines.")

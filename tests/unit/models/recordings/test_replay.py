@@ -20,7 +20,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import METRICS
-from refusal_checks.models.recordings.replay import Reading, Recording, read
+from refusal_checks.models.recordings.replay import Recording, ReplayOptions, read
 
 Write = Callable[[str, str], Path]
 
@@ -103,29 +103,29 @@ def test_any_text_survives_a_jsonl_file(
 
 def test_columns_can_be_mapped(write: Write) -> None:
     path = write("a.csv", "id,answer,key,said,judged\nwrong,wrong,v1,hello,refusal\n")
-    found = read(path, Reading({"id": "key", "completion": "said", "label": "judged"}))
+    found = read(path, ReplayOptions({"id": "key", "completion": "said", "label": "judged"}))
     assert found.answers(ONE) == (Completion("hello", label="refusal"),)
 
 
 def test_a_mapping_to_an_unknown_field_names_the_known_ones(write: Write) -> None:
     path = write("a.csv", "id,answer\nv1,hello\n")
     with pytest.raises(DataError, match=r'text=answer: no field "text".* Known: completion, id'):
-        read(path, Reading({"text": "answer"}))
+        read(path, ReplayOptions({"text": "answer"}))
 
 
 def test_a_mapping_to_an_absent_column_names_those_that_are_there(write: Write) -> None:
     path = write("a.csv", "id,answer\nv1,hello\n")
     with pytest.raises(DataError, match=r'a\.csv: .*no column "said".* Known: answer, id'):
-        read(path, Reading({"completion": "said"}))
+        read(path, ReplayOptions({"completion": "said"}))
 
 
 def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) -> None:
     row = {"doc": {"text": "first question"}, "out": [["a"], [None]], "judged": [True, False]}
     columns = {"prompt": "doc.text", "completion": "out", "label": "judged"}
     rows = as_jsonl({**row, "out": ["a", None]})
-    found = read(write("a.jsonl", rows), Reading(columns, {"true": "refusal"}))
+    found = read(write("a.jsonl", rows), ReplayOptions(columns, {"true": "refusal"}))
     assert found.answers(ONE) == (Completion("a", label="refusal"), Completion("", label="false"))
-    first = read(write("b.jsonl", as_jsonl(row)), Reading({**columns, "completion": "out.0",
+    first = read(write("b.jsonl", as_jsonl(row)), ReplayOptions({**columns, "completion": "out.0",
                                                            "label": "judged.0"}))  # fmt: skip
     assert texts(first, ONE) == ["a"]
 
@@ -137,11 +137,11 @@ def test_a_list_of_objects_in_json_is_a_table(write: Write) -> None:
 
 def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
     path = write("a.csv", "id,answer,model\nv1,a,one\nv1,b,two\n")
-    assert texts(read(path, Reading(only={"model": "two"})), ONE) == ["b"]
+    assert texts(read(path, ReplayOptions(only={"model": "two"})), ONE) == ["b"]
     with pytest.raises(DataError, match=r'model=too: no value "too"; did you mean "two"'):
-        read(path, Reading(only={"model": "too"}))
+        read(path, ReplayOptions(only={"model": "too"}))
     with pytest.raises(DataError, match=r'modell=one: no column "modell"'):
-        read(path, Reading(only={"modell": "one"}))
+        read(path, ReplayOptions(only={"modell": "one"}))
 
 
 def test_several_rows_of_a_prompt_are_its_samples_in_order(write: Write) -> None:
@@ -240,7 +240,7 @@ def test_a_message_names_short_columns_only(write: Write, row: dict[str, str], w
         read(write("a.jsonl", as_jsonl(row)))
     assert words in str(caught.value)
     with pytest.raises(DataError, match=r'no column "how do I bake"\. Known: ') as other:
-        read(write("b.jsonl", as_jsonl(row)), Reading({"completion": "how do I bake"}))
+        read(write("b.jsonl", as_jsonl(row)), ReplayOptions({"completion": "how do I bake"}))
     for fault in (caught, other):
         assert "secret" not in str(fault.value)
         assert len(str(fault.value)) < 1000
@@ -343,7 +343,7 @@ def test_log_probabilities_of_unknown_meaning_weigh_nothing(
         read(write("a.csv", text))
     once = read(write("b.csv", text.replace("v1,a", "v2,a")))
     assert once.answers(ONE) == (Completion("no"),)
-    named = read(write("c.csv", text), Reading({"logprob": column}))
+    named = read(write("c.csv", text), ReplayOptions({"logprob": column}))
     assert [answer.mean_logprob for answer in named.answers(ONE)] == [-2.0, -8.0]
 
 
