@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 
 from refusal_checks.reports.formats import html  # noqa: E402
-from refusal_checks.reports.page.follow import Follower  # noqa: E402
+from refusal_checks.reports.page.follow import LivePage  # noqa: E402
 from refusal_checks.reports.page.history import collect  # noqa: E402
 from refusal_checks.reports.page.page import write_history  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
@@ -143,7 +143,7 @@ def made_up(folder: Path) -> dict[str, Path]:
     judge(run, refusals("safe", 60, refused=0.1))
     run.progress.finished("safe")
     run.summary.verdicts[GATES[3].id] = decide(GATES[3], list(refusals("safe", 60, refused=0.1)))
-    follower = Follower([run], folder / "running.html", print)
+    follower = LivePage([run], folder / "running.html", print)
     follower.stop()
     follower.write()
     write_runs(folder / "runs", 12, 2)

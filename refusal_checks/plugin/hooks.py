@@ -24,7 +24,7 @@ from refusal_checks.reports import formats, messages
 from refusal_checks.reports import junit as junit_properties
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.terminal import end, fitting, footer
+from refusal_checks.reports.terminal import end, fitting
 from refusal_checks.reports.terminal.progress import Live
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
@@ -263,7 +263,7 @@ class Gates:
 
     def _about_files(self, runs: Sequence[Run]) -> Iterator[str]:
         for run in runs:
-            yield from footer.unfinished(
+            yield from end.unfinished(
                 run.progress, run.summary, run.gates, run.store, run.options.fresh
             )
         yield from self._written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from refusal_checks.benchmarks.attacks import ALL
@@ -56,11 +56,9 @@ def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
             change = _change(plain, found, summary.manifest.confidence) if plain else None
             cell = Cell(name, found.plain, found.attack, found.prompts, rate, change)
             rows.setdefault(found.plain, []).append(cell)
-    return {plain: sorted(cells, key=_order) for plain, cells in rows.items()}
-
-
-def _order(cell: Cell) -> tuple[int, str]:
-    return (-cell.change.worse if cell.change else 1, cell.attack)
+    for cells in rows.values():
+        cells.sort(key=lambda cell: (-cell.change.worse if cell.change else 1, cell.attack))
+    return rows
 
 
 def _change(plain: BenchmarkSummary, found: BenchmarkSummary, level: float | None) -> Change | None:
@@ -69,7 +67,10 @@ def _change(plain: BenchmarkSummary, found: BenchmarkSummary, level: float | Non
     ids = [prompt for prompt in found.confidences if prompt in plain.confidences]
     if not ids:
         return None
-    then, now = (_refused(each.confidences, ids) for each in (plain, found))
+    then, now = (
+        METRICS[rejection_rate.name].values(each.confidences[prompt] for prompt in ids)
+        for each in (plain, found)
+    )
     lost, gained = paired.flips(then, now)
     worse = gained if found.kind == Kind.SANITY.value else lost
     share = paired.difference(then, now, 1.0, LEVEL)
@@ -87,10 +88,6 @@ def _spread(found: BenchmarkSummary, level: float | None) -> float:
     if rate is None or level is None:
         return 1.0
     return max(1.0, rate.width / wilson(rate.value, rate.n, level).width)
-
-
-def _refused(scores: Mapping[str, float], ids: list[str]) -> list[float]:
-    return METRICS[rejection_rate.name].values(scores[prompt] for prompt in ids)
 
 
 def lines(summary: RunSummary) -> Iterator[str]:

@@ -19,7 +19,6 @@ from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.waivers import Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.results.summary import RunSummary
 
 
@@ -75,11 +74,6 @@ class Moved:
         return f"{len(self.flips)} of {self.how}"
 
 
-def remarks_on(verdict: Verdict) -> list[Remark]:
-    """Everything to say about a verdict, in reading order."""
-    return list(_remarks(verdict))
-
-
 def select(verdict: Verdict, *topics: Topic) -> list[str]:
     """The texts on some topics that are news, in reading order."""
     return [each.text for each in remarks_on(verdict) if each.topic in topics and each.is_news]
@@ -87,10 +81,14 @@ def select(verdict: Verdict, *topics: Topic) -> list[str]:
 
 def headline(verdict: Verdict) -> str:
     """The finding in one short line."""
-    gate, estimate = verdict.gate, verdict.estimate
+    gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
     shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
-    return f"{subject}: {gate.metric} {shown}; {_requirement(verdict)}"
+    required = f"must be {gate.threshold}"
+    if compared and gate.has_margins and gate.limits.holds(estimate.value):
+        change = METRICS[gate.metric].show_change(compared.change.value)
+        required = f"{change} against the baseline; must be {gate.margins}"
+    return f"{subject}: {gate.metric} {shown}; {required}"
 
 
 def doubt(verdict: Verdict) -> str:
@@ -110,7 +108,12 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
     compared = verdict.comparison
     if compared is None:
         return []
-    down, up = _directions(verdict.gate, compared)
+    if compared.p_flips is None:
+        down, up = "whose score fell", "whose score rose"
+    else:
+        metric = verdict.gate.metric
+        counted = METRICS[metric].counted or f"counted in {metric}"
+        down, up = f"no longer {counted}", f"newly {counted}"
     directions = ((compared.fell, compared.lost, down), (compared.rose, compared.gained, up))
     return [
         Moved(f"{count(total, 'prompt')} {how} since {since}", flips)
@@ -128,7 +131,8 @@ def spurious_failures(summary: RunSummary) -> str:
     )
 
 
-def _remarks(verdict: Verdict) -> Iterator[Remark]:
+def remarks_on(verdict: Verdict) -> Iterator[Remark]:
+    """Everything to say about a verdict, in reading order."""
     gate, n = verdict.gate, verdict.estimate.n
     yield Remark(Topic.SUMMARY, sentence(verdict))
     yield Remark(Topic.HEADLINE, headline(verdict))
@@ -136,11 +140,29 @@ def _remarks(verdict: Verdict) -> Iterator[Remark]:
         yield Remark(Topic.WAIVER, _waiver(verdict, gate.waiver))
     if verdict.missed_by:
         yield Remark(Topic.MISS, f"misses the threshold by {verdict.missed_by} of {n} prompts")
-    yield _outcome(verdict)
+    level = f"at {100 * verdict.level:.4g}% confidence"
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        text = f"inconclusive {level}: {_why_open(verdict)}; {what_decides(verdict)}"
+        yield Remark(Topic.DOUBT, text)
+    else:
+        verb = "passes" if verdict.outcome is Outcome.PASS else "fails"
+        yield Remark(Topic.DECIDED, f"{verb} {level}", not verdict.passed)
     if verdict.views:
-        yield Remark(Topic.VIEW, _views(verdict))
-    if verdict.noise:
-        yield Remark(Topic.NOISE, _noise(verdict))
+        views = [
+            f"{figure(gate, view.estimate.value)} {interval(gate, view.estimate)} {_USES[view.use]}"
+            + (f" ({clean(view.note)})" if view.note else "")
+            for view in verdict.views
+        ]
+        text = f"{'; '.join(views)}; the figure {_USES[verdict.use]} decides"
+        yield Remark(Topic.VIEW, text)
+    if noise := verdict.noise:
+        share = noise.flipped / noise.answers if noise.answers else 0.0
+        text = (
+            f"judge noise: {share:.1%} of {noise.answers} verdicts flip between {noise.repeats} "
+            f"repeats; the figure's standard deviation over the repeats is "
+            f"{figure(gate, noise.deviation)}, {noise.of_interval:.1%} of the interval's variance"
+        )
+        yield Remark(Topic.NOISE, text)
     if gate.provenance:
         yield Remark(Topic.PROVENANCE, f"why this gate: {clean(gate.provenance)}")
     yield from _invalid(verdict)
@@ -160,25 +182,6 @@ def _waiver(verdict: Verdict, waiver: Waiver) -> str:
     unsure = verdict.outcome is Outcome.INCONCLUSIVE
     needed = "was not needed: the gate passes" if unsure else "is no longer needed"
     return f"the waiver until {waiver.until} by {who} {needed}; remove it from {where}"
-
-
-def _requirement(verdict: Verdict) -> str:
-    """The bounds on the figure or, if they hold, those on its change."""
-    gate, compared = verdict.gate, verdict.comparison
-    if compared and gate.has_margins and gate.limits.holds(verdict.estimate.value):
-        change = METRICS[gate.metric].show_change(compared.change.value)
-        return f"{change} against the baseline; must be {gate.margins}"
-    return f"must be {gate.threshold}"
-
-
-def _outcome(verdict: Verdict) -> Remark:
-    level = f"at {100 * verdict.level:.4g}% confidence"
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return Remark(
-            Topic.DOUBT, f"inconclusive {level}: {_why_open(verdict)}; {what_decides(verdict)}"
-        )
-    verb = "passes" if verdict.outcome is Outcome.PASS else "fails"
-    return Remark(Topic.DECIDED, f"{verb} {level}", not verdict.passed)
 
 
 def _why_open(verdict: Verdict) -> str:
@@ -216,28 +219,6 @@ _USES = {
 }
 
 
-def _views(verdict: Verdict) -> str:
-    gate = verdict.gate
-    views = [
-        f"{figure(gate, view.estimate.value)} {interval(gate, view.estimate)} {_USES[view.use]}"
-        + (f" ({clean(view.note)})" if view.note else "")
-        for view in verdict.views
-    ]
-    return f"{'; '.join(views)}; the figure {_USES[verdict.use]} decides"
-
-
-def _noise(verdict: Verdict) -> str:
-    noise = verdict.noise
-    assert noise, "the judge judged several times"
-    share = noise.flipped / noise.answers if noise.answers else 0.0
-    deviation = figure(verdict.gate, noise.deviation)
-    return (
-        f"judge noise: {share:.1%} of {noise.answers} verdicts flip between {noise.repeats} "
-        f"repeats; the figure's standard deviation over the repeats is {deviation}, "
-        f"{noise.of_interval:.1%} of the interval's variance"
-    )
-
-
 def _invalid(verdict: Verdict) -> Iterator[Remark]:
     gate = verdict.gate
     if not verdict.invalid:
@@ -263,7 +244,16 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     is_news = bool(gate.has_margins or compared.lost or compared.gained)
     yield Remark(Topic.CHANGE, moves(gate, compared), is_news)
     span = show(change.value, change.lower, change.upper)
-    parts = [f"change {span}, n = {change.n}", *_p_value(compared), *_margins(verdict, compared)]
+    parts = [f"change {span}, n = {change.n}"]
+    p = compared.p_flips
+    if p is not None and (compared.lost or compared.gained):
+        parts.append("McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}")
+    low, high = gate.change_limits.low, gate.change_limits.high
+    bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
+    if low is not None:
+        parts.append(f"at least {show(compared.lower)} {bound}, max_drop allows {show(low)}")
+    if high is not None:
+        parts.append(f"at most {show(compared.upper)} {bound}, max_rise allows {show(high)}")
     yield Remark(Topic.CHANGE_BOUNDS, "; ".join(parts), is_news)
     counts = (
         (compared.only_now, "only in this run"),
@@ -273,30 +263,6 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     )
     if left_out := [f"{count(n, 'prompt')} {why}" for n, why in counts if n]:
         yield Remark(Topic.NOT_COMPARED, f"not compared: {', '.join(left_out)}", is_news)
-
-
-def _p_value(compared: Comparison) -> Iterator[str]:
-    """That of McNemar's test, where prompts moved."""
-    p = compared.p_flips
-    if p is not None and (compared.lost or compared.gained):
-        yield "McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}"
-
-
-def _directions(gate: Gate, compared: Comparison) -> tuple[str, str]:
-    """What happened to prompts that fell, and to prompts that rose."""
-    if compared.p_flips is None:
-        return "whose score fell", "whose score rose"
-    counted = METRICS[gate.metric].counted or f"counted in {gate.metric}"
-    return f"no longer {counted}", f"newly {counted}"
-
-
-def _margins(verdict: Verdict, compared: Comparison) -> Iterator[str]:
-    show, limits = METRICS[verdict.gate.metric].show_change, verdict.gate.change_limits
-    bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
-    if limits.low is not None:
-        yield f"at least {show(compared.lower)} {bound}, max_drop allows {show(limits.low)}"
-    if limits.high is not None:
-        yield f"at most {show(compared.upper)} {bound}, max_rise allows {show(limits.high)}"
 
 
 _LABELS = {"corrected": "labels in the calibration", "cascade": "verdicts of the second judge"}
@@ -317,27 +283,22 @@ def what_decides(verdict: Verdict) -> str:
         return "a larger --cascade-sample, or more prompts, would decide it"
     if need is None:
         return "more prompts would decide it"
-    if need.labelled is not None:
-        return _label_need(verdict, need, need.labelled)
+    ways = []
+    if need.labelled is not None:  # the number that is scarce alone is named
+        if need.labels:
+            more = f"({need.labels - need.labelled} more)"
+            ways.append(_MORE.get(verdict.use, _MORE["human"]).format(need.labels, more))
+        if need.prompts:
+            ways.append(f"{need.prompts} prompts ({need.prompts - n} more)")
+        if not ways:
+            what = _LABELS.get(verdict.use, "human labels")
+            return f"neither more prompts nor more {what} alone would decide it"
+        return f"{', or '.join(ways)} would decide it if the figure stayed the same"
     if need.prompts is None:
         return "the figure lies exactly on it, so more prompts would not decide it"
     prompts = f"{need.prompts} prompts ({max(0, need.prompts - n)} more)"
     samples = f", or {need.samples} answers to each prompt," if need.samples else ""
     return f"{prompts}{samples} would decide it if the figure stayed the same"
-
-
-def _label_need(verdict: Verdict, need: Need, labelled: int) -> str:
-    """The same for a figure that rests on labels; the number that is scarce alone is named."""
-    if need.prompts is None and need.labels is None:
-        what = _LABELS.get(verdict.use, "human labels")
-        return f"neither more prompts nor more {what} alone would decide it"
-    ways = []
-    if need.labels:
-        more = f"({need.labels - labelled} more)"
-        ways.append(_MORE.get(verdict.use, _MORE["human"]).format(need.labels, more))
-    if need.prompts:
-        ways.append(f"{need.prompts} prompts ({need.prompts - verdict.estimate.n} more)")
-    return f"{', or '.join(ways)} would decide it if the figure stayed the same"
 
 
 def figure(gate: Gate, value: float) -> str:

@@ -25,6 +25,9 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         provenance: the facts; one about a single benchmark is named ``fact/benchmark``.
     """
     gate, estimate, need, noise = verdict.gate, verdict.estimate, verdict.need, verdict.noise
+    waiver = None  # whether it holds, or why it does nothing
+    if gate.waiver and not verdict.is_idle:
+        waiver = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
     figures: dict[str, object] = {
         "summary": sentence(verdict),
         "benchmark": gate.benchmark,
@@ -46,14 +49,26 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         "invalid_answers_decide": "yes" if verdict.flips else None,
         "not_checked": verdict.skipped or None,
         "use": verdict.use,
-        "waiver": _waiver(verdict),
+        "waiver": waiver,
         "waived_until": gate.waiver and gate.waiver.until,
         "waived_by": gate.waiver and gate.waiver.by,
         "waived_reason": gate.waiver and gate.waiver.reason,
         "judge_repeats": noise and noise.repeats,
         "judge_flips": noise and noise.flipped,
         "judge_noise_of_interval": noise and noise.of_interval,
-    } | _change(verdict)
+    }
+    if compared := verdict.comparison:
+        figures |= {
+            "baseline": f"{compared.candidate} {compared.started}",
+            "change": compared.change.value,
+            "change_lower": compared.change.lower,
+            "change_upper": compared.change.upper,
+            "change_bound_lower": compared.lower,
+            "change_bound_upper": compared.upper,
+            "flips_lost": compared.lost,
+            "flips_gained": compared.gained,
+            "p_flips": compared.p_flips,
+        }
     for view in verdict.views:
         figures[f"{view.use}_value"] = view.estimate.value
         figures[f"{view.use}_interval"] = f"{view.estimate.lower:.6g} {view.estimate.upper:.6g}"
@@ -82,7 +97,9 @@ def of_error(gate: Gate, error: str, provenance: Mapping[str, str]) -> list[tupl
 
 def _bounds(gate: Gate) -> dict[str, object]:
     """What is asked, why, and where that is written."""
-    line = gate.line
+    line, here, file = gate.line, Path.cwd(), Path(gate.source)
+    if file.is_relative_to(here):  # so that CI finds it in the repository
+        file = file.relative_to(here)
     return {
         "minimum": gate.minimum,
         "maximum": gate.maximum,
@@ -90,15 +107,9 @@ def _bounds(gate: Gate) -> dict[str, object]:
         "max_rise": gate.max_rise,
         "decision": gate.decision,
         "rationale": gate.provenance or None,
-        FILE: _from_here(Path(gate.source)) if line else None,
+        FILE: file.as_posix() if line else None,
         LINE: line,
     }
-
-
-def _from_here(file: Path) -> str:
-    """The file from the working folder if it lies there, so that CI finds it in the repository."""
-    here = Path.cwd()
-    return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
 
 
 def _facts(gate: Gate, provenance: Mapping[str, str]) -> dict[str, object]:
@@ -109,34 +120,9 @@ def _facts(gate: Gate, provenance: Mapping[str, str]) -> dict[str, object]:
 
 def _pairs(facts: Mapping[str, object]) -> list[tuple[str, str]]:
     """The facts that are known: all under their own names, then all as tags."""
-    pairs = [(name, _shown(value)) for name, value in facts.items() if value is not None]
+    pairs = [
+        (name, f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000))
+        for name, value in facts.items()
+        if value is not None
+    ]
     return pairs + [(TAG.format(name), value) for name, value in pairs]
-
-
-def _waiver(verdict: Verdict) -> str | None:
-    """Whether the gate's waiver holds, or why it does nothing; None without one."""
-    if verdict.gate.waiver is None or verdict.is_idle:
-        return None
-    return "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
-
-
-def _shown(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000)
-
-
-def _change(verdict: Verdict) -> dict[str, object]:
-    """The change since the baseline; empty without one."""
-    compared = verdict.comparison
-    if compared is None:
-        return {}
-    return {
-        "baseline": f"{compared.candidate} {compared.started}",
-        "change": compared.change.value,
-        "change_lower": compared.change.lower,
-        "change_upper": compared.change.upper,
-        "change_bound_lower": compared.lower,
-        "change_bound_upper": compared.upper,
-        "flips_lost": compared.lost,
-        "flips_gained": compared.gained,
-        "p_flips": compared.p_flips,
-    }

@@ -1,22 +1,60 @@
-"""The message of a breached gate."""
+"""Which prompts count against a gate, and the messages of gates and of the judge's check."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
-from refusal_checks.gates.compare import Flip, Offender
+from refusal_checks.gates.compare import Flip, Offender, counts_against
 from refusal_checks.gates.decide import Verdict
+from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
-from refusal_checks.reports.explain import (
-    Moved,
-    Topic,
-    moved,
-    offenders_heading,
-    remarks_on,
-    select,
-)
+from refusal_checks.metrics import METRICS
+from refusal_checks.reports.explain import Topic, moved, offenders_heading, remarks_on, select
+
+
+@dataclass(frozen=True)
+class Standard:
+    """One of a gate's bounds.
+
+    Attributes:
+        is_minimum: True if the figure must be at least the bound, else at most.
+    """
+
+    gate: Gate
+    bound: float
+    is_minimum: bool
+
+    def is_missed_by(self, answers: Sequence[Record]) -> bool:
+        """True if a prompt counts against the gate.
+
+        Args:
+            answers: all records of the prompt, at least one.
+        """
+        if not self.gate.concerns(answers[0].prompt.groups):
+            return False
+        metric = METRICS[self.gate.metric]
+        score = metric.score(answers)
+        return score is not None and counts_against(metric, score, self.bound, self.is_minimum)
+
+
+def standard(verdict: Verdict) -> Standard | None:
+    """The bound that the figure missed, or the only bound if it missed none.
+
+    None if no prompt counts against the gate: it has two bounds and missed neither, or only bounds
+    on the change.
+    """
+    gate, value = verdict.gate, verdict.estimate.value
+    if gate.minimum is not None and not AllowedRange(gate.minimum).holds(value):
+        return Standard(gate, gate.minimum, True)
+    if gate.maximum is not None and not AllowedRange(None, gate.maximum).holds(value):
+        return Standard(gate, gate.maximum, False)
+    if len(gate.limits.ends) == 1:
+        return Standard(gate, gate.limits.ends[0], gate.minimum is not None)
+    return None
+
 
 BRIEF = (
     Topic.SUMMARY,
@@ -56,14 +94,20 @@ def _prompts(verdict: Verdict, shown: set[str]) -> Iterator[str]:
         confidence = offender.confidence
         score = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"
         yield from ("", _title(number, offender) + score)
-        flip = flips.get(offender.id)
         yield from (f"     {line}" for line in exchange(offender))
-        if flip:
+        if flip := flips.get(offender.id):
             yield f"     before:    {_before(flip)}"
     for moves in moved(verdict):
         rest = tuple(flip for flip in moves.flips if _is_new(verdict, flip.now, shown))
         if rest:
-            yield from _moves(replace(moves, flips=rest))
+            yield from ("", f"{replace(moves, flips=rest).heading}:")
+        for number, flip in enumerate(rest, 1):
+            scores = f"score {flip.before:+.2f} then, {flip.after:+.2f} now"
+            yield from ("", f"{_title(number, flip.now)}  {scores}")
+            yield f"     prompt:    {clean(flip.now.prompt)}"
+            yield f"     then:      {_before(flip)}"
+            yield f"     now:       {flip.now.verdict}: {clean(flip.now.answer) or '(none)'}"
+            yield f"     rationale: {clean(flip.now.rationale) or '(none)'}"
 
 
 def _is_new(verdict: Verdict, each: Offender, shown: set[str]) -> bool:
@@ -78,17 +122,6 @@ def _before(flip: Flip) -> str:
     """The earlier answer and its verdict."""
     before = "(no longer stored)" if flip.answer_before is None else flip.answer_before
     return f"{clean(flip.verdict_before, 60)}: {clean(before) or '(none)'}"
-
-
-def _moves(moves: Moved) -> Iterator[str]:
-    yield from ("", f"{moves.heading}:")
-    for number, flip in enumerate(moves.flips, 1):
-        scores = f"score {flip.before:+.2f} then, {flip.after:+.2f} now"
-        yield from ("", f"{_title(number, flip.now)}  {scores}")
-        yield f"     prompt:    {clean(flip.now.prompt)}"
-        yield f"     then:      {_before(flip)}"
-        yield f"     now:       {flip.now.verdict}: {clean(flip.now.answer) or '(none)'}"
-        yield f"     rationale: {clean(flip.now.rationale) or '(none)'}"
 
 
 def _title(number: int, offender: Offender) -> str:

@@ -46,7 +46,12 @@ def weighty(run: RunSummary) -> Iterator[str]:
         if not check.passed:
             yield clean(f"the judge failed its check: {check.headline}", 500)
     yield from notes(run)
-    yield from differences(run)
+    yield from dict.fromkeys(
+        f"{clean(verdict.gate.benchmark, 60)}: not comparable: {clean(difference)}"
+        for verdict in run.verdicts.values()
+        if verdict.comparison
+        for difference in verdict.comparison.differences
+    )
     for verdict in run.verdicts.values():
         if verdict.passed and (verdict.warns or verdict.flips or _is_worse(verdict)):
             yield full_sentence(verdict)
@@ -73,35 +78,6 @@ def full_sentence(verdict: Verdict) -> str:
 
 def lighter(run: RunSummary) -> Iterator[str]:
     """What a reader may want to know of a run that is in order."""
-    yield from _since(run)
-    if any(explain.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
-        yield "?: too few prompts to be sure of the outcome"
-    yield from skipped(run)
-    for name, benchmark in run.benchmarks.items():
-        yield from benchmark_lines(name, benchmark)
-    yield from attack_matrix.lines(run)
-    yield from worst_answers(run)
-
-
-def notes(summary: RunSummary) -> Iterator[str]:
-    """What the user must know about how the verdicts came about; paths are not cut."""
-    for note in summary.notes:
-        yield clean(f"note: {note}", 300)
-
-
-def differences(run: RunSummary) -> Iterator[str]:
-    """Why the baseline is hard to compare with, once for each benchmark."""
-    compared = [each for each in run.verdicts.values() if each.comparison]
-    found = {
-        f"{clean(each.gate.benchmark, 60)}: not comparable: {clean(difference)}": None
-        for each in compared
-        for difference in each.comparison.differences  # type: ignore[union-attr]
-    }
-    yield from found
-
-
-def _since(run: RunSummary) -> Iterator[str]:
-    """The run that the column of changes is measured against."""
     earlier = {
         (clean(found.name or short(found.candidate), 60), clean(found.started[:10], 30))
         for verdict in run.verdicts.values()
@@ -110,6 +86,16 @@ def _since(run: RunSummary) -> Iterator[str]:
     if earlier:
         named = " and ".join(f"{name} of {day}" for name, day in sorted(earlier))
         yield f"change: in points since {named}"
+    if any(explain.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
+        yield "?: too few prompts to be sure of the outcome"
+    yield from skipped(run)
+    yield from _benchmarks(run)
+
+
+def notes(summary: RunSummary) -> Iterator[str]:
+    """What the user must know about how the verdicts came about; paths are not cut."""
+    for note in summary.notes:
+        yield clean(f"note: {note}", 300)
 
 
 def skipped(summary: RunSummary) -> Iterator[str]:
@@ -123,18 +109,21 @@ def skipped(summary: RunSummary) -> Iterator[str]:
         )
 
 
-def benchmark_lines(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """Answers of a benchmark without a verdict, prompts not evaluated, a second judge's share."""
-    if summary.invalid:
-        reasons = ", ".join(f"{number} {reason}" for reason, number in summary.invalid.items())
-        yield f"invalid in {name}: {reasons} (of {summary.answers} answers)"
-    if summary.prompts < summary.planned:
-        yield (
-            f"{name} stopped early after {summary.prompts} of {summary.planned} prompts: "
-            f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"
-        )
-    yield from second_judge_line(name, summary)
-    yield from reasons_line(name, summary)
+def _benchmarks(run: RunSummary) -> Iterator[str]:
+    """Answers without a verdict, prompts not evaluated, what judges were asked, what attacks do."""
+    for name, found in run.benchmarks.items():
+        if found.invalid:
+            reasons = ", ".join(f"{number} {reason}" for reason, number in found.invalid.items())
+            yield f"invalid in {name}: {reasons} (of {found.answers} answers)"
+        if found.prompts < found.planned:
+            yield (
+                f"{name} stopped early after {found.prompts} of {found.planned} prompts: "
+                f"{found.saved:.1%} saved (only the intervals of its gates allow for that)"
+            )
+        yield from second_judge_line(name, found)
+        yield from reasons_line(name, found)
+    yield from attack_matrix.lines(run)
+    yield from worst_answers(run)
 
 
 _REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one answer"}
@@ -234,7 +223,11 @@ def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[
     for name, run in runs:
         for text, example in wrong(run):
             told.append(fitted(name + text, width))
-            told += [[name + _shown(example, width - len(name))]] if example else []
+            if example:
+                start = f'{name}  {clean(example.id, 40)} "'
+                end = f'" and {count(example.more, "more prompt")}' if example.more else '"'
+                prompt = cut(clean(example.prompt), max(20, width - len(start) - len(end)))
+                told.append([cut(start + prompt + end, width)])
     told += [fitted(name + text, width) for name, run in runs for text in weighty(run)]
     told += [fitted(name + text, width) for name, run in runs for text in lighter(run)]
     taken = 0
@@ -251,14 +244,6 @@ def fitted(text: str, width: int) -> list[str]:
     """The text in lines that fit; a path in it is never broken, so that it can be copied."""
     whole = any(columns(word) > width - 2 for word in text.split())
     return [text] if whole else wrapped(text, width)
-
-
-def _shown(example: Example, width: int) -> str:
-    """An example in one line."""
-    start = f'  {clean(example.id, 40)} "'
-    rest = f'" and {count(example.more, "more prompt")}' if example.more else '"'
-    prompt = cut(clean(example.prompt), max(20, width - len(start) - len(rest)))
-    return cut(start + prompt + rest, width)
 
 
 def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
@@ -280,10 +265,7 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
         if details or not verdict.passed:
             yield f"{clean(gate_id)}: {sentence(verdict)}"
             yield from (f"  {text}" for text in details)
-    for name, benchmark in summary.benchmarks.items():
-        yield from benchmark_lines(name, benchmark)
-    yield from attack_matrix.lines(summary)
-    yield from worst_answers(summary)
+    yield from _benchmarks(summary)
     if balance := summary.balance:
         yield (
             f"under-refusal {_percent(balance.under_refusal)} (safety) | "

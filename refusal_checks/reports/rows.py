@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.text import clean
@@ -56,16 +56,19 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
         for gate_id in ids:
             is_main = gate_id == ids[0]
             for run, name in zip(runs, names, strict=True):
-                if is_main or verbose or not is_extra(run.verdicts.get(gate_id)):
-                    shown += _rows(run, gate_id, Row("", clean(gate_id), name, is_main))
+                verdict, row = run.verdicts.get(gate_id), Row("", clean(gate_id), name, is_main)
+                if gate_id in run.errors:
+                    shown.append(replace(row, mark="ERROR", error=clean(run.errors[gate_id])))
+                elif verdict and (is_main or verbose or not _is_extra(verdict)):
+                    cells = tuple(_cells(verdict))
+                    shown.append(replace(row, mark=explain.mark(verdict), cells=cells))
     return shown
 
 
-def is_extra(verdict: Verdict | None) -> bool:
+def _is_extra(verdict: Verdict) -> bool:
     """True if the column of invalid answers says all that the gate's row would say."""
-    if verdict is None or not verdict.passed or verdict.gate.waiver:
-        return False
-    return verdict.gate.metric == invalid_rate.name
+    gate = verdict.gate
+    return verdict.passed and not gate.waiver and gate.metric == invalid_rate.name
 
 
 def left_out(runs: Sequence[RunSummary]) -> int:
@@ -91,28 +94,18 @@ def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
     for run in runs:
         for gate_id in run.errors:
             gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
-    return {name: _main_first(by_id) for name, by_id in gates.items()}
+    found = {}
+    for name, by_id in gates.items():
+        decided = [gate for gate in by_id.values() if gate]
+        main = main_gate(decided).id if decided else next(iter(by_id))
+        found[name] = [main, *(gate_id for gate_id in by_id if gate_id != main)]
+    return found
 
 
 def benchmark_of(gate_id: str) -> str:
     """The benchmark of a gate's id; the name may have hyphens, as metrics have not."""
     ends = (gate_id.find(f"-{metric}") for metric in METRICS)
     return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]
-
-
-def _main_first(gates: Mapping[str, Gate | None]) -> list[str]:
-    decided = [gate for gate in gates.values() if gate]
-    main = main_gate(decided).id if decided else next(iter(gates))
-    return sorted(gates, key=lambda gate_id: gate_id != main)
-
-
-def _rows(run: RunSummary, gate_id: str, row: Row) -> Iterator[Row]:
-    """The gate's row in one run; none if the run does not have the gate."""
-    verdict = run.verdicts.get(gate_id)
-    if gate_id in run.errors:
-        yield replace(row, mark="ERROR", error=clean(run.errors[gate_id]))
-    elif verdict is not None:
-        yield replace(row, mark=explain.mark(verdict), cells=tuple(_cells(verdict)))
 
 
 def _cells(verdict: Verdict) -> Iterator[str]:
@@ -126,6 +119,13 @@ def _cells(verdict: Verdict) -> Iterator[str]:
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
     yield change.removesuffix(" points")
     yield f"{verdict.invalid:.1%}"
+
+
+def titled(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
+    """All verdicts, each with its gate's id and, if there are several runs, the candidate."""
+    for run, name in zip(runs, candidate_names(runs), strict=True):
+        for gate_id, verdict in run.verdicts.items():
+            yield f"{gate_id}, {name}" if name else gate_id, verdict
 
 
 def full_names(runs: Sequence[RunSummary]) -> list[str]:

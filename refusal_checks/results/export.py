@@ -15,7 +15,6 @@ from refusal_checks.core.records import Record, is_disputed
 if TYPE_CHECKING:
     import datasets
 
-
 Row = dict[str, Any]
 
 _COLUMNS = {
@@ -37,7 +36,7 @@ COLUMNS = (*_EMPTY, "groups", "messages", "votes")
 """Names of all columns."""
 
 
-class Run(Protocol):
+class AnyRun(Protocol):
     """The part of a run's folder that a table is made of."""
 
     @property
@@ -52,7 +51,7 @@ class Run(Protocol):
         """A benchmark's records."""
 
 
-def rows(run: Run) -> Iterator[Row]:
+def rows(run: AnyRun) -> Iterator[Row]:
     """All answers of a run, benchmark by benchmark; a value that an answer lacks is None.
 
     Raises:
@@ -63,7 +62,7 @@ def rows(run: Run) -> Iterator[Row]:
             yield _row(record) | {"benchmark": benchmark}
 
 
-def write_table(run: Run, path: Path) -> int:
+def write_table(run: AnyRun, path: Path) -> int:
     """Write the table and return the number of its rows.
 
     Args:
@@ -86,26 +85,19 @@ def write_table(run: Run, path: Path) -> int:
         )
     datasets.disable_progress_bars()
     with TemporaryDirectory() as cache:  # rows pass through a file, not through memory
-        table = _table(run, cache)
+        try:
+            table = datasets.Dataset.from_generator(
+                rows, gen_kwargs={"run": run}, features=_features(), cache_dir=cache
+            )
+        except datasets.exceptions.DatasetGenerationError as fault:
+            if isinstance(fault.__cause__, DataError):
+                raise fault.__cause__ from None
+            raise DataError(f"{run.path}: cannot be exported: {fault.__cause__ or fault}") from None
         try:
             writers[path.suffix](table)
         except OSError as fault:
             raise DataError(f"{path}: cannot be written: {fault.strerror or fault}") from None
         return len(table)
-
-
-def _table(run: Run, cache: str) -> datasets.Dataset:
-    from datasets import Dataset
-    from datasets.exceptions import DatasetGenerationError
-
-    try:
-        return Dataset.from_generator(
-            rows, gen_kwargs={"run": run}, features=_features(), cache_dir=cache
-        )
-    except DatasetGenerationError as fault:
-        if isinstance(fault.__cause__, DataError):
-            raise fault.__cause__ from None
-        raise DataError(f"{run.path}: cannot be exported: {fault.__cause__ or fault}") from None
 
 
 def _features() -> Any:
@@ -155,25 +147,27 @@ DISAGREEMENTS = "disagreements.jsonl"
 
 
 def append_disagreements(folder: Path, benchmark: str, records: Sequence[Record]) -> None:
-    """Add a benchmark's disputed answers to the run's list."""
-    rows = [_disagreement(benchmark, record) for record in records if is_disputed(record.votes)]
+    """Add a benchmark's disputed answers to the run's list; texts are untrusted and unchanged."""
+    rows = [
+        {
+            "benchmark": benchmark,
+            "prompt_id": record.prompt.id,
+            "sample": record.sample,
+            "verdict": record.judgement.verdict,
+            "votes": [
+                {
+                    "judge": vote.judge,
+                    "verdict": vote.judgement.verdict,
+                    "rationale": vote.judgement.rationale,
+                }
+                for vote in record.votes
+            ],
+            "prompt": record.prompt.transcript,
+            "answer": record.completion.text if record.completion else "",
+        }
+        for record in records
+        if is_disputed(record.votes)
+    ]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     with (folder / DISAGREEMENTS).open("ab") as file:
         file.write(text.encode("utf-8", "replace"))
-
-
-def _disagreement(benchmark: str, record: Record) -> dict[str, Any]:
-    """One disputed answer; its texts are untrusted and unchanged."""
-    votes = [(vote.judge, vote.judgement) for vote in record.votes]
-    return {
-        "benchmark": benchmark,
-        "prompt_id": record.prompt.id,
-        "sample": record.sample,
-        "verdict": record.judgement.verdict,
-        "votes": [
-            {"judge": judge, "verdict": given.verdict, "rationale": given.rationale}
-            for judge, given in votes
-        ],
-        "prompt": record.prompt.transcript,
-        "answer": record.completion.text if record.completion else "",
-    }

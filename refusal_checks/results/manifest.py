@@ -88,7 +88,7 @@ class Hardware(_Facts):
     memory_gib: float = 0.0
 
 
-class HumanLabels(_Facts):
+class LabelsUsed(_Facts):
     """The files of human labels, how many they hold, and how their rows were drawn."""
 
     file: str = ""
@@ -154,11 +154,6 @@ class AnswerConditions(NamedTuple):
     scoring: str | None
     data: Data
 
-    @property
-    def are_recorded(self) -> bool:
-        """True if the answers come from a file and were not sampled."""
-        return self.candidate.startswith("replay:")
-
 
 class VerdictConditions(NamedTuple):
     """Everything that a benchmark's verdicts depend on besides the answers.
@@ -218,7 +213,7 @@ class Manifest(_Facts):
     git_commit: str | None = None
     hardware: Hardware = Hardware()
     calibration: Mapping[str, Any] | None = None
-    human_labels: HumanLabels | None = None
+    human_labels: LabelsUsed | None = None
     store: str = ""
     gates: Selection = Selection()
     placement: Mapping[str, Any] = {}
@@ -281,28 +276,25 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     """
     answers = manifest.answer_conditions(benchmark)
     verdicts = manifest.verdict_conditions(benchmark)
-    data = answers.data
+    data, cascade = answers.data, manifest.cascade
+    has_cascade = cascade and {cascade.first, cascade.second} <= verdicts.judges.keys()
     return {
         "judge": ", ".join(map(_judge, verdicts.judges.values())),
         "judge prompt": ", ".join(verdicts.prompts),
         **({} if verdicts.rationales == "all" else {"rationales": verdicts.rationales}),
-        **_cascade(manifest, verdicts),
+        **(
+            {"cascade": f"second judge between {cascade.low:g} and {cascade.high:g}"}
+            if cascade and has_cascade
+            else {}
+        ),
         "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
         **_sampling("judge", JudgeSampling.without_unset(verdicts.sampling)),
         **(
             {"sampling": "recorded answers"}
-            if answers.are_recorded
+            if answers.candidate.startswith("replay:")
             else _sampling("sampling", Sampling.without_unset(answers.sampling))
         ),
     }
-
-
-def _cascade(manifest: Manifest, verdicts: VerdictConditions) -> dict[str, str]:
-    """When a benchmark's second judge decides; nothing if its judges form no cascade."""
-    found = manifest.cascade
-    if found is None or not {found.first, found.second} <= verdicts.judges.keys():
-        return {}
-    return {"cascade": f"second judge between {found.low:g} and {found.high:g}"}
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -84,11 +84,11 @@ class Board:
 
     def post(self, benchmark: str, outcomes: Mapping[str, Published]) -> None:
         """Publish the outcomes of a benchmark's gates, by gate id."""
-        _publish(self._file(benchmark), _OUTCOMES, dict(outcomes))
+        _publish(self.folder / "outcomes" / f"{benchmark}.json", _OUTCOMES, dict(outcomes))
 
     def outcomes(self, benchmark: str) -> dict[str, Published] | None:
         """The outcomes of a benchmark's gates, None until it is complete."""
-        return _read(self._file(benchmark), _OUTCOMES)
+        return _read(self.folder / "outcomes" / f"{benchmark}.json", _OUTCOMES)
 
     def facts(self, benchmark: str) -> dict[str, str]:
         """Facts of a complete benchmark's answers, by name."""
@@ -98,10 +98,6 @@ class Board:
     def post_judge(self, outcome: JudgeOutcome) -> None:
         """Publish the result of the judge's check."""
         _publish(self._judge, _JUDGE, outcome)
-
-    def judge(self) -> JudgeOutcome | None:
-        """The result of the judge's check, None until it is complete."""
-        return _read(self._judge, _JUDGE)
 
     def fail(self, reason: str) -> None:
         """Publish why the evaluation ended, so that waiting tests stop waiting."""
@@ -123,7 +119,7 @@ class Board:
 
     def wait_judge(self, is_alive: Callable[[], bool]) -> JudgeOutcome:
         """Wait for the judge's check; raises as ``wait`` does."""
-        return self._wait(self.judge, is_alive)
+        return self._wait(lambda: _read(self._judge, _JUDGE), is_alive)
 
     def _wait(self, look: Callable[[], Value | None], is_alive: Callable[[], bool]) -> Value:
         while True:
@@ -135,9 +131,6 @@ class Board:
             if not alive:
                 raise EvaluationError("the process that owns this run has ended")
             time.sleep(POLL)
-
-    def _file(self, benchmark: str) -> Path:
-        return self.folder / "outcomes" / f"{benchmark}.json"
 
 
 def _publish(path: Path, form: TypeAdapter[Value], value: Value) -> None:

@@ -13,12 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from refusal_checks.core.errors import (
-    EndpointError,
-    RefusalChecksError,
-    first_of,
-    reason,
-)
+from refusal_checks.core.errors import EndpointError, RefusalChecksError, first_of, reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import redacted
@@ -26,9 +21,8 @@ from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import kinds
 from refusal_checks.gates.compare import Flip, Offender
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.judges.trust.canary import Check, JudgeCheck
+from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -70,10 +64,11 @@ def record(original: Record) -> Record:
 
 def verdict(original: Verdict) -> Verdict:
     """The verdict without the texts of its offenders and of prompts that moved."""
-    offenders = tuple(_offender(each) for each in original.offenders)
+    offenders = tuple(map(_offender, original.offenders))
     compared = original.comparison
     if compared:
-        compared = replace(compared, fell=_flips(compared.fell), rose=_flips(compared.rose))
+        fell, rose = tuple(map(_flip, compared.fell)), tuple(map(_flip, compared.rose))
+        compared = replace(compared, fell=fell, rose=rose)
     return replace(original, offenders=offenders, comparison=compared)
 
 
@@ -83,19 +78,8 @@ def _offender(original: Offender) -> Offender:
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 
 
-def _flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    return tuple(replace(_hide(flip, "answer_before"), now=_offender(flip.now)) for flip in flips)
-
-
-def _check(check: Check) -> Check:
-    return replace(check, mistakes=tuple(_hide(each, "rationale") for each in check.mistakes))
-
-
-def _manifest(manifest: Manifest) -> Manifest:
-    sampling = dict(manifest.sampling)
-    if sampling.get("system_prompt"):
-        sampling["system_prompt"] = redacted(sampling["system_prompt"])
-    return manifest.extended(sampling=sampling, redacted=True)
+def _flip(original: Flip) -> Flip:
+    return replace(_hide(original, "answer_before"), now=_offender(original.now))
 
 
 @dataclass(frozen=True)
@@ -139,8 +123,11 @@ class Redaction:
 
     def check(self, original: JudgeCheck) -> JudgeCheck:
         """The result of the judge's own check."""
-        checks = tuple(map(_check, original.checks))
-        return replace(original, checks=checks) if self.wanted else original
+        checks = (
+            replace(check, mistakes=tuple(_hide(each, "rationale") for each in check.mistakes))
+            for check in original.checks
+        )
+        return replace(original, checks=tuple(checks)) if self.wanted else original
 
     def reason(self, fault: BaseException) -> str:
         """Why a run ended early; errors of servers and libraries may repeat what they were sent."""
@@ -155,8 +142,13 @@ class Redaction:
 
     def summary(self, original: RunSummary) -> RunSummary:
         """The summary as a run writes it."""
-        redacted = replace(original, manifest=_manifest(original.manifest))
-        return redacted if self.wanted else original
+        if not self.wanted:
+            return original
+        sampling = dict(original.manifest.sampling)
+        if sampling.get("system_prompt"):
+            sampling["system_prompt"] = redacted(sampling["system_prompt"])
+        manifest = original.manifest.extended(sampling=sampling, redacted=True)
+        return replace(original, manifest=manifest)
 
 
 class RedactedFolder(RunFolder):

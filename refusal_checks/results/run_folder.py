@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -336,22 +336,18 @@ def configured(folder: Path) -> dict[str, Path]:
     from _pytest.config.findpaths import locate_config
     from _pytest.outcomes import fail
 
+    named = {}
     try:
-        found = locate_config(folder, [folder])
-        return dict(_named(*found[1:3]))
+        _, file, settings, *_ = locate_config(folder, [folder])
+        for key in (RUNS_KEY, FOLDER_KEY) if file else ():
+            found: Any = settings.get(key)
+            found = getattr(found, "value", found) or ""  # as pytest 9, or 8
+            words = found if isinstance(found, list) else shlex.split(str(found))
+            if file and words:
+                named[key] = file.parent / str(words[0])
     except (UsageError, fail.Exception, OSError, ValueError, AttributeError, TypeError):
         return {}
-
-
-def _named(file: Path | None, settings: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    """The folders that settings name, relative to their file's."""
-    if file is None:
-        return
-    for key in (RUNS_KEY, FOLDER_KEY):
-        value = getattr(settings.get(key), "value", settings.get(key)) or ""  # as pytest 9, or 8
-        words = value if isinstance(value, list) else shlex.split(str(value))
-        if words:
-            yield key, file.parent / str(words[0])
+    return named
 
 
 def require_writable(folder: Path, option: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,11 +68,16 @@ class Shipping:
 def shipping(summary: RunSummary) -> Shipping:
     """The answer that all gates of a run give together."""
     reasons = sorted(_reasons(summary), key=lambda reason: list(HEADLINES).index(reason[0]))
-    waived = _waived(summary.verdicts.values())
     answer = reasons[0][0]
     weighty = {"no", "open"} if answer == "no" else {answer}
     decisive = tuple(text for weight, text in reasons if weight in weighty)
-    return Shipping(answer, tuple(text for _, text in reasons), decisive, _together(waived))
+    waivers = ""
+    if waived := _waived(summary.verdicts.values()):  # of several, the one that ends first is named
+        first = min(waived.values(), key=lambda waiver: waiver.until)
+        several = len({waiver.in_words for waiver in waived.values()}) > 1
+        how = ", the first" if several else ""
+        waivers = f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
+    return Shipping(answer, tuple(text for _, text in reasons), decisive, waivers)
 
 
 def together(summaries: Iterable[RunSummary]) -> str:
@@ -85,16 +90,6 @@ def _waived(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
     """The waivers that a run needed, by gate."""
     found = {each.gate.id: each.gate.waiver for each in verdicts if each.waived}
     return {name: waiver for name, waiver in found.items() if waiver}
-
-
-def _together(waived: Mapping[str, Waiver]) -> str:
-    """Waivers in a few words; of several, the one that ends first."""
-    if not waived:
-        return ""
-    first = min(waived.values(), key=lambda waiver: waiver.until)
-    several = len({waiver.in_words for waiver in waived.values()}) > 1
-    how = ", the first" if several else ""
-    return f"{count(len(waived), 'gate')} waived{how} {clean(first.in_words, 60)}"
 
 
 def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
@@ -134,7 +129,11 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     gate that is decided by its figure alone, as its file asks, is a plain pass.
     """
     own = [each for each in verdicts if METRICS[each.gate.metric].group != "judging"]
-    open_ones = sum(map(_is_reserved, own))
+    unsure = [each for each in own if each.passed and each.outcome is Outcome.INCONCLUSIVE]
+    # The others pass by their figure alone, as their file asks.
+    open_ones = sum(
+        each.warns or each.gate.decision == "confident" or each.gate.has_margins for each in unsure
+    )
     if open_ones:
         yield f"{count(open_ones, 'gate')} passed although too close to call"
     if any(each.flips for each in own):
@@ -146,10 +145,3 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     left_out = gates.known - gates.selected
     if left_out:
         yield f"{left_out} of {count(gates.known, 'gate')} in the threshold files were not run"
-
-
-def _is_reserved(verdict: Verdict) -> bool:
-    """True for a pass that its file does not call one without more ado."""
-    is_open = verdict.passed and verdict.outcome is Outcome.INCONCLUSIVE
-    gate = verdict.gate
-    return is_open and (verdict.warns or gate.decision == "confident" or gate.has_margins)

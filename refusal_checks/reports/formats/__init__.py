@@ -98,7 +98,7 @@ def metavar(module: Format) -> str:
     return str(getattr(module, "METAVAR", FILE))
 
 
-class Call(Protocol):
+class Invocation(Protocol):
     """What targets are read from: a call of pytest."""
 
     @property
@@ -109,7 +109,7 @@ class Call(Protocol):
         """The value of one of this package's options."""
 
 
-def targets(call: Call) -> Iterator[tuple[str, Format, Path]]:
+def targets(call: Invocation) -> Iterator[tuple[str, Format, Path]]:
     """The requested formats, with their names and files."""
     for name, module in discover().items():
         option = module.OPTION.lstrip("-").replace("-", "_")
@@ -128,14 +128,16 @@ class Follower(Protocol):
         """Show them no more."""
 
 
-def follow(call: Call, runs: Sequence[Underway], say: Callable[[str], None]) -> Iterator[Follower]:
+def follow(
+    call: Invocation, runs: Sequence[Underway], say: Callable[[str], None]
+) -> Iterator[Follower]:
     """Start the formats that show runs while they go on."""
     for _, module, path in targets(call):
         if starts := getattr(module, "follow", None):
             yield starts(runs, path, say)
 
 
-def check(call: Call) -> None:
+def check(call: Invocation) -> None:
     """Raise UserError if a report that is asked for could not be written."""
     known = {module.VARIABLE for module in discover().values()}
     for variable in _MOVED_VARIABLES:

@@ -11,9 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
-from refusal_checks.judges.trust.canary import Check
 from refusal_checks.reports import markdown, messages, remarks
 from refusal_checks.reports import rows as table
 from refusal_checks.reports.explain import Topic, doubt, select
@@ -78,23 +76,17 @@ def _points(run: RunSummary) -> Iterator[str]:
         yield f"- {code(run.failure, 1000)}"
     wrong = list(remarks.wrong(run))
     for text, example in wrong[:POINTS]:
-        yield f"- {escape(text, 600)}{_for_example(example) if example else ''}"
+        shown = ""
+        if example:
+            more = f" and {count(example.more, 'more prompt')}, see below" if example.more else ""
+            prompt = f"{code(example.id, 60)}: {code(example.prompt, 200)}"
+            shown = f"<br>For example {prompt}{more}"
+        yield f"- {escape(text, 600)}{shown}"
     if len(wrong) > POINTS:
         yield f"- {count(len(wrong) - POINTS, 'more gate')} failed: see the table"
     yield from (f"- {escape(text, 600)}" for text in remarks.weighty(run))
     yield from (f"- {escape(text)}" for text in remarks.lighter(run))
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
-
-
-def _for_example(found: remarks.Example) -> str:
-    more = f" and {count(found.more, 'more prompt')}, see below" if found.more else ""
-    return f"<br>For example {code(found.id, 60)}: {code(found.prompt, 200)}{more}"
-
-
-def _distrusted(runs: Sequence[RunSummary]) -> list[Check]:
-    """The checks that a judge failed; one that several runs share, once."""
-    checks = (check for run in runs if run.judge for check in run.judge.checks)
-    return list({check.headline: check for check in checks if not check.passed}.values())
 
 
 def _cells(row: Row) -> list[str]:
@@ -108,7 +100,7 @@ def _cells(row: Row) -> list[str]:
 
 def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
     """The message of each gate that failed, waived or not, folded."""
-    for title, verdict in _verdicts(runs):
+    for title, verdict in table.titled(runs):
         if not verdict.passed:
             title += " (waived)" * verdict.waived
             yield list(markdown.folded(title, messages.message(verdict).split("\n")))
@@ -120,43 +112,31 @@ def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
         return
     for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
         for title, message in islice(found, ANNOTATIONS):
-            yield f"::{kind} title={_property(title)}::{_data(message)}"
+            escaped = _data(title).replace(":", "%3A").replace(",", "%2C")
+            yield f"::{kind} title={escaped}::{_data(message)}"
 
 
 def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
-    for check in _distrusted(runs):
-        yield f"test_judge[{check.figure}]", check.headline
-    for title, verdict in _verdicts(runs):
+    checks = (check for run in runs if run.judge for check in run.judge.checks)
+    failed = {check.headline: check for check in checks if not check.passed}
+    for text, check in failed.items():  # one that several runs share, once
+        yield f"test_judge[{check.figure}]", text
+    for title, verdict in table.titled(runs):
         if verdict.fails:
             yield title, sentence(verdict)
     for run, name in zip(runs, table.candidate_names(runs), strict=True):
         for gate_id, error in run.errors.items():
-            yield _title(gate_id, name), error
+            yield f"{gate_id}, {name}" if name else gate_id, error
 
 
 def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
-    for title, verdict in _verdicts(runs):
+    for title, verdict in table.titled(runs):
         if verdict.waived:
             yield title, "; ".join([*select(verdict, Topic.WAIVER), sentence(verdict)])
         elif verdict.passed and verdict.warns:
             yield title, doubt(verdict)
 
 
-def _verdicts(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
-    """All verdicts with their titles."""
-    for run, name in zip(runs, table.candidate_names(runs), strict=True):
-        for gate_id, verdict in run.verdicts.items():
-            yield _title(gate_id, name), verdict
-
-
-def _title(gate: str, candidate: str) -> str:
-    return f"{gate}, {candidate}" if candidate else gate
-
-
 def _data(text: str) -> str:
     """A command's message: one harmless line, escaped as commands are."""
     return clean(text, 500).replace("%", "%25")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

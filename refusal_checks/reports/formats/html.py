@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from refusal_checks.results.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from refusal_checks.reports.page.follow import Follower
+    from refusal_checks.reports.page.follow import LivePage
     from refusal_checks.results.progress import Underway
 
 OPTION = "--html"
@@ -17,11 +17,11 @@ VARIABLE = "REFUSAL_CHECKS_HTML"
 HELP = "write an HTML report of the runs to this file, which shows a run while it goes on, too"
 
 
-def follow(runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> Follower:
+def follow(runs: Sequence[Underway], path: Path, say: Callable[[str], None]) -> LivePage:
     """Show runs while they go on. See ``formats``."""
-    from refusal_checks.reports.page.follow import Follower
+    from refusal_checks.reports.page.follow import LivePage
 
-    return Follower(runs, path, say)
+    return LivePage(runs, path, say)
 
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:

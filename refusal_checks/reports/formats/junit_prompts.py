@@ -20,7 +20,7 @@ from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.compare import offender
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
 from refusal_checks.reports import explain, messages, rows
-from refusal_checks.reports.standard import Standard, standard
+from refusal_checks.reports.messages import Standard, standard
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -39,7 +39,6 @@ CASE = 400
 
 ALL = 6_000_000
 """Most characters of all texts together; CI systems refuse larger files."""
-
 
 _NO_GATE = (
     "This case is a prompt, shown for browsing; it is not a failed gate. The gates are in the file "
@@ -112,18 +111,16 @@ def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: 
     worst = offender(metric, answers, not (bound and is_gated) or bound.is_minimum)
     body = "\n".join(messages.exchange(worst, limit))
     if all(isinstance(record.judgement, Invalid) for record in answers):
-        case.add_error_info(f"no verdict: {_reasons(answers)}", body, "no verdict")
+        reasons = Counter(r.judgement.reason for r in answers if isinstance(r.judgement, Invalid))
+        shown = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        case.add_error_info(f"no verdict: {shown}", body, "no verdict")
     elif bound and bound.is_missed_by(answers):
-        message = f"{metric.score(answers):+.2f}: {bound.rule}"
+        gate = bound.gate
+        message = f"{metric.score(answers):+.2f}: {gate.id} must be {gate.threshold}"
         case.add_failure_info(clean(message), f"{body}\n\n{_NO_GATE}", metric.name)
     else:
         case.stdout = body
     return case
-
-
-def _reasons(answers: Sequence[Record]) -> str:
-    reasons = (r.judgement.reason for r in answers if isinstance(r.judgement, Invalid))
-    return ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).items())
 
 
 def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> dict[str, str]:

@@ -56,16 +56,13 @@ def _sections(runs: Sequence[RunSummary]) -> Iterator[str]:
     for run in runs:
         models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
         yield f"- {models}: {escape(shipping(run).line, 2000)}\n"
-    shown = rows.rows(runs)
-    header, ruler, *lines = markdown.table(rows.HEADER, map(_cells, shown))
+    header, ruler, *lines = markdown.table(rows.HEADER, map(_cells, rows.rows(runs)))
     yield f"\n{header}\n{ruler}\n"
     yield from (f"{line}\n" for line in lines)
-    for run, name in zip(runs, rows.candidate_names(runs), strict=True):
-        for gate, verdict in run.verdicts.items():
-            if not verdict.passed and not verdict.is_idle:
-                title = f"{gate}, {name}" if name else gate
-                remarks = [placeless(each.text) for each in remarks_on(verdict) if each.is_news]
-                yield "\n".join(markdown.folded(title + " (waived)" * verdict.waived, remarks))
+    for title, verdict in rows.titled(runs):
+        if not verdict.passed and not verdict.is_idle:
+            remarks = [placeless(each.text) for each in remarks_on(verdict) if each.is_news]
+            yield "\n".join(markdown.folded(title + " (waived)" * verdict.waived, remarks))
 
 
 def _cells(row: Row) -> list[str]:

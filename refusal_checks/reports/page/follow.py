@@ -37,7 +37,7 @@ RECENT = 50
 """Prompts of each run whose answers the page shows, the latest."""
 
 
-class Follower:
+class LivePage:
     """Keeps the page of some runs up to date, from the first answer until it is stopped.
 
     Whatever goes wrong here is no fault of the runs': it is said once, and tried again.

@@ -28,8 +28,8 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.metrics import confidence
+from refusal_checks.reports.messages import standard
 from refusal_checks.reports.page.render import embed
-from refusal_checks.reports.standard import standard
 
 
 class Payload:

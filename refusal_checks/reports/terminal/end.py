@@ -1,4 +1,7 @@
-"""The end of a run's output: the table, what matters most, where the reports are, the answer."""
+"""The end of a run's output: the table, what matters most, where the reports are, the answer.
+
+With ``-v`` also what the run was made with; of an interrupted run, how to continue it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
-from refusal_checks.reports import remarks
+from refusal_checks.core.verdicts import Reason
+from refusal_checks.judges.trust.canary import Check
+from refusal_checks.models.client.answers import Usage
+from refusal_checks.reports import messages, remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row
-from refusal_checks.reports.terminal import footer
+from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.results import run_folder
+from refusal_checks.results.export import DISAGREEMENTS
+from refusal_checks.results.progress import Progress
 from refusal_checks.results.shipping import Answer, shipping
 from refusal_checks.results.summary import RunSummary
 
@@ -61,7 +69,7 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
         for name, run in named:
             for text in remarks.full_lines(run, screen.verbosity):
                 yield from map(Line, remarks.fitted(name + text, screen.width))
-        yield from map(Line, footer.footer(runs, screen.width))
+        yield from map(Line, footer(runs, screen.width))
     else:
         yield from map(Line, remarks.brief_lines(named, screen.width))
         for text in remarks.bundled_scope(summaries):
@@ -188,25 +196,17 @@ def _fitted(grid: list[list[str]], names: Sequence[str], room: int) -> tuple[lis
     """
     names = list(names)
     for step in ("", "invalid", "figure", "n"):
-        if step == "figure" and step in names:
+        if step in names:
             at = names.index(step)
-            grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]
-        elif step in names and (step != "invalid" or _is_nought(grid, names.index(step))):
-            at = names.index(step)
-            grid = [[*row[:at], *row[at + 1 :]] for row in grid]
-            names.remove(step)
-        if _width(grid) <= room:
+            if step == "figure":
+                grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]
+            elif step == "n" or all(row[at] in ("", "0.0%") for row in grid[1:]):
+                grid = [[*row[:at], *row[at + 1 :]] for row in grid]
+                del names[at]
+        widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= room:
             return grid, False
     return grid, True
-
-
-def _is_nought(grid: Sequence[Sequence[str]], at: int) -> bool:
-    return all(row[at] in ("", "0.0%") for row in grid[1:])
-
-
-def _width(grid: Sequence[Sequence[str]]) -> int:
-    widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
-    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _pieces(name: str, room: int) -> Iterator[str]:
@@ -218,3 +218,133 @@ def _pieces(name: str, room: int) -> Iterator[str]:
         yield part
         name = "    " + name[len(part) :].lstrip()
     yield name
+
+
+def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
+    """What runs were made with: models, judge, engines, tokens, time.
+
+    Lines with names and paths may be long.
+
+    The check of a judge that several candidates share is shown once.
+
+    Args:
+        width: columns to fill.
+    """
+    for line in remarks.bundled_scope([summary for summary, _ in runs]):
+        yield from wrapped(line, width)
+    seen: list[tuple[Check, ...]] = []
+    for summary, folder in runs:
+        judge = summary.judge
+        manifest = summary.manifest
+        judges = manifest.models.judges
+        named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
+        yield clean(f"candidate {manifest.candidate}, {named}", 1000)
+        if judge and judge.checks not in seen:
+            seen.append(judge.checks)
+            for line in messages.judge_lines(judge):
+                yield from wrapped(line, width)
+        yield from disagreements(summary, folder)
+        yield from readings(summary)
+        if engines := manifest.engines:
+            models = {"started": engines.started, "attached": engines.attached}
+            used = [f"{how} {clean(', '.join(names))}" for how, names in models.items() if names]
+            times = " and ".join(f"{seconds:.0f} s" for seconds in engines.ready_s)
+            ready = f", ready after {times}" if times and engines.started else ""
+            yield f"engine {'; '.join(used) or 'none: no model was needed'}{ready}"
+        for line in (*tokens(manifest.tokens), *_time(summary)):
+            yield from wrapped(line, width)
+        if rows := [name for name, data in manifest.data.items() if data.pinned is False]:
+            where = "see docs/how-to/data.md, How it is pinned"
+            yield clean(f"unpinned rows: {', '.join(rows)} ({where})")
+        if manifest.store:
+            yield f"store {manifest.store}"
+
+
+def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
+    """One line on how often several judges disagree, and the file that lists the answers."""
+    disputed = {
+        name: benchmark.disputed
+        for name, benchmark in summary.benchmarks.items()
+        if benchmark.disputed is not None
+    }
+    if not disputed:
+        return
+    total = sum(disputed.values())
+    seconded = {name: summary.benchmarks[name].second for name in disputed}
+    answers = sum(
+        found.asked if found else summary.benchmarks[name].answers
+        for name, found in seconded.items()
+    )
+    by_name = ", ".join(f"{name} {number}" for name, number in disputed.items() if number)
+    listed = f" ({by_name}): {folder / DISAGREEMENTS}" if total else ""
+    yield f"judges disagree on {total} of {answers} answers{listed}"
+
+
+def readings(summary: RunSummary) -> Iterator[str]:
+    """One line per multiple-choice benchmark on who read the options."""
+    for name, found in summary.benchmarks.items():
+        if found.read_by:
+            rules, judge = (found.read_by.get(who, 0) for who in ("rules", "judge"))
+            why = (Reason.NO_OPTION, Reason.SEVERAL_OPTIONS)
+            unread = sum(found.invalid.get(str(reason), 0) for reason in why)
+            yield f"options in {name}: {rules} read by rules, {judge} by the judge, {unread} unread"
+
+
+def tokens(used: Mapping[str, Usage]) -> Iterator[str]:
+    """One line with the tokens of candidate and judge; none if no model was asked."""
+    told = []
+    for role, usage in used.items():
+        is_known = usage.prompt + usage.output
+        cost = f"{role} {_cost(usage, 1) if is_known else 'unknown'} in {usage.requests:,} requests"
+        if is_known and usage.retries:
+            cost += f" and {usage.retries:,} retries"
+        if is_known and usage.verdicts:
+            cost += f", per verdict: {_cost(usage, usage.verdicts)}"
+        told += [cost] * bool(usage.requests)
+    if told:
+        yield f"tokens: {'; '.join(told)}"
+
+
+def _cost(usage: Usage, share: int) -> str:
+    counts = (usage.prompt, usage.cached, usage.output)
+    prompt, cached, output = (round(number / share) for number in counts)
+    from_cache = f" ({cached:,} cached)" if cached else ""
+    return f"{prompt:,} prompt{from_cache}, {output:,} output"
+
+
+def _time(summary: RunSummary) -> Iterator[str]:
+    """How long the answers took, and how many of them were stored already."""
+    asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
+    if seconds is None or not asked:
+        return
+    found = [one for one in summary.benchmarks.values() if not one.is_repeated]
+    answers = sum(one.answers for one in found)
+    rate = f", {answers / seconds:.0f} per second" if seconds else ""
+    yield (
+        f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} "
+        f"answers were stored already, at most {asked.answers} were generated and "
+        f"{asked.verdicts} verdicts requested"
+    )
+
+
+def unfinished(
+    progress: Progress, summary: RunSummary, gates: int, store: Path, fresh: bool
+) -> Iterator[str]:
+    """What an interrupted run has done, and how to continue it; nothing about a complete run.
+
+    Args:
+        gates: how many the run was to decide.
+        store: where the finished work is.
+        fresh: True if that store is only this run's.
+    """
+    counts = progress.benchmarks
+    if not counts or all(done.done for done in counts.values()):
+        return
+    for name, done in counts.items():
+        partly = f"{done.answered} of {done.planned} prompts answered, {done.judged} judged"
+        yield f"{name}: " + (f"complete, {done.judged} prompts" if done.done else partly)
+    yield f"{len(summary.verdicts)} of {count(gates, 'gate')} decided"
+    if fresh:
+        yield f"to continue, run the same command with --store {store} instead of --fresh"
+    else:
+        yield f"to continue, run the same command again: {store} holds the finished work"

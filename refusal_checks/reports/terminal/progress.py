@@ -46,7 +46,7 @@ class Live:
         self._reporter: Any = reporter if reporter and config.option.verbose >= 0 else None
         self._config = config
         self._source = source
-        self._pace = Pace()
+        self._pace = Speed()
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -194,7 +194,7 @@ class _Sample(NamedTuple):
     tokens: int
 
 
-class Pace:
+class Speed:
     """How fast answers are judged, and the time left at that speed."""
 
     def __init__(self) -> None:
@@ -247,7 +247,7 @@ def is_active(progress: Progress) -> bool:
     return bool(progress.phase) or any(not count.done for count in counts)
 
 
-def progress_line(title: str, progress: Progress, pace: Pace) -> str:
+def progress_line(title: str, progress: Progress, pace: Speed) -> str:
     """The progress in one line.
 
     Args:
@@ -265,7 +265,7 @@ def progress_line(title: str, progress: Progress, pace: Pace) -> str:
     return f"{title}: {text}" if title else text
 
 
-def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
+def _speed(counts: Mapping[str, Count], pace: Speed) -> Iterator[str]:
     answers, tokens, left = pace.rate("answers"), pace.rate("tokens"), pace.left(counts)
     if counts and answers is not None:
         yield f"{answers:.0f} answers/s"
@@ -275,7 +275,7 @@ def _speed(counts: Mapping[str, Count], pace: Pace) -> Iterator[str]:
         yield f"about {duration(left)} left"
 
 
-def progress_bars(title: str, progress: Progress, pace: Pace, height: int) -> RenderableType:
+def progress_bars(title: str, progress: Progress, pace: Speed, height: int) -> RenderableType:
     """A bar per benchmark, unfinished ones first, above a line on the run.
 
     Args:

@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import html
 from refusal_checks.reports.page import follow
-from refusal_checks.reports.page.follow import Follower
+from refusal_checks.reports.page.follow import LivePage
 from tests.chromium import ROWS, Watched, count, serious_faults, why_not
 from tests.report_runs import hostile, judge, underway, usual
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is o
 
 
 @pytest.fixture
-def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follower]:
+def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LivePage]:
     """The page of a run that has judged nine hostile answers; the test writes it."""
     monkeypatch.setattr(follow, "LOOK", 60)
     monkeypatch.setattr(follow, "EVERY", 0.5)
     run = underway(tmp_path, [Gate("hostile", "rejection_rate", 0.8)], hostile=60)
-    found = Follower([run], tmp_path / "page.html", print)
+    found = LivePage([run], tmp_path / "page.html", print)
     judge(run, hostile())
     found.write()
     yield found
@@ -36,7 +36,7 @@ def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow
 
 
 def test_a_run_is_followed_from_its_start_to_its_end(
-    chromium: Browser, follower: Follower, tmp_path: Path
+    chromium: Browser, follower: LivePage, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     page = chromium.new_page(viewport={"width": 390, "height": 700})
@@ -71,7 +71,7 @@ def test_a_run_is_followed_from_its_start_to_its_end(
 
 
 def test_a_page_that_is_old_does_not_claim_that_its_run_goes_on(
-    chromium: Browser, follower: Follower, tmp_path: Path
+    chromium: Browser, follower: LivePage, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     then = re.sub(r'data-written="\d+', 'data-written="2020', file.read_text())

@@ -12,7 +12,7 @@ import pytest
 
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page import follow
-from refusal_checks.reports.page.follow import Follower
+from refusal_checks.reports.page.follow import LivePage
 from refusal_checks.results.redact import Redaction
 from tests.deciding import decide
 from tests.html_page import Page
@@ -35,7 +35,7 @@ class Going:
             has_ended=lambda: self.has_ended,
         )
         self.run.progress.phase = "checking the judge"
-        self.follower = Follower([self.run], self.page, self.said.append)
+        self.follower = LivePage([self.run], self.page, self.said.append)
 
     def judge(self, verdicts: str) -> None:
         progress = self.run.progress

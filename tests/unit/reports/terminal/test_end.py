@@ -20,8 +20,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports.terminal import WIDTH, end, fitting
-from refusal_checks.reports.terminal.end import Screen
-from refusal_checks.reports.terminal.footer import footer, tokens, unfinished
+from refusal_checks.reports.terminal.end import Screen, footer, tokens, unfinished
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress

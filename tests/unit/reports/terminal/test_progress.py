@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from refusal_checks.core.text import duration
-from refusal_checks.reports.terminal.progress import Pace, is_active, progress_bars, progress_line
+from refusal_checks.reports.terminal.progress import Speed, is_active, progress_bars, progress_line
 from refusal_checks.results.progress import Count, Progress
 
 
@@ -21,8 +21,8 @@ def progress(**judged: int) -> Progress:
     return Progress(counts)
 
 
-def paced(*seen: tuple[float, Progress]) -> Pace:
-    pace = Pace()
+def paced(*seen: tuple[float, Progress]) -> Speed:
+    pace = Speed()
     for now, found in seen:
         pace.see(found, now)
     return pace
@@ -45,7 +45,7 @@ def test_generated_tokens_are_told_where_servers_report_them() -> None:
 def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
     found = progress(a=1, b=2, c=3, d=4, e=5)
     found.phase = "checking the judge"
-    shown = progress_line("org/model (1 of 2)", found, Pace())
+    shown = progress_line("org/model (1 of 2)", found, Speed())
     assert shown == (
         "org/model (1 of 2): checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
         "2 more benchmarks"
@@ -54,7 +54,7 @@ def test_a_line_names_the_run_the_phase_and_few_benchmarks() -> None:
 
 def test_nothing_is_said_of_speed_before_anything_is_known() -> None:
     assert paced((0.0, progress(a=1))).rate("answers") is None
-    assert Pace().left(progress(a=1).benchmarks) is None
+    assert Speed().left(progress(a=1).benchmarks) is None
     assert paced((0.0, progress(a=1)), (5.0, progress(a=1))).left(progress(a=1).benchmarks) is None
 
 
@@ -111,7 +111,7 @@ def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
         assert "and 9 more" in text
 
 
-def rendered(title: str, found: Progress, pace: Pace, size: tuple[int, int]) -> list[str]:
+def rendered(title: str, found: Progress, pace: Speed, size: tuple[int, int]) -> list[str]:
     console = Console(file=io.StringIO(), width=size[0], height=size[1])
     with console.capture() as captured:
         console.print(progress_bars(title, found, pace, size[1]))

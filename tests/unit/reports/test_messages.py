@@ -11,7 +11,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import by_prompt
-from refusal_checks.reports.standard import standard
+from refusal_checks.reports.messages import standard
 from tests.deciding import decide
 
 Many = Callable[..., list[Record]]
