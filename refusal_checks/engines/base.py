@@ -236,14 +236,10 @@ HUB = frozenset({"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"})
 
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that a server started here gets of this process's own."""
-    wanted = {name.strip() for name in environment.get(VARIABLE, "").split(",")}
-    return {
-        name: value for name, value in environment.items() if name in wanted or _is_needed(name)
-    }
+    wanted = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
 
+    def is_needed(name: str) -> bool:
+        upper = name.upper()
+        return (upper in NAMES or upper.startswith(PREFIXES)) and not SECRET & set(upper.split("_"))
 
-def _is_needed(name: str) -> bool:
-    if name in HUB:
-        return True
-    upper = name.upper()
-    return (upper in NAMES or upper.startswith(PREFIXES)) and not SECRET & set(upper.split("_"))
+    return {name: text for name, text in environment.items() if name in wanted or is_needed(name)}

@@ -6,7 +6,7 @@ import csv
 import math
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,14 +59,6 @@ class _Gpu:
     def share_used(self) -> float:
         return self.used / self.memory if self.memory else 0.0
 
-    @property
-    def is_busy(self) -> bool:
-        return self.share_used > _BUSY
-
-    def is_named(self, name: str) -> bool:
-        """True if a part of CUDA_VISIBLE_DEVICES means it: its number, or a start of its UUID."""
-        return name == self.index or (not name.isdecimal() and self.uuid.startswith(name))
-
 
 def cpu() -> Devices:
     """The cores that this process may use, how much of their time, and the free memory."""
@@ -98,39 +90,40 @@ def _left_to_container(root: Path = _CGROUPS) -> float:
         (root, "memory.max", "memory.current", ""),
         (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
     ):
-        try:
+        with suppress(OSError, ValueError):  # "max" is none
             most, taken = (int((folder / name).read_text()) for name in (limit, used))
             lines = (folder / "memory.stat").read_text().splitlines()
-        except (OSError, ValueError):  # "max" is none
-            continue
-        counts = dict(line.split() for line in lines)
-        cached = sum(int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
-        return most - taken + cached
+            counts = dict(line.split() for line in lines)
+            files = (counts.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+            return most - taken + sum(map(int, files))
     return math.inf
 
 
 def gpus() -> Devices:
     """The GPUs that CUDA_VISIBLE_DEVICES names; without it the free ones, or all if none is."""
     found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
-    if limit is not None:
-        return _devices(_named(found, limit))
-    free = [gpu for gpu in found if not gpu.is_busy] or found
-    busy = tuple(gpu.index for gpu in found if gpu not in free)
-    return _devices({gpu.index: gpu for gpu in free}, busy)
-
-
-def _devices(found: Mapping[str, _Gpu | None], busy: tuple[str, ...] = ()) -> Devices:
-    if not found:
+    chosen: dict[str, _Gpu | None]
+    busy: tuple[str, ...] = ()
+    if limit is None:
+        free = [gpu for gpu in found if gpu.share_used <= _BUSY] or found
+        busy = tuple(gpu.index for gpu in found if gpu not in free)
+        chosen = {gpu.index: gpu for gpu in free}
+    else:
+        names = [name for part in limit.split(",") if (name := part.strip()) and name != "-1"]
+        chosen = {name: _named(found, name) for name in names}
+    if not chosen:
         return NONE
-    memory = min(gpu.memory if gpu else 0.0 for gpu in found.values())
-    used = max(gpu.share_used if gpu else 0.0 for gpu in found.values())
-    return Devices("gpu", tuple(found), memory or None, busy, used)
+    memory = min(gpu.memory if gpu else 0.0 for gpu in chosen.values())
+    used = max(gpu.share_used if gpu else 0.0 for gpu in chosen.values())
+    return Devices("gpu", tuple(chosen), memory or None, busy, used)
 
 
-def _named(found: Sequence[_Gpu], limit: str) -> dict[str, _Gpu | None]:
-    """The GPUs that CUDA_VISIBLE_DEVICES lists; None for one that nvidia-smi does not list."""
-    names = [name for part in limit.split(",") if (name := part.strip()) and name != "-1"]
-    return {name: next((gpu for gpu in found if gpu.is_named(name)), None) for name in names}
+def _named(found: Sequence[_Gpu], name: str) -> _Gpu | None:
+    """The GPU that a part of CUDA_VISIBLE_DEVICES means: by number, or by the start of its UUID."""
+    for gpu in found:
+        if name == gpu.index or (not name.isdecimal() and gpu.uuid.startswith(name)):
+            return gpu
+    return None
 
 
 def _query() -> list[_Gpu]:

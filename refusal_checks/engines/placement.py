@@ -187,20 +187,16 @@ class _Gpus:
         self._devices = devices
         self._count = len(devices.ids)
         self._usable = max(SPARE, min(GPU_USABLE, 1 - devices.used - SPARE))
-        busy = ",".join(devices.busy)
-        self._busy = f" (others use GPU {busy}; name it in CUDA_VISIBLE_DEVICES to use it)"
-        self._busy *= bool(busy)
-
-    @property
-    def name(self) -> str:
-        """The devices, for people."""
-        if not self._count:
-            return "devices that only the engine knows"
-        size = f" of {self._devices.memory:.0f} GiB" if self._devices.memory else ""
-        return f"GPU {', '.join(self._devices.ids)}{size}{self._busy}"
+        self._busy = ""
+        if devices.busy:
+            busy = ",".join(devices.busy)
+            self._busy = f" (others use GPU {busy}; name it in CUDA_VISIBLE_DEVICES to use it)"
+        size = f" of {devices.memory:.0f} GiB" if devices.memory else ""
+        self.name = f"GPU {', '.join(devices.ids)}{size}{self._busy}"
+        if not devices.ids:
+            self.name = "devices that only the engine knows"
 
     def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
-        """True if each engine can have GPUs of its own."""
         return sum(self._least(need, self._count) for need in needs) <= self._count
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
@@ -209,12 +205,12 @@ class _Gpus:
 
     def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
         """True if models fit that are cut over this number of GPUs each."""
-        memory = self._devices.memory
-        if memory is None:
-            return True
-        sizes = [(_weights(need, cut) + GPU_OVERHEAD, need.parallel.memory) for need in needs]
-        is_room = sum(size for size, _ in sizes) <= self._usable * memory
-        return is_room and all(size <= (share or 1) * memory for size, share in sizes)
+        memory = self._devices.memory or math.inf
+        sizes = [_weights(need, cut) + GPU_OVERHEAD for need in needs]
+        return sum(sizes) <= self._usable * memory and all(
+            size <= (need.parallel.memory or 1) * memory
+            for need, size in zip(needs, sizes, strict=True)
+        )
 
     def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
         """The fewest GPUs to cut models over so that all fit: a power of two, at most ``count``."""
@@ -279,15 +275,16 @@ class _Gpus:
                 "--candidate-devices or --judge-devices, or use --placement turns, or together"
                 + self._busy
             )
-        # An engine can use more if the user gave no number, and what one copy needs is known.
-        growing = [
+        counts = list(least)
+        while able := [
             number
             for number, need in enumerate(needs)
-            if not need.parallel.is_given and (need.weights is not None or request.devices_of(need))
-        ]
-        counts = list(least)
-        while able := [n for n in growing if least[n] <= len(ids) - sum(counts)]:
-            most = max(able, key=lambda n: (needs[n].weights or 1.0) / counts[n])
+            # It can use more if the user gave no number, and what one copy needs is known.
+            if not need.parallel.is_given
+            and (need.weights is not None or request.devices_of(need))
+            and least[number] <= len(ids) - sum(counts)
+        ]:
+            most = max(able, key=lambda number: (needs[number].weights or 1.0) / counts[number])
             counts[most] += least[most]
         return counts
 
@@ -313,19 +310,14 @@ class _Cores:
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-
-    @property
-    def name(self) -> str:
-        """The cores, for people."""
-        count = len(self._devices.ids)
-        return f"{count} CPU core{'s' * (count != 1)} with {self._devices.memory or 0:.0f} GiB free"
+        count = len(devices.ids)
+        self.name = f"{count} CPU core{'s' * (count != 1)} with {devices.memory or 0:.0f} GiB free"
 
     def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
         """False: only the user splits cores; see ``fit_together``."""
         return False
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
-        """True if there are cores and memory for all."""
         enough = sum(map(_needed, needs)) <= CPU_USABLE * (self._devices.memory or math.inf)
         return enough and len(self._devices.ids) >= len(needs)
 

@@ -132,10 +132,10 @@ class Engines(Servers):
         specs = dict.fromkeys(map(EngineSpec.of, served))
         for spec in specs:
             require_usable(spec)
-        known = {} if shared is None else shared
+        shared = {} if shared is None else shared
         self._logs = {spec: folder / f"engine-{index}.log" for index, spec in enumerate(specs)}
         self._engines = {
-            spec: known.setdefault(spec, EngineProcess(spec, log))
+            spec: shared.setdefault(spec, EngineProcess(spec, log))
             for spec, log in self._logs.items()
         }
         self._transports = {
@@ -311,22 +311,16 @@ class Engines(Servers):
                     await self._restart(dead, say)
 
     async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        tasks = [asyncio.create_task(work), asyncio.create_task(self._watch())]
+        """Do the work; raise EngineDiedError as soon as a started engine has ended."""
+        task = asyncio.create_task(work)
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    return task.result()
+            while not task.done():
+                self.require_running()
+                await asyncio.wait([task], timeout=WATCH)
+            task.result()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        """Raise EngineDiedError when a started engine has ended; never returns."""
-        while True:
-            self.require_running()
-            await asyncio.sleep(WATCH)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _restart(self, dead: Sequence[EngineProcess], say: Say) -> None:
         for process in dead:

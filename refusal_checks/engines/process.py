@@ -96,28 +96,25 @@ class EngineProcess:
             EngineStartError: the process or its log cannot be created.
         """
         self.stop()
+        guard = [sys.executable, "-m", "refusal_checks.engines.guard"]
+        cores = ",".join(map(str, self.place.cores)) or "all"
         try:
-            self._launch()
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.log.open("ab") as log:
+                self._log_start, self._status = log.tell(), ""
+                self._process = subprocess.Popen(
+                    [*guard, cores, self.engine.vital, *self.command],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=self.engine.environment(self.api_key, self.spec, self.place),
+                    start_new_session=True,
+                )
         except OSError as fault:
             where = f": {fault.filename}" if fault.filename else ""
             raise EngineStartError(
                 f"{self.engine.title} cannot be started: {self.spec.model}: {fault.strerror}{where}"
             ) from fault
-
-    def _launch(self) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        guard = [sys.executable, "-m", "refusal_checks.engines.guard"]
-        cores = ",".join(map(str, self.place.cores)) or "all"
-        with self.log.open("ab") as log:
-            self._log_start, self._status = log.tell(), ""
-            self._process = subprocess.Popen(
-                [*guard, cores, self.engine.vital, *self.command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=self.engine.environment(self.api_key, self.spec, self.place),
-                start_new_session=True,
-            )
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
         """Wait for the first good health check, as long as the process lives.
@@ -332,16 +329,12 @@ class EngineTransport(HttpTransport):
                 with suppress(*MALFORMED):  # which its reader refuses
                     require_finished(answer, FINISHED)
         except TransientError:
-            await self._settle()
+            deadline = time.monotonic() + SETTLE
+            while time.monotonic() < deadline:
+                self._process.require_running()
+                await asyncio.sleep(0.1)
             raise
         return answer
-
-    async def _settle(self) -> None:
-        """Raise EngineDiedError if the engine ends soon after a fault."""
-        deadline = time.monotonic() + SETTLE
-        while time.monotonic() < deadline:
-            self._process.require_running()
-            await asyncio.sleep(0.1)
 
     def learn(self, say: Say) -> None:
         """Probe an engine that lacks something, once, and do without what this version lacks."""

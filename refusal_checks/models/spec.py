@@ -136,8 +136,10 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     base, _, adapter = name.rpartition("@")
     found = _served(name, base, extras, option) if base else None
     if found is None or not adapter:
+        judges = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
+        meant = either(near(name, judges, 0.7))
         raise ModelError(
-            f"{option} {_shown(name)}: no such folder; {_meant(name, option)}name a "
+            f"{option} {_shown(name)}: no such folder; {meant}name a "
             "folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
             + (" or replay:FILE" if option == "--candidate" else ", bundled, keyword or labels")
         )
@@ -164,8 +166,17 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
                 f"{option} {_shown(name)}: no such demo model{_nearest(persona, known)}"
             )
         return _demo(name, persona, extras, option) if persona in known else None
-    path = _path(base, option)
-    return None if path is None else Served(name, path, **vars(extras))
+    folder = expanded(base)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"{option} {base}: not a model: the folder has no config.json")
+        return Served(name, str(folder.resolve()), **vars(extras))
+    if folder.is_file():
+        raise ModelError(
+            f"{option} {base}: a file is not a model; for recorded answers, write replay:{base}"
+        )
+    is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith(".")
+    return Served(name, base, **vars(extras)) if is_id else None
 
 
 def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
@@ -179,28 +190,17 @@ def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
     return Served(name, found.path, **settings, conversion=found.conversion)
 
 
-def _path(name: str, option: str) -> str | None:
-    """What an engine loads for a name; None if an engine cannot load it."""
-    folder = expanded(name)
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise ModelError(f"{option} {name}: not a model: the folder has no config.json")
-        return str(folder.resolve())
-    if folder.is_file():
-        raise ModelError(
-            f"{option} {name}: a file is not a model; for recorded answers, write replay:{name}"
-        )
-    is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith(".")
-    return name if is_id else None
-
-
 def _attached(name: str, extras: Extras, option: str) -> Attached:
     if extras.args:
         raise ModelError(
             f"remove {option}-args: they are for engines started here, not for " + _shown(name)
         )
     url, _, model = name.partition("#")
-    if not _hostname(url):
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    if not host:
         shown = _shown(name)
         raise ModelError(f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL")
     if "@" in urlsplit(url).netloc:
@@ -230,19 +230,6 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
-def _hostname(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
-
-
-def _meant(name: str, option: str) -> str:
-    """A judge that has no model's name, if the name given is nearly one."""
-    known = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
-    return either(near(name, known, 0.7))
-
-
 def _nearest(persona: str, known: Sequence[str]) -> str:
     if persona.partition("@")[0] == "judge":
         return '; write "--judge bundled" for the bundled judge'
@@ -268,15 +255,24 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
         served_name: the model's name on its server, if the user did not name it.
     """
     match model:
-        case Served():
-            return {
-                "version": _version(model),
+        case Served(path=path):
+            if model.conversion:
+                version = f"demo:{model.conversion.key}"
+            else:
+                version = _fingerprint(path) if Path(path).is_dir() else cached_commit(path)
+            found = {
+                "version": version,
                 "args": list(model.args),
                 "template_kwargs": dict(model.template_kwargs),
                 "reasoning_end": model.reasoning_end,
                 "adapter": _adapter(model),
-                **_engine(model),
             }
+            # Left out where it is vLLM's own program, so that old keys stay as they are.
+            if model.engine != "vllm":
+                found["engine"] = model.engine
+            if model.program:
+                found["engine_command"] = list(model.program)
+            return found
         case Attached(url=url, model=name):
             return {
                 "version": f"{url}#{served_name or name}",
@@ -292,19 +288,6 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
 def model_identity(model: Model, served_name: str = "") -> str:
     """The model's part of a content key, which changes when its answers may."""
     return content_key(type(model).__name__, describe(model, served_name))
-
-
-def _version(model: Served) -> str:
-    if model.conversion:
-        return f"demo:{model.conversion.key}"
-    path = model.path
-    return _fingerprint(path) if Path(path).is_dir() else cached_commit(path)
-
-
-def _engine(model: Served) -> dict[str, Any]:
-    """What another engine than vLLM, or another program, adds; nothing else changes old keys."""
-    program = {"engine_command": list(model.program)} if model.program else {}
-    return ({} if model.engine == "vllm" else {"engine": model.engine}) | program
 
 
 def _adapter(model: Served) -> str:

@@ -21,7 +21,6 @@ from refusal_checks.engines.batch.files import ImportCounts, Inbox, RequestFile,
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import (
     MALFORMED,
-    Choice,
     read_choices,
     read_labels,
     require_finished,
@@ -114,16 +113,12 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
     if USED.get() is not None or "top_logprobs" in body:
         return True  # a verdict, which its judge reads
     most, prompt = body.get("max_tokens", 0), tokens(found)[0]
-    return not any(
-        _is_broken_off(choice, most) and not choice.fills(prompt, most, most, context)
-        for choice in choices
-    )
-
-
-def _is_broken_off(choice: Choice, most: int) -> bool:
-    """True if an answer was cut off, so that it is not stored."""
-    fault = unusable(Completion(choice.text, choice.finish_reason, choice.tokens), most)
-    return fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
+    for choice in choices:
+        fault = unusable(Completion(choice.text, choice.finish_reason, choice.tokens), most)
+        is_cut_off = fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
+        if is_cut_off and not choice.fills(prompt, most, most, context):
+            return False
+    return True
 
 
 class BatchModels(Servers):

