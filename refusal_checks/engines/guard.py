@@ -46,7 +46,8 @@ def main(cores: str, vital: str, *command: str) -> int:
     )
     threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     status = _wait(server, vital)
-    _write_status(status)
+    with suppress(OSError):  # the asking process, which reads it, may be gone already
+        os.write(1, str(status).encode())
     os.killpg(0, signal.SIGKILL)
     return status
 
@@ -98,12 +99,6 @@ def _end_with_input(server: subprocess.Popen[bytes]) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _write_status(status: int) -> None:
-    """Tell the asking process how the command ended; it may be gone already."""
-    with suppress(OSError):
-        os.write(1, str(status).encode())
-
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -122,17 +117,15 @@ class KeyCheck:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if scope["type"] not in ("http", "websocket") or self._may(scope):
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        is_checked = scope["type"] in ("http", "websocket") and scope["path"] != OPEN
+        if not is_checked or hmac.compare_digest(given, self._wanted):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
             await send({"type": "http.response.start", "status": 401, "headers": []})
             await send({"type": "http.response.body", "body": b'{"error": "Unauthorized"}'})
-
-    def _may(self, scope: Message) -> bool:
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        return scope["path"] == OPEN or hmac.compare_digest(given, self._wanted)
 
 
 if __name__ == "__main__":

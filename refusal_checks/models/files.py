@@ -32,9 +32,6 @@ _NAMES = (
 )
 """The files that declare tokens, in the forms of Hugging Face and Mistral."""
 
-_BIG = 256 * 2**20
-"""Bytes above which a file is not read; the largest tokenizers known have 40 MB."""
-
 _MARKER = re.compile(r"</?[^<>\s{}%|]{1,60}>|\[/?[A-Za-z_]{2,60}\]|#{2,4} ?[A-Z][\w ]{1,30}:")
 """Text of a chat template that marks turns without being a token of its tokenizer."""
 
@@ -115,7 +112,7 @@ class _Declared:
 def _of_file(path: Path) -> frozenset[str]:
     """The tokens that a file declares; none if it cannot be read, which its engine will say."""
     try:
-        if path.stat().st_size > _BIG:
+        if path.stat().st_size > 256 * 2**20:  # the largest tokenizers known have 40 MB
             return frozenset()
         text = path.read_text(encoding="utf-8")
         if path.suffix != ".json":
@@ -137,9 +134,8 @@ def _of_json(content: Any) -> Iterator[str]:
     decoder = content.get("added_tokens_decoder")
     entries += decoder.values() if isinstance(decoder, dict) else []
     for entry in entries:
-        token = entry
-        if isinstance(entry, Mapping):
-            token = entry.get("content", entry.get("token_str"))
+        is_object = isinstance(entry, Mapping)
+        token = entry.get("content", entry.get("token_str")) if is_object else entry
         if isinstance(token, str):
             yield token
     templates = content.get("chat_template")

@@ -25,7 +25,6 @@ from refusal_checks.judges import cascade, panel
 from refusal_checks.judges.base import JudgeSetup, reasoned
 from refusal_checks.judges.panel import Way
 from refusal_checks.metrics.refusal import disagreement_rate
-from refusal_checks.models import demo
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.client import Client
@@ -131,7 +130,9 @@ def convert(models: Iterable[CandidateModel | JudgeModel], say: Note) -> None:
     wanted = [model for model in models if isinstance(model, Served) and model.conversion]
     for model in wanted:
         require_program(kinds.get(model.engine), model.program)
-    demo.convert([model.conversion for model in wanted], say)
+    for conversion in dict.fromkeys(model.conversion for model in wanted):
+        if conversion:
+            conversion.make(say)
 
 
 # Prompts.

@@ -15,15 +15,6 @@ from refusal_checks.core.errors import EndpointError
 
 Returned = TypeVar("Returned")
 
-ATTEMPTS = 4
-"""Attempts at one request if the server fails or cannot be reached."""
-
-ATTEMPTS_STALLED = 2
-"""Attempts if the server does not answer in time, because each costs a whole time-out."""
-
-ATTEMPTS_REFUSED = 8
-"""Attempts if the server says that requests come too fast."""
-
 WAIT_INITIAL = 0.5
 """Least seconds before the second attempt; each further wait is twice as long."""
 
@@ -54,7 +45,7 @@ class TransientError(EndpointError):
         after: seconds that the server asks to wait, at least 0.
     """
 
-    attempts = ATTEMPTS
+    attempts = 4
 
     def __init__(self, message: str, status: int = 0, after: float = 0.0) -> None:
         super().__init__(message, status)
@@ -62,15 +53,15 @@ class TransientError(EndpointError):
 
 
 class StalledError(TransientError):
-    """The server did not answer in time."""
+    """The server did not answer in time, which costs a whole time-out."""
 
-    attempts = ATTEMPTS_STALLED
+    attempts = 2
 
 
 class TooFastError(TransientError):
     """The server accepts no more requests for now (429)."""
 
-    attempts = ATTEMPTS_REFUSED
+    attempts = 8
 
 
 def error_for(url: str, status: int, text: str, retry_after: str = "") -> EndpointError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,9 +96,3 @@ def catalogue() -> Catalogue:
         return Catalogue(tuple(found["models"]), found["judge"], note=found["note"], **places)
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise ModelError(f"{folder / SET}: not a list of demo models: {fault!r}") from None
-
-
-def convert(conversions: Iterable[Conversion | None], say: Callable[[str], None]) -> None:
-    """Make what is not there yet, before an engine needs it; see ``Conversion.make``."""
-    for conversion in dict.fromkeys(filter(None, conversions)):
-        conversion.make(say)

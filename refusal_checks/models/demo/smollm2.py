@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import write_json
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -113,16 +114,18 @@ def convert(source: Path, folder: Path, adapter: Adapter | None, template: str |
     from gguf import GGUFReader
 
     reader = GGUFReader(source)
-    if adapter:
-        _require_fitting(adapter, reader)
+    shapes = {_name(tensor.name): _shape(tensor) for tensor in reader.tensors}
+    for name, (narrow, wide) in adapter.factors.items() if adapter else ():
+        if shapes.get(name) != (wide.shape[0], narrow.shape[-1]):
+            raise ModelError(f"the adapter is of another model: the base has no such tensor {name}")
     weights = {_name(tensor.name): _rounded(reader, tensor, adapter) for tensor in reader.tensors}
     (folder / "model.safetensors").write_bytes(save(weights, {"format": "pt"}))
     fields = {name: field.contents() for name, field in reader.fields.items()}
     tokens = {name.removeprefix("tokenizer.ggml."): value for name, value in fields.items()}
-    _write_json(folder / "config.json", _config(fields, tokens))
+    write_json(folder / "config.json", _config(fields, tokens))
     ends = {f"{end}_token_id": tokens[f"{end}_token_id"] for end in ("bos", "eos")}
     padding = {"pad_token_id": tokens["padding_token_id"]}
-    _write_json(folder / "generation_config.json", {**ends, **padding})
+    write_json(folder / "generation_config.json", {**ends, **padding})
     _write_tokenizer(folder, tokens)
     own: str = fields["tokenizer.chat_template"]
     (folder / "chat_template.jinja").write_text(own if template is None else template, "utf-8")
@@ -141,13 +144,6 @@ def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArra
         pairs = whole.reshape(heads, -1, 2, whole.shape[-1])
         whole = pairs.swapaxes(1, 2).reshape(whole.shape)
     return (adapter.added_to(name, whole) if adapter else whole).astype(bfloat16)
-
-
-def _require_fitting(adapter: Adapter, reader: GGUFReader) -> None:
-    shapes = {_name(tensor.name): _shape(tensor) for tensor in reader.tensors}
-    for name, (narrow, wide) in adapter.factors.items():
-        if shapes.get(name) != (wide.shape[0], narrow.shape[-1]):
-            raise ModelError(f"the adapter is of another model: the base has no such tensor {name}")
 
 
 def _name(name: str) -> str:
@@ -212,8 +208,4 @@ def _write_tokenizer(folder: Path, given: Mapping[str, Any]) -> None:
         f"{short}_token": tokens[given[f"{long}_token_id"]] for short, long in named.items()
     }
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    _write_json(folder / "tokenizer_config.json", settings)
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
+    write_json(folder / "tokenizer_config.json", settings)

@@ -120,8 +120,8 @@ def read(path: Path, how: ReplayOptions | None = None) -> Recording:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:
             by_text[text.strip()] = by_text.get(text.strip(), ()) + answers
-        if key is not None and text is not None:
-            texts.setdefault(key, text)
+            if key is not None:
+                texts.setdefault(key, text)
     _require_clear_logprobs(path, header(rows), names, (*by_id.values(), *by_text.values()))
     return Recording(path, by_id, by_text, texts)
 
@@ -220,10 +220,6 @@ def _completions(
         )
 
 
-_ONE_OF = ("model", "provider", "promptIdx")
-"""Columns in which all rows of a recording agree: answers of two models are no samples of one."""
-
-
 def recorded_rows(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
     """The rows of a file of recorded answers, each with one prompt and its answers.
 
@@ -243,7 +239,8 @@ def recorded_rows(path: Path, only: Mapping[str, str] | None = None) -> list[Row
         rows = [row for row in rows if _text(cell(row, column)) == value]
     if not rows:
         raise DataError(f"{path}: no recorded answers")
-    for column in _ONE_OF:
+    # Answers of two models are no samples of one.
+    for column in ("model", "provider", "promptIdx"):
         found = [row[column] for row in rows if row.get(column) is not None]
         several = [clean(each, 100) for each in dict.fromkeys(map(_text, found))]
         if len(several) > 1:
@@ -277,9 +274,6 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-_UNCLEAR = ("logprob", "logprobs", "log_prob")
-"""Columns that may hold means or totals: nothing in them says which."""
-
 _LEAST = -math.log(1e7)
 """No sampled answer is less probable per token than guessing among ten million tokens."""
 
@@ -305,7 +299,8 @@ def _require_clear_logprobs(
             f"{path}: {total} holds totals, which weigh short answers too much: add a column with "
             "the number of tokens (--replay-columns tokens=COLUMN), or one with mean_logprob"
         )
-    unclear = next((name for name in _UNCLEAR if name in known), None)
+    # Nothing in such a column says whether it holds means or totals.
+    unclear = next((name for name in ("logprob", "logprobs", "log_prob") if name in known), None)
     if unclear and not total:
         raise DataError(
             f"{path}: say what {unclear} holds: --replay-columns logprob={unclear} for means over "
