@@ -78,12 +78,6 @@ class Tenant:
         )
         return cls(engine, need)
 
-    def can_follow(self, other: Tenant) -> bool:
-        """True if it fits where another one is: they need as much and are of one kind."""
-        needs = [replace(each.need, model="") for each in (self, other)]
-        of_a_kind = needs[0] == needs[1] and self.engine.spec.engine == other.engine.spec.engine
-        return self.engine is other.engine or of_a_kind
-
 
 def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
     """The wanted engines in the places of those before; none if they do not all fit.
@@ -92,9 +86,14 @@ def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]
     """
     if len(wanted) != len(before) or any(tenant.place.turn for tenant in before):
         return []
-    pairs = list(zip(wanted, before, strict=True))
-    fit = all(old.engine.is_running() and new.can_follow(old) for new, old in pairs)
-    return [replace(new, place=old.place) for new, old in pairs] if fit else []
+    found = []
+    for new, old in zip(wanted, before, strict=True):
+        needs_as_much = replace(new.need, model="") == replace(old.need, model="")
+        is_alike = needs_as_much and new.engine.spec.engine == old.engine.spec.engine
+        if not old.engine.is_running() or not (is_alike or new.engine is old.engine):
+            return []
+        found.append(replace(new, place=old.place))
+    return found
 
 
 def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:

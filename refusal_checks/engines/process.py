@@ -36,7 +36,7 @@ from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.errors import TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport, session
 from refusal_checks.models.files import declared
-from refusal_checks.models.spec import Extras, Served
+from refusal_checks.models.spec import Served
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
@@ -308,7 +308,7 @@ class EngineTransport(HttpTransport):
         client = Client(
             self.url,
             model.served_name,
-            extras=Extras((), model.template_kwargs, model.reasoning_end),
+            extras=model,
             capabilities=self._process.engine.capabilities,
             transport=self,
         )

@@ -28,7 +28,7 @@ from refusal_checks.models.client.answers import (
 )
 from refusal_checks.models.client.client import CHAT, Client
 from refusal_checks.models.files import declared
-from refusal_checks.models.spec import Attached, Extras, Served
+from refusal_checks.models.spec import Attached, Served
 
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Collects the ids of the results that are read, while it holds a list."""
@@ -152,8 +152,7 @@ class BatchModels(Servers):
             name, url, context = model.model, model.url, None
             transport = self._transport((url, name), None)
         transport.names[model.name] = None
-        extras = Extras((), model.template_kwargs, model.reasoning_end)
-        client = Client(url, name, extras=extras, transport=transport)
+        client = Client(url, name, extras=model, transport=transport)
         client.context = transport.context = context
         self.clients.append(client)
         return client

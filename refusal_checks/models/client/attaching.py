@@ -19,7 +19,7 @@ from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
 from refusal_checks.models.client.errors import LEAST, TransientError, error_words
 from refusal_checks.models.client.transport import Access, Keys, Reply, ask, authorization, session
-from refusal_checks.models.spec import Attached, Extras
+from refusal_checks.models.spec import Attached
 
 LIST_TIMEOUT = 20.0
 """Seconds for a server's list of models."""
@@ -67,14 +67,13 @@ class Attaching:
         name = choose(model.url, model.model, tuple(contexts), option)
         most = limits.max_reply_mib * 2**20
         access = Access(key, limits.request_timeout, limits.pace(option.lstrip("-")), most)
-        extras = Extras((), model.template_kwargs, model.reasoning_end)
-        client = Client(model.url, name, extras=extras, access=access)
+        client = Client(model.url, name, extras=model, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
         if known not in self._known:
             brief = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
             sampling = self._sampling if option == "--candidate" else self._judge_sampling
             try:
-                probed = Client(model.url, name, extras=extras, access=brief)
+                probed = Client(model.url, name, extras=model, access=brief)
                 self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
                 problem = _explained(model, name, option, tuple(contexts), fault)

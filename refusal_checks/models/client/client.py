@@ -35,7 +35,7 @@ from refusal_checks.models.client.errors import (
     retrying,
 )
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
-from refusal_checks.models.spec import Extras
+from refusal_checks.models.spec import Attached, Extras, Served
 
 CHAT = "/chat/completions"
 
@@ -112,7 +112,7 @@ class Client:
     Args:
         url: base URL, ending in ``/v1``.
         model: the model's name on the server.
-        extras: the variables for the model's chat template, and the text that ends its reasoning.
+        extras: has the variables for the model's chat template, and the text that ends reasoning.
         access: how requests reach the server.
         capabilities: of the server; what it cannot take is left out.
         transport: takes the requests in place of HTTP to ``url``; the caller closes it.
@@ -123,7 +123,7 @@ class Client:
         url: str,
         model: str,
         *,
-        extras: Extras = Extras(),  # noqa: B008 (it is frozen)
+        extras: Extras | Served | Attached = Extras(),  # noqa: B008 (it is frozen)
         access: Access = Access(),  # noqa: B008 (it is frozen)
         capabilities: Capabilities = ALL,
         transport: Transport | None = None,

@@ -198,7 +198,9 @@ def promptfoo(document: Document) -> list[Row] | None:
     ``promptIdx=...``.
     """
     found = document.list_of("results", "results") or document.list_of("results")
-    if not found or not all(isinstance(row, Mapping) and "response" in row for row in found):
+    if not found or not all(isinstance(row, Mapping) for row in found):
+        return None
+    if not any("response" in row for row in found):
         return None
     rows = []
     for row in found:
@@ -207,7 +209,8 @@ def promptfoo(document: Document) -> list[Row] | None:
         raw = sent.get("raw") if isinstance(sent, Mapping) else sent
         if isinstance(provider, Mapping):
             provider = provider.get("label") or provider.get("id")
-        answer = row["response"].get("output") if isinstance(row["response"], Mapping) else None
+        response = row.get("response")  # a call that failed has none
+        answer = response.get("output") if isinstance(response, Mapping) else None
         if answer is not None and not isinstance(answer, str):
             answer = json.dumps(answer, ensure_ascii=False)
         own = {"prompt": prompt_in(variables) or raw, "provider": provider, "completion": answer}

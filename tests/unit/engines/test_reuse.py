@@ -208,38 +208,31 @@ def test_an_engine_that_ended_while_it_loaded_early_starts_when_its_turn_comes(
 
 
 @pytest.mark.parametrize(
-    ("memory", "on_cpu", "models"),
-    [(6.0, True, [NEXT, OTHER]), (24.0, False, [NEXT, OTHER]), (24.0, True, [NEXT])],
+    ("lacking", "cpu", "models", "weights"),
+    [
+        ({"memory": 6.0}, True, [NEXT, OTHER], 1.0),
+        ({"cores": 8}, True, [NEXT, OTHER], 1.0),
+        ({"quota": 5.0}, True, [NEXT, OTHER], 1.0),
+        ({}, False, [NEXT, OTHER], 1.0),
+        ({}, True, [NEXT], 1.0),
+        ({}, True, [NEXT, OTHER], None),
+    ],
+    ids=["memory", "core", "time", "CPU", "place to follow", "known size"],
 )
-def test_no_engine_loads_early_without_memory_of_its_own_and_a_place_to_follow(
-    pair: Pair,
+def test_no_engine_loads_early_without(
     monkeypatch: pytest.MonkeyPatch,
+    pair: Pair,
     events: list[str],
-    memory: float,
-    on_cpu: bool,
+    lacking: dict[str, Any],
+    cpu: bool,
     models: list[Served],
-) -> None:
-    free(monkeypatch, memory)
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: on_cpu)
-    pair.two.load_early(lambda: models, pair.one, print)
-    assert events == ["+model", "+other"]
-
-
-@pytest.mark.parametrize(
-    ("cores", "quota", "weights"), [(8, None, 1.0), (12, 5.0, 1.0), (12, None, None)]
-)
-def test_no_engine_loads_early_without_a_free_core_or_if_its_size_is_unknown(
-    monkeypatch: pytest.MonkeyPatch,
-    pair: Pair,
-    events: list[str],
-    cores: int,
-    quota: float | None,
     weights: float | None,
 ) -> None:
     monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights)
-    free(monkeypatch, 24.0, cores, quota)
+    free(monkeypatch, **{"memory": 24.0} | lacking)
     pair.one.place([ALIGNED, OTHER])
-    pair.two.load_early(lambda: [NEXT, OTHER], pair.one, print)
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
+    pair.two.load_early(lambda: models, pair.one, print)
     assert events == ["+model", "+other"]
 
 

@@ -94,14 +94,11 @@ def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None
     )
     with FakeServer(refuses=["n"]) as server:
         alone = ask(server, Sampling(samples=4), 1, 3, one_by_one)
-    assert sorted(body["seed"] for body in server.requests) == [
-        answer_seed(0, PROMPT, sample) for sample in (1, 2, 3)
-    ]
+    seeds = [answer_seed(0, PROMPT, sample) for sample in (1, 2, 3)]
+    assert sorted(body["seed"] for body in server.requests) == seeds
     with FakeServer() as server:
         together = ask(server, Sampling(samples=4), 1, 3)
-    assert [a.text for a in alone if isinstance(a, Completion)] == [
-        a.text for a in together if isinstance(a, Completion)
-    ]
+    assert [getattr(a, "text", None) for a in alone] == [getattr(a, "text", 0) for a in together]
 
 
 def test_greedy_answers_are_asked_for_one_by_one_since_vllm_refuses_several() -> None:
@@ -113,11 +110,8 @@ def test_greedy_answers_are_asked_for_one_by_one_since_vllm_refuses_several() ->
 def test_of_answers_one_by_one_only_the_failed_is_invalid() -> None:
     with FakeServer(faults=[400]) as server:
         found = ask(server, Sampling(samples=3), 0, 3, Capabilities(n=Support.IGNORED))
-    assert sorted(type(answer).__name__ for answer in found) == [
-        "Completion",
-        "Completion",
-        "Invalid",
-    ]
+    kinds = [type(answer) for answer in found]
+    assert (kinds.count(Completion), kinds.count(Invalid)) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +132,8 @@ def test_log_probabilities_are_asked_for_where_they_weigh_answers(
 def test_what_a_server_lacks_is_told_where_it_matters() -> None:
     nothing = Capabilities(*[Support.REFUSED] * 5)
     told = served(Sampling(samples=5, top_k=20), capabilities=nothing).remarks
-    assert [any(word in line for line in told) for word in ("one answer", "weigh", "top_k")] == [
-        True
-    ] * 3
+    for word in ("one answer", "weigh", "top_k"):
+        assert any(word in line for line in told)
     assert len(told) == 4
     assert len(served(Sampling(samples=1, top_k=0), capabilities=nothing).remarks) == 1
     assert served(Sampling()).remarks == ()

@@ -190,11 +190,13 @@ def promptfoo(text: str, output: Any, **other: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("nested", [True, False])
 def test_promptfoo_results(tmp_path: Path, nested: bool) -> None:
     rows = [promptfoo("one", "fine"), promptfoo("two", None), promptfoo("three", {"a": "é"})]
+    rows.append(promptfoo("four", "", error="Error: 503", success=False))
+    del rows[3]["response"]  # as promptfoo does where a call failed
     summary = {"version": 3, "results": rows}
     path = saved(tmp_path / "r.json", {"evalId": "e", "results": summary} if nested else summary)
     found = read(path, ReplayOptions({"label": "success"}, {"true": "refusal"}))
-    texts = [found.answers(asked(text))[0].text for text in ("one", "two", "three")]
-    assert texts == ["fine", "", '{"a": "é"}']
+    texts = [found.answers(asked(text))[0].text for text in ("one", "two", "three", "four")]
+    assert texts == ["fine", "", '{"a": "é"}', ""]
     assert verdict(found.answers(asked("one"))[0]).label is Label.REFUSAL
 
 
