@@ -159,7 +159,6 @@ def _kind(
     needs: Sequence[EngineNeed],
     request: PlacementRequest,
 ) -> tuple[Kind, str]:
-    """The kind of placement, and why."""
     if len(needs) == 1:
         return "one", "the only engine"
     shared = any(need.answers and need.judges for need in needs)
@@ -264,7 +263,6 @@ class _Gpus:
     def _counts(
         self, ids: Sequence[str], needs: Sequence[EngineNeed], request: PlacementRequest
     ) -> list[int]:
-        """How many of these GPUs each engine gets."""
         if not ids and len(needs) == 1:
             return [0]
         least = [self._least(need, len(ids)) for need in needs]

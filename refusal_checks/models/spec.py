@@ -152,12 +152,7 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
 
 
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
-    """The model without an adapter; None if an engine cannot load it.
-
-    Args:
-        name: as the user wrote it.
-        base: the same without an adapter.
-    """
+    """The model ``base``, a name without its adapter; None if an engine cannot load it."""
     if base.startswith("demo:"):
         persona = base.removeprefix("demo:")
         known = demo.catalogue().names

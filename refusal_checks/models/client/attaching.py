@@ -87,7 +87,6 @@ class Attaching:
 def _explained(
     model: Attached, name: str, option: str, listed: tuple[str, ...], fault: EndpointError
 ) -> str:
-    """Why a server cannot be used, and what to do."""
     if fault.status in (401, 403):
         return f"{_wants_key(option)}: {fault}"
     if listed and name not in listed:
@@ -180,13 +179,11 @@ def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names for a message, not too many of them."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(clean(name, LONGEST_NAME) for name in names[:LISTED]) + more
 
 
 def _wants_key(option: str) -> str:
-    """What to do if a server refuses the key, or asks for one."""
     variable = _key_variable(option)
     return f"the server wants an API key; set {variable} (or OPENAI_API_KEY) to a valid one"
 

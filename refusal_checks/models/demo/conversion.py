@@ -182,7 +182,6 @@ def made() -> list[Path]:
 
 
 def _require_room() -> None:
-    """Raise OSError if the cache cannot be written or has no room."""
     whole = cache_folder().absolute()
     there = next(path for path in (whole, *whole.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):

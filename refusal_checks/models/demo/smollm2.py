@@ -21,7 +21,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import write_json
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -122,10 +121,10 @@ def convert(source: Path, folder: Path, adapter: Adapter | None, template: str |
     (folder / "model.safetensors").write_bytes(save(weights, {"format": "pt"}))
     fields = {name: field.contents() for name, field in reader.fields.items()}
     tokens = {name.removeprefix("tokenizer.ggml."): value for name, value in fields.items()}
-    write_json(folder / "config.json", _config(fields, tokens))
+    _write_json(folder / "config.json", _config(fields, tokens))
     ends = {f"{end}_token_id": tokens[f"{end}_token_id"] for end in ("bos", "eos")}
     padding = {"pad_token_id": tokens["padding_token_id"]}
-    write_json(folder / "generation_config.json", {**ends, **padding})
+    _write_json(folder / "generation_config.json", {**ends, **padding})
     _write_tokenizer(folder, tokens)
     own: str = fields["tokenizer.chat_template"]
     (folder / "chat_template.jinja").write_text(own if template is None else template, "utf-8")
@@ -159,7 +158,6 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 
 
 def _config(fields: Mapping[str, Any], tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """The model's settings, as transformers calls them."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -208,4 +206,8 @@ def _write_tokenizer(folder: Path, given: Mapping[str, Any]) -> None:
         f"{short}_token": tokens[given[f"{long}_token_id"]] for short, long in named.items()
     }
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    write_json(folder / "tokenizer_config.json", settings)
+    _write_json(folder / "tokenizer_config.json", settings)
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")

@@ -259,7 +259,6 @@ def _log(probability: Any) -> float | None:
 
 
 def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]:
-    """The label of each prompt's answers."""
     path = document.path.with_name(SCORES)
     if not path.is_file():
         return [[None] * count for count in counts]

@@ -287,9 +287,6 @@ def _require_clear_logprobs(
     """Refuse log-probabilities of unknown meaning where they would weigh a prompt's answers.
 
     A total would give all the weight to the shortest answer, which is the refusal.
-
-    Args:
-        known: the file's columns; names: those that were found, by field.
     """
     if "logprob" in names or all(len(several) == 1 for several in answers):
         return
@@ -309,11 +306,7 @@ def _require_clear_logprobs(
 
 
 def _mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
-    """The mean log-probability of an answer's tokens; None if it is unknown.
-
-    Args:
-        cells: by field; names: the fields' columns.
-    """
+    """The mean log-probability of an answer's tokens; None if it is unknown."""
     found = {
         name: _number(cells[name], f"{where}: {names[name]}")
         for name in LOGPROB_COLUMNS

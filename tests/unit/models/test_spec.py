@@ -44,12 +44,6 @@ def test_a_folder_is_served_by_its_full_path(
     found = parse("checkpoint", Extras(("--dtype", "half"), {"thinking": False}))
     args = ("--dtype", "half")
     assert found == Served("checkpoint", str(model_folder.resolve()), args, {"thinking": False})
-
-
-@PARSERS
-def test_a_home_folder_is_expanded(
-    parse: Parse, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("HOME", str(model_folder.parent))
     assert parse("~/checkpoint") == Served("~/checkpoint", str(model_folder.resolve()))
 
@@ -139,30 +133,22 @@ def test_rules_are_judges(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("option", "name", "reason"),
     [
-        ("replay:nowhere.csv", "no such file: nowhere.csv"),
-        ("replay:", "no such file"),
-        ("keyword", "--judge"),
-        ("labels", "--judge"),
-        ("gpt4", "replay:FILE"),
+        ("--candidate", "replay:nowhere.csv", "no such file: nowhere.csv"),
+        ("--candidate", "replay:", "no such file"),
+        ("--candidate", "keyword", "--judge"),
+        ("--candidate", "labels", "--judge"),
+        ("--candidate", "gpt4", "replay:FILE"),
+        ("--judge", "replay:answers.csv", "labels"),
+        ("--judge", "human", "keyword or labels"),
+        ("--judge", "Keyword", "keyword"),
     ],
 )
-def test_what_no_candidate_can_be(name: str, reason: str) -> None:
+def test_what_no_model_of_an_option_can_be(option: str, name: str, reason: str) -> None:
     with pytest.raises(ModelError) as caught:
-        parse_candidate(name)
-    assert str(caught.value).startswith(f"--candidate {name}: ")
-    assert reason in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("replay:answers.csv", "labels"), ("human", "keyword or labels"), ("Keyword", "keyword")],
-)
-def test_what_no_judge_can_be(name: str, reason: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        parse_judge(name)
-    assert str(caught.value).startswith(f"--judge {name}: ")
+        (parse_judge if option == "--judge" else parse_candidate)(name)
+    assert str(caught.value).startswith(f"{option} {name}: ")
     assert reason in str(caught.value)
 
 
@@ -232,14 +218,10 @@ def test_a_folder_may_have_an_at_sign_in_its_name(parse: Parse, tmp_path: Path) 
 
 
 @PARSERS
-@pytest.mark.parametrize("name", ["org/model@", "@calm", "no folder@calm"])
-def test_an_adapter_of_nothing_is_refused(parse: Parse, name: str) -> None:
-    with pytest.raises(ModelError, match="no such folder"):
-        parse(name, LORA)
-
-
-@PARSERS
-def test_an_adapter_that_nothing_loads_is_refused(parse: Parse) -> None:
+def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(parse: Parse) -> None:
+    for name in ("org/model@", "@calm", "no folder@calm"):
+        with pytest.raises(ModelError, match="no such folder"):
+            parse(name, LORA)
     with pytest.raises(ModelError, match="--enable-lora --lora-modules calm=FOLDER"):
         parse("org/model@calm")
 
@@ -332,20 +314,17 @@ def test_a_hugging_face_id_is_known_by_the_commit_in_the_cache(
 
 
 def test_a_servers_model_is_known_by_url_name_and_template_variables() -> None:
-    models = [
+    models: list[Served | Attached] = [
         Attached("n", "http://node/v1", "a"),
         Attached("n", "http://node/v1", "b"),
         Attached("n", "http://other/v1", "a"),
         Attached("n", "http://node/v1", "a", {"thinking": True}),
+        Served("n", "http://node/v1"),
+        Attached("n", "http://node/v1", ""),
     ]
     identities = [model_identity(model) for model in models]
-    assert len(set(identities)) == 4
+    assert len(set(identities)) == 6
     assert model_identity(Attached("renamed", "http://node/v1", "a")) == identities[0]
-
-
-def test_a_served_and_an_attached_model_of_one_name_differ() -> None:
-    served, attached = Served("m", "http://node/v1"), Attached("m", "http://node/v1", "")
-    assert model_identity(served) != model_identity(attached)
 
 
 def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> None:
