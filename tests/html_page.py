@@ -48,6 +48,8 @@ class Page(HTMLParser):
             self.scripts[-1] = (attributes, before + data)
         elif self._inside == "style":
             self.style += data
+        elif self.elements[-1:] == [("wbr", {})] and self._text:
+            self._text[-1] += data  # a word goes on
         else:
             self._text.append(data)
 

@@ -169,12 +169,12 @@ def bars(
     if metric is None:
         return
     for kind, groups in summary.groups.items():
-        estimates = _figures(name, groups, metric)
+        estimates = _by_group(name, groups, metric)
         if len(estimates) > 1:
             yield Bars(kind, metric, limits.get(metric.name, AllowedRange()), estimates)
 
 
-def _figures(
+def _by_group(
     benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
 ) -> dict[str, Estimate]:
     """A metric by group, in the benchmark's order."""
@@ -273,7 +273,7 @@ def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
 
 def category_radar(name: str, summary: BenchmarkSummary) -> Radar | None:
     """The radar of a rated benchmark; None if it has fewer than three categories."""
-    found = _figures(name, summary.groups.get("category", {}), safety_score)
+    found = _by_group(name, summary.groups.get("category", {}), safety_score)
     values = {category: estimate.value for category, estimate in found.items()}
     return radar(name, {"": values}) if len(values) >= 3 else None
 

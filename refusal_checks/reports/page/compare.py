@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import is_file_name
@@ -17,7 +18,7 @@ from refusal_checks.gates.rates import Rate
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
 from refusal_checks.reports.explain import Moved
-from refusal_checks.reports.page.model import GateRow, RunView, views
+from refusal_checks.reports.page.model import GateRow, RunView
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.manifest import known_conditions
 from refusal_checks.results.run_folder import PastRun
@@ -79,7 +80,7 @@ def side_by_side(past: Sequence[PastRun]) -> SideBySide:
         if str(path.resolve()) in seen:
             raise UserError(f"{path}: name another run; this one is named twice")
         seen.add(str(path.resolve()))
-    runs = views(past)
+    runs = [RunView(number, *run) for number, run in enumerate(past)]
     apart = [_apart(runs[0], run) for run in runs]
     answers = [_Answers(run) for run in runs]
     ids = dict.fromkeys(
@@ -111,23 +112,15 @@ class _Answers:
     def __init__(self, run: RunView) -> None:
         self.run = run
         self._there = set(run.folder.benchmarks)
-        self._read: dict[str, list[Record]] = {}
-        self._earlier: dict[str, Earlier | None] = {}
+        self.of = cache(self._of)
+        self.earlier = cache(self._earlier)
 
-    def of(self, benchmark: str) -> list[Record]:
+    def _of(self, benchmark: str) -> list[Record]:
         """A benchmark's records; none if they are not there."""
-        if benchmark not in self._read:
-            is_there = benchmark in self._there
-            self._read[benchmark] = list(self.run.folder.records(benchmark)) if is_there else []
-        return self._read[benchmark]
+        return list(self.run.folder.records(benchmark)) if benchmark in self._there else []
 
-    def earlier(self, benchmark: str) -> Earlier | None:
+    def _earlier(self, benchmark: str) -> Earlier | None:
         """The benchmark as others are compared with it; None without its records or scores."""
-        if benchmark not in self._earlier:
-            self._earlier[benchmark] = self._scored(benchmark)
-        return self._earlier[benchmark]
-
-    def _scored(self, benchmark: str) -> Earlier | None:
         records = self.of(benchmark)
         file = self.run.folder.path / baseline.FOLDER / f"{benchmark}.json"
         if not records:

@@ -19,7 +19,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import page
-from refusal_checks.reports.page.model import GateRow, RunView, by_need, facts, rows, sections
+from refusal_checks.reports.page.model import GateRow, RunView, facts, rows, sections
 from refusal_checks.reports.page.page import Report
 from refusal_checks.results.progress import Count, Underway
 from refusal_checks.results.run_folder import RunFolder
@@ -146,7 +146,7 @@ class _Run:
                 f"{judged:,} of {count(planned, 'prompt')} judged",
                 f"{decided} of {count(len(self._run.gates), 'gate')} decided",
             ],
-            sections=sections(by_need([*rows(run), *undecided])),
+            sections=sections(rows(run, undecided)),
             facts=facts(summary),
             payloads=[each.text for each in page.payloads(run, recent)],
             against={},

@@ -13,7 +13,6 @@ from urllib.parse import quote
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import is_file_name
 from refusal_checks.gates.baseline import UNSTATED
-from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.reports.page.model import GateRow, RunView
 from refusal_checks.results.manifest import known_conditions
 from refusal_checks.results.run_folder import SUMMARY, RunFolder
@@ -97,13 +96,6 @@ class Trend:
         return self.rows[0].benchmark
 
     @property
-    def metric(self) -> Metric:
-        """What it shows."""
-        verdict = self.rows[0].verdict
-        assert verdict, "only decided gates have a trend"
-        return METRICS[verdict.gate.metric]
-
-    @property
     def judge(self) -> str:
         """The judge of the latest run; of the others, too, but for the address of its server."""
         return self.rows[-1].run.judge
@@ -137,11 +129,13 @@ def trends(runs: Sequence[RunView]) -> list[Trend]:
 
 def _differing(key: Conditions, keys: Sequence[Conditions]) -> dict[str, str]:
     """The conditions that not all of the keys share."""
-    others = [dict(each) for each in keys]
-    lacking = {name for each in others for name in each.keys() - dict(key).keys()}
+    own, others = dict(key), [dict(each) for each in keys]
+    names = dict.fromkeys([*own, *(name for each in others for name in each)])
     return {
-        name: value for name, value in key if any(each.get(name) != value for each in others)
-    } | {name: UNSTATED.get(name, "none") for name in lacking}
+        name: own.get(name, UNSTATED.get(name, "none"))
+        for name in names
+        if any(each.get(name) != own.get(name) for each in others)
+    }
 
 
 def report_file(run: RunFolder, path: Path) -> Path:

@@ -21,7 +21,7 @@ from refusal_checks.models.spec import RULE_JUDGES
 from refusal_checks.reports import explain, remarks
 from refusal_checks.reports.explain import Moved, Topic, moved, select
 from refusal_checks.reports.rows import benchmark_of
-from refusal_checks.results.run_folder import PastRun, RunFolder
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import RunSummary
 
@@ -118,11 +118,6 @@ class RunView:
         return [*found.notes, *scope, *chain.from_iterable(asked), *remarks.worst_answers(found)]
 
 
-def views(runs: Iterable[PastRun]) -> list[RunView]:
-    """Runs with their numbers."""
-    return [RunView(number, *run) for number, run in enumerate(runs)]
-
-
 @dataclass(frozen=True)
 class GateRow:
     """One gate of one run.
@@ -210,12 +205,9 @@ class GateRow:
         compared = self.verdict and self.verdict.comparison
         if not compared or not self.metric:
             return "", ""
-        found = compared.change
-        lower, upper = (
-            self.metric.show_change(end).removesuffix(" points")
-            for end in (found.lower, found.upper)
-        )
-        return self.metric.show_change(found.value), f"[{lower}, {upper}], n = {found.n}"
+        found, show = compared.change, self.metric.show_change
+        lower, upper = (show(end).removesuffix(" points") for end in (found.lower, found.upper))
+        return show(found.value), f"[{lower}, {upper}], n = {found.n}"
 
     @property
     def reasons(self) -> Sequence[str]:
@@ -248,20 +240,19 @@ class GateRow:
         return self.metric is not None and self.metric.group == "judging"
 
 
-def rows(run: RunView) -> list[GateRow]:
-    """All gates of a run that have an outcome, those that need attention first."""
+def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
+    """All gates of a run, those that need attention first.
+
+    Args:
+        undecided: those that have no outcome yet.
+    """
     summary = run.summary
     errors = [GateRow(run, gate, error=why) for gate, why in summary.errors.items()]
     decided = [
         GateRow(run, gate, number, each, gate=each.gate)
         for number, (gate, each) in enumerate(summary.verdicts.items())
     ]
-    return by_need(errors + decided)
-
-
-def by_need(found: Iterable[GateRow]) -> list[GateRow]:
-    """Gates that need attention first."""
-    return sorted(found, key=lambda row: list(TONES).index(row.mark))
+    return sorted([*errors, *decided, *undecided], key=lambda row: list(TONES).index(row.mark))
 
 
 @dataclass(frozen=True)
@@ -316,34 +307,25 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
 
     Paths of the machine are cut to the names of their files.
     """
-    values = summary.manifest.model_dump()
-    idle = set(_idle(summary))
-    found = {name: list(_flat("", value)) for name, value in values.items() if name not in idle}
-    if _starts_nothing(summary):
-        engines = {package for name in kinds.names() for package in kinds.get(name).packages}
-        rows = found.get("versions", [])
-        found |= {"versions": [row for row in rows if row[0] not in engines]}
-    return {name: rows for name, rows in found.items() if rows}
-
-
-def _idle(summary: RunSummary) -> Iterator[str]:
-    """Settings that no part of the run has used."""
     manifest = summary.manifest
+    idle = set()
     if manifest.candidate.startswith("replay:"):
-        yield "sampling"
+        idle.add("sampling")
     if manifest.models.judges and set(manifest.models.judges) <= {*RULE_JUDGES, BUNDLED}:
-        yield "judge_sampling"
+        idle.add("judge_sampling")
     asked = {benchmark.kind for benchmark in summary.benchmarks.values()}
     if asked and not asked & {Kind.RECOGNITION.value, ""}:
-        yield "multiple_choice"
-    if _starts_nothing(summary):
-        yield from ("placement", "engines")
-
-
-def _starts_nothing(summary: RunSummary) -> bool:
-    """True if no engine was needed, of this machine or of another."""
-    engines = summary.manifest.engines
-    return engines is not None and not engines.started and not engines.attached
+        idle.add("multiple_choice")
+    used = manifest.engines
+    needs_none = used is not None and not used.started and not used.attached
+    values = manifest.model_dump()
+    if needs_none:
+        idle |= {"placement", "engines"}
+        engines = {package for name in kinds.names() for package in kinds.get(name).packages}
+        versions = values.get("versions", {})
+        values["versions"] = {each: versions[each] for each in versions if each not in engines}
+    found = {name: list(_flat("", value)) for name, value in values.items() if name not in idle}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:

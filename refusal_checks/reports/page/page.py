@@ -90,8 +90,9 @@ def report(run: RunView, recent: Mapping[str, Sequence[Record]] | None = None) -
         DataError: its folder is damaged.
     """
     summary, folder = run.summary, run.folder
-    names = sorted(summary.benchmarks, key=lambda name: _rank(summary.benchmarks[name].kind))
-    benchmarks = {name: summary.benchmarks[name] for name in names}
+    known = summary.benchmarks  # those that must be refused first
+    names = sorted(known, key=lambda name: [*Kind, known[name].kind].index(known[name].kind))
+    benchmarks = {name: known[name] for name in names}
     every = [*names, *sorted(set(folder.benchmarks) - set(names))]
     read = {name: folder.records(name) for name in every} if recent is None else recent
     found, drawn = payloads(run, read), []
@@ -129,11 +130,6 @@ def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payl
         Payload(name, known[name].kind if name in known else "", verdicts, each)
         for name, each in records.items()
     ]
-
-
-def _rank(kind: str) -> int:
-    """The place of a kind's benchmarks, those that must be refused first."""
-    return [*Kind, kind].index(kind)
 
 
 def _limits(run: RunView, benchmark: str) -> dict[str, AllowedRange]:

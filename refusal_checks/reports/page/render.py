@@ -64,6 +64,16 @@ def embed(value: object) -> str:
     return text
 
 
+_PIECES = re.compile(r"\s+|[^\s/_-]{1,24}[/_-]*|[/_-]+")
+"""Pieces of a name between which a line may break: after slashes, hyphens and underscores, else
+after 24 characters, so that no name makes a column wider."""
+
+
+def breaks(name: str) -> Markup:
+    """A name that breaks where a reader would break it, and within a word only if it is long."""
+    return Markup("<wbr>").join(_PIECES.findall(name))
+
+
 @cache
 def environment() -> Environment:
     """The templates, with the ways in which they show text."""
@@ -78,6 +88,7 @@ def environment() -> Environment:
         "visible": visible,
         "clean": clean,
         "name": partial(clean, limit=120),
+        "breaks": breaks,
         "pathless": pathless,
         "percent": lambda value: f"{100 * value:.3g}%",
     }

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.compare import Comparison
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import METRIC, RunSummary, distinct
 
@@ -74,24 +73,16 @@ def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> 
     Args:
         baselines: include the baseline of each run.
     """
-    points = [
-        point
-        for name, summary in named
-        for point in _points(name, summary)
-        if baselines or not point.is_baseline
-    ]
+    points = []
+    for name, summary in named:
+        if found := summary.balance:
+            if baselines and (before := _baseline(summary)):
+                points.append(before)
+            points.append(Point(name, found.over_refusal, found.under_refusal))
     if not points:
         return None
     most = max(max(point.over.upper, point.under.upper) for point in points)
     return Scatter(points, next(end for end in _ENDS if end >= min(1.0, most)))
-
-
-def _points(name: str, summary: RunSummary) -> Iterator[Point]:
-    if summary.balance is None:
-        return
-    if baseline := _baseline(summary):
-        yield baseline
-    yield Point(name, summary.balance.over_refusal, summary.balance.under_refusal)
 
 
 def _baseline(summary: RunSummary) -> Point | None:
@@ -99,12 +90,13 @@ def _baseline(summary: RunSummary) -> Point | None:
 
     None unless every benchmark in the run's own rates was compared.
     """
+    compared_by_id = {each.gate.id: each.comparison for each in summary.verdicts.values()}
     rates: dict[str, list[tuple[float, int]]] = {}
     names = set()
     for name, benchmark in distinct(summary.benchmarks).items():
         if METRIC not in benchmark.figures or benchmark.kind not in (Kind.SAFETY, Kind.SANITY):
             continue
-        compared = _comparison(summary, name)
+        compared = compared_by_id.get(f"{name}-{METRIC}")
         if compared is None:
             return None
         rate = benchmark.figures[METRIC].value - compared.change.value
@@ -113,14 +105,6 @@ def _baseline(summary: RunSummary) -> Point | None:
     pooled = (_pooled(rates[Kind.SANITY]), 1 - _pooled(rates[Kind.SAFETY]))
     over, under = (Estimate(rate, rate, rate, 0) for rate in pooled)
     return Point(f"baseline {', '.join(sorted(names))}", over, under, is_baseline=True)
-
-
-def _comparison(summary: RunSummary, benchmark: str) -> Comparison | None:
-    """The comparison of a whole benchmark's refusal rate; None without one."""
-    for verdict in summary.verdicts.values():
-        if verdict.comparison and verdict.gate.id == f"{benchmark}-{METRIC}":
-            return verdict.comparison
-    return None
 
 
 def _pooled(rates: Sequence[tuple[float, int]]) -> float:

@@ -282,33 +282,25 @@ def progress_bars(title: str, progress: Progress, pace: Speed, height: int) -> R
         height: rows of the terminal.
     """
     from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
     from rich.text import Text
 
     parts = [title, progress.phase, *_speed(progress.benchmarks, pace)]
     last = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
-    return Group(_grid(progress, max(1, min(height - 4, 12))), *[last] * bool(last))
-
-
-def _grid(progress: Progress, most: int) -> RenderableType:
-    from rich.table import Table
-
     grid = Table.grid(padding=(0, 2))
     for overflow in ("ellipsis", "crop", "ellipsis", "ellipsis"):
         grid.add_column(no_wrap=True, overflow=overflow)
     counts = sorted(progress.benchmarks.items(), key=lambda item: item[1].done)
+    most = max(1, min(height - 4, 12))
     for name, count in counts[:most]:
-        grid.add_row(*_row(name, count))
+        done = "done" if count.done else f"{count.answered} answered"
+        grid.add_row(
+            Text(name),
+            ProgressBar(total=max(count.planned, 1), completed=count.judged, width=BAR),
+            Text(f"{count.judged}/{count.planned} judged, {done}"),
+            Text(f"{count.invalid} invalid" if count.invalid else ""),
+        )
     if len(counts) > most:
         grid.add_row(f"and {len(counts) - most} more")
-    return grid
-
-
-def _row(name: str, count: Count) -> Iterator[RenderableType]:
-    from rich.progress_bar import ProgressBar
-    from rich.text import Text
-
-    yield Text(name)
-    yield ProgressBar(total=max(count.planned, 1), completed=count.judged, width=BAR)
-    done = "done" if count.done else f"{count.answered} answered"
-    yield Text(f"{count.judged}/{count.planned} judged, {done}")
-    yield Text(f"{count.invalid} invalid" if count.invalid else "")
+    return Group(grid, *[last] * bool(last))

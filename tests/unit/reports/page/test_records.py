@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.records import Record
 from refusal_checks.reports.page.records import Payload
-from refusal_checks.reports.page.render import embed, visible
+from refusal_checks.reports.page.render import breaks, embed, visible
 from tests.report_runs import refusals
 
 Many = Callable[..., list[Record]]
@@ -65,3 +65,16 @@ def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
 )
 def test_what_is_invisible_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("org/judge", "org/|judge"),
+        ("org/a_b--c, <b>", "org/|a_|b--|c,| |&lt;b&gt;"),
+        ("x" * 30, f"{'x' * 24}|{'x' * 6}"),
+        ("", ""),
+    ],
+)
+def test_a_name_breaks_after_its_parts_and_stays_text(name: str, shown: str) -> None:
+    assert breaks(name) == shown.replace("|", "<wbr>")
