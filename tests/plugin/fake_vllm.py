@@ -104,7 +104,7 @@ def main() -> None:
     # Like vLLM's engine core: a child that does not end by itself.
     sleep = "import time; time.sleep(600)"
     subprocess.Popen([sys.executable, "-c", sleep, f"{TAG}-{Path.cwd()}"])
-    key, delay = os.environ["VLLM_API_KEY"], {"slow": 0.5, "hang": 600.0}.get(behaviour, 0.0)
+    key, delay = os.environ["VLLM_API_KEY"], {"slow": 0.3, "hang": 600.0}.get(behaviour, 0.0)
     dies = behaviour == "die" or (behaviour == "die-once" and is_first)
     kind = Aborting if behaviour == "abort-once" and is_first else FakeServer
     with kind(recorded, api_key=key, port=port, delay=delay, tokens=refusing) as server:

@@ -184,6 +184,8 @@ def test_the_summary_file_and_the_manifest(run_gate: RunGate, pytester: pytest.P
     assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
 
 
+# With workers that hear nothing, execnet waits ten seconds before it kills them.
+@pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
     run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...]
 ) -> None:

@@ -59,7 +59,7 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, turn: str
 ) -> None:
     monkeypatch.setenv("VLLM_FAKE", "slow")
-    command = [sys.executable, "-m", "pytest", *TURNS, "--in-flight", "8"]
+    command = [sys.executable, "-m", "pytest", *TURNS, "--in-flight", "20"]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.DEVNULL) as session:
         assert wait_until(lambda: requests(project)[turn] >= 40, 60)
         session.kill()
@@ -70,7 +70,7 @@ def test_a_run_that_was_killed_in_either_turn_repeats_nothing(
     found = re.search(r"(\d+) answers to generate, (\d+) verdicts", result.stdout.str())
     assert found
     missing = dict(zip(("candidate", "judge"), map(int, found.groups()), strict=True))
-    assert 0 < missing[turn] <= 160 - 40 + 8
+    assert 0 < missing[turn] <= 160 - 40 + 20
     assert dict(requests(project) - before) == {name: n for name, n in missing.items() if n}
     assert len(starts(project)) == {"candidate": 1 + 2, "judge": 2 + 1}[turn]
 

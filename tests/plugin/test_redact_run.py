@@ -133,10 +133,7 @@ def test_a_message_about_wrong_data_quotes_none_of_it(project: pytest.Pytester) 
 def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(
     run_gate: RunGate, project: pytest.Pytester, server: FakeServer
 ) -> None:
-    def refusing(body: Body) -> list[str]:
-        raise ValueError(body["messages"][-1]["content"])
-
-    server.answer = refusing
+    server.refusal = lambda body: str(body["messages"][-1]["content"])
     result = run_gate("--redact", "-k", "smoke_safe")
     assert result.ret != 0
     assert not leaks(result.stdout.str() + written(runs(project)[-1]))
