@@ -387,8 +387,8 @@ class HumanLabels:
             records: all of the benchmark's.
             run: this run, for messages.
         """
-        rows, index = self._matched(benchmark, records)
-        self.require_none(_unmatched(rows, index), run)
+        rows, index, lost = self._matched(benchmark, records)
+        self.require_none(lost, run)
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
         for row in rows:
@@ -409,7 +409,7 @@ class HumanLabels:
 
         A row without a draw is of the benchmarks that have its prompt.
         """
-        return _unmatched(*self._matched(benchmark, records))
+        return self._matched(benchmark, records)[2]
 
     def require_none(self, unmatched: Sequence[LabelledRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
@@ -425,8 +425,11 @@ class HumanLabels:
 
     def _matched(
         self, benchmark: str, records: Iterable[Record]
-    ) -> tuple[list[LabelledRow], Index]:
-        """The rows that may be of a benchmark, and its answers by key and, if need be, by texts."""
+    ) -> tuple[list[LabelledRow], Index, list[LabelledRow]]:
+        """The rows that may be of a benchmark, its answers, and the rows that match none of them.
+
+        Answers are found by key and, if there are rows without one, by texts.
+        """
         rows = [row for row in self.rows if row.draw is None or row.draw.benchmark == benchmark]
         found: dict[str | Texts, list[Sample]] = {}
         by_text = any(row.draw is None for row in rows)
@@ -438,14 +441,11 @@ class HumanLabels:
                 keys += [(plain(each), text) for each in {shown.transcript, shown.request}]
             for key in keys:
                 found.setdefault(key, []).append((record.prompt.id, record.sample))
-        return rows, found
-
-
-def _unmatched(rows: Iterable[LabelledRow], index: Index) -> list[LabelledRow]:
-    prompts = {key[0] for key in index if isinstance(key, tuple)}
-    return [
-        row for row in rows if row.answer not in index and (row.draw or row.texts[0] in prompts)
-    ]
+        prompts = {key[0] for key in found if isinstance(key, tuple)}
+        lost = [
+            row for row in rows if row.answer not in found and (row.draw or row.texts[0] in prompts)
+        ]
+        return rows, found, lost
 
 
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:

@@ -117,11 +117,11 @@ class Confusion:
     @property
     def kept(self) -> BenchmarkCounts:
         """What a calibration keeps of these answers."""
-        of_refusals, of_compliances = self.sensitivity, self.specificity
+        human, _ = self._marginals
         return BenchmarkCounts(
-            refusals=of_refusals.n if of_refusals else 0,
+            refusals=human[REFUSAL],
             recognised=self.counts.get((REFUSAL, REFUSAL), 0),
-            compliances=of_compliances.n if of_compliances else 0,
+            compliances=human[COMPLIANCE],
             passed=self.counts.get((COMPLIANCE, COMPLIANCE), 0),
         )
 

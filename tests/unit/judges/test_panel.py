@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,28 +127,19 @@ def test_a_server_with_label_probabilities_is_asked_once() -> None:
     assert len(server.requests) == 1
 
 
-def test_a_server_without_them_is_named_with_the_remedy() -> None:
-    with (
-        FakeServer() as server,
-        pytest.raises(ModelError, match=r"--judge http://judge/v1: .*vLLM.* 0, 1, .*no log-prob"),
-    ):
-        require_labels(setup(server), ("0", "1"))
-
-
-def test_a_server_that_refuses_such_a_request_is_named() -> None:
-    with (
-        FakeServer(faults=[400] * 9) as server,
-        pytest.raises(ModelError, match=r"top_logprobs.*HTTP 400"),
-    ):
-        require_labels(setup(server), ("0", "1"))
-
-
-def test_a_label_of_several_tokens_is_said_before_the_run() -> None:
-    with (
-        FakeServer(tokens=lambda body: {"1": 1.0}) as server,
-        pytest.raises(ModelError, match="2 tokens"),
-    ):
-        require_labels(setup(server), ("10", "1"))
+@pytest.mark.parametrize(
+    ("answers", "labels", "reason"),
+    [
+        ({}, ("0", "1"), r"--judge http://judge/v1: .*vLLM.* 0, 1, .*no log-prob"),
+        ({"faults": [400] * 9}, ("0", "1"), r"top_logprobs.*HTTP 400"),
+        ({"tokens": lambda body: {"1": 1.0}}, ("10", "1"), "2 tokens"),
+    ],
+)
+def test_a_server_without_them_is_named_before_the_run_with_the_remedy(
+    answers: dict[str, Any], labels: tuple[str, ...], reason: str
+) -> None:
+    with FakeServer(**answers) as server, pytest.raises(ModelError, match=reason):
+        require_labels(setup(server), labels)
 
 
 def test_an_engine_that_is_not_started_yet_is_not_asked() -> None:

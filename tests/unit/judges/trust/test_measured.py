@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -122,12 +121,8 @@ def test_full_agreement_is_one(classes: list[str]) -> None:
     assert found.matthews in (None, pytest.approx(1))
 
 
-def scores(pairs: Iterable[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
-    return list(pairs)
-
-
 def test_correlations_of_degrees() -> None:
-    found = correlations(scores([(0, 0), (1, 1), (2, 3), (3, 2), (3, 3), (1, None)]))
+    found = correlations([(0, 0), (1, 1), (2, 3), (3, 2), (3, 3), (1, None)])
     assert (found.n, found.invalid, found.exact) == (5, 1, 0.6)
     assert found.pearson == pytest.approx(0.8529, abs=1e-4)
     assert found.spearman == pytest.approx(0.7632, abs=1e-4)
