@@ -125,8 +125,13 @@ class Database:
         """Turn errors of SQLite and of the system into one that names the file and the remedy."""
         try:
             yield
-        except (sqlite3.Error, OSError) as fault:
-            raise self.error(str(fault), getattr(fault, "sqlite_errorname", "")) from fault
+        except OSError as fault:
+            raise self.error(str(fault)) from fault
+        except sqlite3.Error as fault:
+            # Without a code it is Python's own, which may quote what a row holds.
+            if code := getattr(fault, "sqlite_errorname", ""):
+                raise self.error(str(fault), code) from fault
+            raise self.error("some of it cannot be read") from None
 
     def error(self, problem: str, code: str = "SQLITE_CORRUPT") -> StoreError:
         """An error that names the file, the problem and the remedy.
@@ -181,7 +186,7 @@ class Database:
 Value = TypeVar("Value")
 Table = Literal["completions", "judgements"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the tables; raise it when their meaning changes."""
 
 TABLES: tuple[Table, ...] = ("completions", "judgements")
@@ -190,7 +195,7 @@ _JUDGEMENT: TypeAdapter[Valid] = TypeAdapter(Annotated[Valid, Field(discriminato
 
 _WORDS = ", ".join(f"'{word}'" for word in sorted(ABORTED))
 _KEEP = (
-    "ON CONFLICT (key) DO UPDATE SET value = excluded.value "
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
     f"WHERE json_extract(value, '$.finish_reason') IN ({_WORDS})"
 )
 """What is stored stays, but for an answer that a server broke off."""
@@ -215,10 +220,15 @@ class Store:
     """Completions and judgements by content key; closes with its ``with`` block.
 
     Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
+
+    Attributes:
+        changed: how many rows were found that are not as they were written; they are deleted when
+            they are found, so a run asks for them again.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.changed = 0
         self._db = Database(path, FORMAT, TABLES, _create)
 
     def __enter__(self) -> Self:
@@ -242,8 +252,7 @@ class Store:
 
     def judged(self, keys: Iterable[str]) -> set[str]:
         """The keys among these that have a judgement."""
-        with self._db.faults():
-            return {key for (key,) in self._select("judgements", "key", keys)}
+        return {key for key, _ in self._sound("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
         """Store completions, all or none; the first whole one stored under a key stays."""
@@ -304,46 +313,74 @@ class Store:
         self._db.executemany("DELETE FROM unused WHERE key = ?", ((key,) for key in keep))
 
     def _read(
-        self, table: Table, keys: Iterable[str], parse: Callable[[str], Value]
+        self, table: Table, keys: Iterable[str], parse: Callable[[bytes], Value]
     ) -> dict[str, Value]:
         try:
-            with self._db.faults():
-                return {key: parse(value) for key, value in self._select(table, "key, value", keys)}
-        except ValidationError as fault:
-            raise self._db.error(f"one of its {table} cannot be parsed") from fault
+            return {key: parse(value) for key, value in self._sound(table, keys)}
+        except ValidationError:  # it quotes what it cannot read
+            raise self._db.error(f"one of its {table} cannot be parsed") from None
 
-    def _select(self, table: Table, columns: str, keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    def _sound(self, table: Table, keys: Iterable[str]) -> list[tuple[str, bytes]]:
+        """The rows of these keys that are as they were written; others are deleted."""
+        found: list[tuple[str, bytes]] = []
+        changed: list[tuple[str]] = []
         wanted = iter(keys)
-        while chunk := list(islice(wanted, _CHUNK)):
-            marks = ",".join("?" * len(chunk))
-            yield from self._db.execute(
-                f"SELECT {columns} FROM {table} WHERE key IN ({marks})", chunk
-            )
+        with self._db.faults():
+            while chunk := list(islice(wanted, _CHUNK)):
+                marks = ",".join("?" * len(chunk))
+                for key, value, digest in self._db.execute(
+                    # Bytes that are no UTF-8 would end the reading of all rows.
+                    f"SELECT key, CAST(value AS BLOB), digest FROM {table} WHERE key IN ({marks})",
+                    chunk,
+                ):
+                    if digest == _digest(key, value):
+                        found.append((key, value))
+                    else:
+                        changed.append((key,))
+            if changed:
+                with self._db.transaction():
+                    self._db.executemany(f"DELETE FROM {table} WHERE key = ?", changed)
+        self.changed += len(changed)
+        return found
 
     def _write(
         self, table: Table, values: Mapping[str, Value], dump: Callable[[Value], bytes]
     ) -> None:
         if not values:
             return
-        rows = [(key, dump(value).decode()) for key, value in values.items()]
+        dumped = {key: dump(value) for key, value in values.items()}
+        rows = [(key, value.decode(), _digest(key, value)) for key, value in dumped.items()]
         with self._db.faults(), self._db.transaction():
-            self._db.executemany(f"INSERT INTO {table} VALUES (?, ?) {_KEEP}", rows)
+            self._db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?) {_KEEP}", rows)
             now = int(time.time())
             self._db.executemany("REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values))
 
 
+def _digest(key: str, value: bytes) -> bytes:
+    """Tells a row that was changed, or moved to another key, from one as it was written."""
+    return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
+
+
 def _create(execute: Execute, old: set[str]) -> None:
-    """Create the tables, with the content of a file of format 0.
+    """Create the tables, with the content of a file of format 0 or 1, whose rows have no digest.
 
     The tables keep SQLite's row ids: rows have a thousand bytes and more, and without row ids most
     would take a page of their own.
     """
-    execute("CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID")
+    execute(
+        "CREATE TABLE IF NOT EXISTS uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) "
+        "WITHOUT ROWID"
+    )
     for table in TABLES:
         if table in old:
             execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-        execute(f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        execute(f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB)")
         if table in old:
-            execute(f"INSERT INTO {table} SELECT key, value FROM old_{table}")
+            rows = execute(f"SELECT key, CAST(value AS BLOB) FROM old_{table}")
+            while batch := rows.fetchmany(_CHUNK):
+                for key, value in batch:
+                    text = value.decode("utf-8", "replace")
+                    digest = _digest(key, value)
+                    execute(f"INSERT INTO {table} VALUES (?, ?, ?)", [key, text, digest])
             execute(f"INSERT OR IGNORE INTO uses SELECT key, ? FROM {table}", [int(time.time())])
             execute(f"DROP TABLE old_{table}")

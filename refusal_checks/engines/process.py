@@ -50,6 +50,9 @@ GROUP_TIMEOUT = 10.0
 LOG_LINES = 25
 """Last lines of the log that an error shows."""
 
+LOG_WIDTH, LOG_READ = 2_000, 2**20
+"""Characters of each that are read, and bytes of the log in which they are looked for."""
+
 
 class EngineProcess:
     """One engine's server, which can be started again under the same address and key.
@@ -180,9 +183,10 @@ class EngineProcess:
 
     def report(self, what: str) -> str:
         """What to do, as far as the log tells, and why; the command and the log's last lines."""
-        text = self.log.read_bytes()[self._log_start :].decode(errors="replace")
+        text = self.log.read_bytes()[self._log_start :][-LOG_READ:].decode(errors="replace")
         noise = re.compile(self.engine.noise)
-        lines = [line for line in text.splitlines() if not noise.search(line)][-LOG_LINES:]
+        every = (line[:LOG_WIDTH] for line in text.splitlines())
+        lines = [line for line in every if not noise.search(line)][-LOG_LINES:]
         cause, remedy = _cause(lines)
         return "\n".join(
             [
@@ -204,7 +208,7 @@ class EngineProcess:
         return self._status or "unknown, it was killed"
 
 
-_CAUSE = re.compile(r"(?:[\w.]*(?:Error|Exception)|[\w./-]+: error): .+")
+_CAUSE = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error): .+")
 """How the line of a log that says why a program ended looks: Python's last one, or argparse's."""
 
 _REMEDIES = {

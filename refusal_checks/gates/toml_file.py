@@ -115,7 +115,7 @@ def _explained(text: str, problem: str) -> str:
     place = re.search(r"\(at line (\d+), column \d+\)", problem)
     lines = text.replace("\r", "").rstrip().split("\n")
     number = min(int(place[1]) if place else len(lines), len(lines))
-    line, reason = lines[number - 1], re.sub(r"\s*\(at [^)]*\)", "", problem)
+    line, reason = lines[number - 1], problem.partition(" (at ")[0]
     return f"line {number}: {_hint(line, reason)}not a TOML file: {reason}: {line.strip()[:100]}"
 
 

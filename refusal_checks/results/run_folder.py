@@ -154,6 +154,8 @@ class RunFolder:
                 raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
             found = _summary_form().validate_python(content)
             require_metrics(found)
+            for benchmark in found.benchmarks:
+                self._records_file(benchmark)
             return found
         except OSError as fault:
             raise DataError(

@@ -197,6 +197,11 @@ class Run:
         run, parts = self._run, self._run.parts
         todos = run.pending(parts.plan)
         answers, verdicts = todos[0].answers, sum(todo.verdicts for todo in todos)
+        if changed := run.store.changed:
+            self.summary.note(
+                f"the store {self.store}: {changed} of its rows are not as they were written and "
+                "were asked for again: damaged, or edited by hand"
+            )
         run.say(
             f"{sum(map(len, parts.plan.values()))} prompts of {', '.join(parts.plan)}: {answers} "
             f"answers to generate, {verdicts} verdicts to ask for at most; "

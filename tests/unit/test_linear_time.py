@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import multiprocessing
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
@@ -202,10 +206,89 @@ def _slow(say: Connection, step: int) -> None:
     say.send("")
 
 
+PACKAGE = Path(__file__).parents[2] / "refusal_checks"
+BOUNDED = {"judges/choices": LIMIT, "gates": 2_000, "plugin": 2_000, "run/options": 2_000}
+"""Folders whose regular expressions read shorter texts: of at most LIMIT, or the user's own."""
+
+Expression = tuple[str, re.Pattern[str], str]
+"""Where a regular expression stands, and the name of a method by which it is used."""
+
+
+def expressions() -> Iterator[Expression]:
+    """The regular expressions of the package that are written in modules, by AST."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if "import re\n" not in source:
+            continue
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        known = vars(importlib.import_module(name.removesuffix(".__init__")))
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case ast.Call(ast.Attribute(ast.Name("re"), method), [first, *_]):
+                    pass
+                case _:
+                    continue
+            where = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+            try:
+                pattern = eval(ast.unparse(first), known)
+            except NameError:  # made in a function, of what it is given
+                continue
+            if method != "compile":
+                yield where, re.compile(pattern), method
+                continue
+            for variable in (key for key, value in known.items() if isinstance(value, re.Pattern)):
+                if known[variable].pattern == pattern:
+                    used = set(re.findall(rf"\b{variable}\.(\w+)\(", source))
+                    yield from ((where, known[variable], each) for each in sorted(used))
+
+
+METHODS: Mapping[str, Callable[[re.Pattern[str], str], object]] = {
+    "match": lambda pattern, text: pattern.match(text),
+    "fullmatch": lambda pattern, text: pattern.fullmatch(text),
+    "search": lambda pattern, text: pattern.search(text),
+    "sub": lambda pattern, text: pattern.sub("", text),
+    "split": lambda pattern, text: pattern.split(text),
+    "findall": lambda pattern, text: pattern.findall(text),
+    "finditer": lambda pattern, text: list(pattern.finditer(text)),
+}
+
+
+def _slow_expressions(say: Connection, step: int) -> None:
+    """As ``_slow``, for each regular expression and pieces that are like it."""
+    for number, (where, pattern, method) in enumerate(expressions()):
+        own = re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", pattern.pattern)
+        pieces = [*REPEATED, *UNENDED, *own, *(f"{word} " for word in own)]
+        folders = (most for name, most in BOUNDED.items() if where.startswith(name))
+        length = next(folders, LENGTH // 5)
+        for piece in pieces[number % step :: step]:
+            say.send(f"{where} {method}: {piece!r}")
+            text = piece * (length // len(piece)) + "\x00"
+            start = time.process_time()
+            METHODS[method](pattern, text)
+            seconds = time.process_time() - start
+            if seconds > SECONDS:
+                say.send(f"SLOW {where} {method}: {piece!r} took {seconds:.2f} s")
+    say.send("")
+
+
+def test_the_regular_expressions_of_the_package_are_found() -> None:
+    found = list(expressions())
+    assert len({where for where, *_ in found}) > 100
+    assert {method for *_, method in found} <= METHODS.keys()
+
+
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.nightly), 14])
-def test_every_parser_of_foreign_text_takes_linear_time(step: int) -> None:
+@pytest.mark.parametrize("child", [_slow, _slow_expressions])
+def test_foreign_text_is_read_in_linear_time(
+    child: Callable[[Connection, int], None], step: int
+) -> None:
+    assert slow_ones(child, step) == []
+
+
+def slow_ones(work: Callable[[Connection, int], None], step: int) -> list[str]:
+    """What took too long in a child that does some work."""
     listen, say = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_slow, args=(say, step))
+    child = multiprocessing.get_context("fork").Process(target=work, args=(say, step))
     child.start()
     slow, current, deadline = [], "nothing", time.monotonic() + DEADLINE
     try:
@@ -219,4 +302,4 @@ def test_every_parser_of_foreign_text_takes_linear_time(step: int) -> None:
     finally:
         child.kill()
         child.join()
-    assert slow == []
+    return slow

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
     [
         ("CREATE TABLE completions (other TEXT)", "no such column: key"),
         ("CREATE TABLE bookmarks (url TEXT)", "a database of another program, .* bookmarks"),
-        ("PRAGMA user_version = 99", "later version .*format 99; this one reads up to 1"),
+        ("PRAGMA user_version = 99", "later version .*format 99; this one reads up to 2"),
     ],
 )
 def test_a_database_that_is_no_store_of_ours_is_named(
@@ -254,6 +255,26 @@ CREATE TABLE judgements (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWI
 INSERT INTO completions VALUES ('a', '{"text": "an answer"}');
 INSERT INTO judgements VALUES ('b', '{"label": "refusal", "kind": "labelled"}');
 """
+
+FORMAT_1 = f"""
+CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID;
+{OLD_FORMAT.replace(" WITHOUT ROWID", "")}
+INSERT INTO uses VALUES ('a', 1), ('b', 4000000000);
+PRAGMA user_version = 1;
+"""
+
+
+def test_rows_of_the_second_format_have_digests_from_now_on(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.executescript(FORMAT_1)
+    database.close()
+    with Store(path) as store:
+        assert store.completions(["a"]) == {"a": Completion("an answer")}
+        assert store.unused(time.time()).completions == 1
+        store._db.execute("UPDATE completions SET value = replace(value, 'an', 'no')")
+        assert store.completions(["a"]) == {}
+        assert store.changed == 1
 
 
 def test_what_a_file_of_the_first_format_holds_is_taken_over(path: Path) -> None:
@@ -298,14 +319,37 @@ def test_damage_while_it_is_open_is_named(path: Path) -> None:
             store.completions(f"key{i}" for i in range(3000))
 
 
-def test_an_entry_that_means_nothing_is_named(path: Path) -> None:
+EDITS = {
+    "another verdict": "UPDATE judgements SET value = replace(value, 'refusal', 'compliance')",
+    "no UTF-8": "UPDATE judgements SET value = CAST(X'6f6c6420ff736563726574' AS TEXT)",
+    "moved": "DELETE FROM judgements WHERE key = 'one'; UPDATE judgements SET key = 'one' WHERE "
+    "key = 'two'; INSERT INTO judgements SELECT 'two', value, digest FROM judgements WHERE "
+    "key = 'three'",
+    "no digest": "UPDATE judgements SET digest = NULL",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_row_that_was_changed_is_not_used_and_written_anew(path: Path, edit: str) -> None:
+    other = Binary(Label.COMPLIANCE, "none", "it helps")
     with Store(path) as store:
-        store.add_judgements({"key": VERDICT})
+        store.add_judgements({"one": VERDICT, "two": other, "three": VERDICT})
     with sqlite3.connect(path) as database:
-        database.execute('UPDATE judgements SET value = \'{"kind": "guessed"}\'')
+        database.executescript(EDITS[edit])
     database.close()
-    with Store(path) as store, pytest.raises(StoreError, match="judgements cannot be parsed"):
-        store.judgements(["key"])
+    with Store(path) as store:
+        assert store.judged(["one", "two", "three"]) <= {"three"}
+        assert store.changed >= 2
+        store.add_judgements({"one": VERDICT, "two": other})
+        assert store.judgements(["one", "two"]) == {"one": VERDICT, "two": other}
+
+
+def test_an_entry_that_means_nothing_is_named_and_not_quoted(path: Path) -> None:
+    with Store(path) as store:
+        store._write("judgements", {"key": b'{"kind": "guessed", "rationale": "secret"}'}, bytes)
+        with pytest.raises(StoreError, match="judgements cannot be parsed") as caught:
+            store.judgements(["key"])
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 LIMITED = """
