@@ -230,7 +230,9 @@ class Gates:
         if not session.exitstatus and not all(shipping(summary).may_ship for summary in wanted):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._written = list(_write_reports(self._call, self._session.runs))
-        junit.complete(self._config, [run.summary for run in self._session.runs])
+        is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
+        left = [*self._left()] if is_stopped else []
+        junit.complete(self._config, [run.summary for run in self._session.runs], left)
         if self._config.getoption("verbose", 1) < 1:  # without a terminal report there is none
             failures.shorten(self._config, self._session)
 
@@ -256,18 +258,18 @@ class Gates:
         writer = self._config.get_terminal_writer()
         screen = end.Screen(fitting(writer.fullwidth), max(0, self._config.option.verbose))
         folders = [(run.summary, run.folder) for run in runs]
-        for line in end.lines(folders, screen, self._about_files(runs)):
+        notes = (*self._left(), *self._written, *options.misread(self._config))
+        for line in end.lines(folders, screen, notes):
             for text, markup in line.pieces:
                 terminalreporter.write(text, **markup)
             terminalreporter.line("")
 
-    def _about_files(self, runs: Sequence[Run]) -> Iterator[str]:
-        for run in runs:
+    def _left(self) -> Iterator[str]:
+        """What is left to do of runs that were interrupted."""
+        for run in self._session.runs:
             yield from end.unfinished(
                 run.progress, run.summary, run.gates, run.store, run.options.fresh
             )
-        yield from self._written
-        yield from options.misread(self._config)
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:

@@ -26,8 +26,13 @@ CLASS = "refusal_checks"
 """Start of the class names of gates; a benchmark's name follows."""
 
 
-def complete(config: pytest.Config, runs: Sequence[RunSummary]) -> None:
-    """Complete the entries of gates and of the judge's check; does nothing without a JUnit file."""
+def complete(config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]) -> None:
+    """Complete the entries of gates and of the judge's check; does nothing without a JUnit file.
+
+    Args:
+        stopped: what was done and is left, line by line, if the session was interrupted: an entry
+            of its own, since gates without a verdict have none, and a file without them looks well.
+    """
     from _pytest.junitxml import xml_key  # record_xml_attribute does not work in workers
 
     xml: Any = config.stash.get(xml_key, None)
@@ -39,6 +44,11 @@ def complete(config: pytest.Config, runs: Sequence[RunSummary]) -> None:
         element = reporter.to_xml()
         if _complete(element, xml, seconds, checked):
             reporter.to_xml = _always(element)
+    if stopped:
+        entry = xml.node_reporter(f"{CLASS}.stopped")
+        entry.attrs = {"classname": _class(xml, "run"), "name": "stopped", "time": "0.000"}
+        entry._add_simple("error", "stopped before it was complete", "\n".join(stopped))
+        xml.stats["error"] += 1
 
 
 def of_error(gate: Gate, fault: EvaluationError, board: Board) -> list[tuple[str, str]]:

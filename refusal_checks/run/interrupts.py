@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run within seconds, whatever the process is doing.
+"""Ctrl-C ends a run within seconds, whatever the process is doing; SIGTERM and SIGHUP as Ctrl-C.
 
 Python learns of a signal between two steps of its main thread, so not while a library's code keeps
 the interpreter, and a ``KeyboardInterrupt`` can be swallowed. The part of the handler that is
@@ -21,8 +21,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 9.0
-"""Seconds that a run may take to end after an interrupt: engines stop, reports are written."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that interrupt a run: a terminal's, a scheduler's, and that of a terminal that closes."""
+
+PATIENCE = 7.0
+"""Seconds that a run may take to end after an interrupt: engines stop, reports are written.
+GitHub's runner waits 7.5, Slurm 30."""
 
 HURRY = 1.5
 """Seconds after a second one."""
@@ -33,16 +37,16 @@ SAME = 0.05
 LOOK = 5.0
 """Seconds between two looks at whether the run's process lives."""
 
-FINAL = 0.3
-"""Seconds between SIGTERM and SIGKILL."""
-
-
 class Watch:
-    """Watches this process for interrupts until it is closed; only the main thread can start it."""
+    """Watches this process for interrupts until it is closed; only the main thread can start it.
+
+    A signal that the process ignores (``nohup``) or handles in its own way stays as it is.
+    """
 
     def __init__(self) -> None:
         self._watcher: Popen[bytes] | None = None
         self._before = -1
+        self._handled: list[signal.Signals] = []
         with suppress(OSError, ValueError):  # no process can be started; not in the main thread
             self._start()
 
@@ -60,6 +64,10 @@ class Watch:
         except ValueError:
             self._end()
             raise
+        for number in ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
+                self._handled.append(number)
 
     def close(self) -> None:
         """Stop watching; does nothing the second time, nor in another thread."""
@@ -67,6 +75,8 @@ class Watch:
             return
         with suppress(ValueError):
             signal.set_wakeup_fd(self._before)
+            for number in self._handled:
+                signal.signal(number, signal.SIG_DFL)
             self._end()
 
     def _end(self) -> None:
@@ -99,13 +109,11 @@ def main(parent: int, patience: float, hurry: float) -> None:
         numbers, now = os.read(0, 4096), time.monotonic()
         if not numbers:
             return
-        if signal.SIGINT in numbers and now - last > SAME:
+        if not set(ENDING).isdisjoint(numbers) and now - last > SAME:
             deadline = min(deadline, now + (patience if deadline == float("inf") else hurry))
             last = now
-    for final in (signal.SIGTERM, signal.SIGKILL):
-        if os.getppid() == parent:
-            os.kill(parent, final)
-            time.sleep(FINAL)
+    if os.getppid() == parent:
+        os.kill(parent, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ctrl-C: what is done is said and kept, and no process stays behind."""
+"""Ctrl-C, SIGTERM and SIGHUP: what is done is said and kept, and no process stays behind."""
 
 from __future__ import annotations
 
@@ -20,36 +20,46 @@ from tests.processes import lives, wait_until
 SLOW = ("--samples", "2", "--in-flight", "4", "-k", "smoke_unsafe")
 
 
-def interrupt_all(session: subprocess.Popen[str]) -> None:
-    """What a terminal does: the whole process group gets the signal."""
-    os.killpg(session.pid, signal.SIGINT)
+def all_of(session: subprocess.Popen[str], number: int) -> None:
+    """What a terminal does, and some schedulers: the whole process group gets the signal."""
+    os.killpg(session.pid, number)
 
 
-def interrupt_pytest(session: subprocess.Popen[str]) -> None:
-    session.send_signal(signal.SIGINT)
+def pytest_alone(session: subprocess.Popen[str], number: int) -> None:
+    session.send_signal(number)
 
 
 @pytest.mark.parametrize(
-    ("interrupt", "mode"), [(interrupt_all, ()), (interrupt_pytest, ("-n2",))], ids=["all", "n2"]
+    ("interrupt", "number", "mode"),
+    [
+        (all_of, signal.SIGINT, ()),
+        (pytest_alone, signal.SIGINT, ("-n2",)),
+        (all_of, signal.SIGTERM, ("-n2",)),
+        (pytest_alone, signal.SIGHUP, ()),
+    ],
+    ids=["all", "n2", "all-terminated-n2", "hung up"],
 )
 def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     project: pytest.Pytester,
-    interrupt: Callable[[subprocess.Popen[str]], None],
+    interrupt: Callable[[subprocess.Popen[str], int], None],
+    number: int,
     mode: tuple[str, ...],
 ) -> None:
     with FakeServer(well_behaved, delay=0.2) as server:
         models = ("--candidate", f"{server.url}#fake", "--judge", f"{server.url}#fake")
-        command = [sys.executable, "-m", "pytest", *models, *SLOW, *mode]
+        command = [sys.executable, "-m", "pytest", *models, *SLOW, *mode, "--junitxml", "j.xml"]
         with subprocess.Popen(
             command, cwd=project.path, stdout=subprocess.PIPE, text=True, start_new_session=True
         ) as session:
             assert wait_until(lambda: len(server.asked(judge=True)) >= 12, 60)
             started = psutil.Process(session.pid).children(recursive=True)
-            interrupt(session)
+            interrupt(session, number)
             said = session.communicate()[0]
         assert session.returncode == 2, said
         assert wait_until(lambda: not any(map(lives, started))), said
         assert "Traceback" not in said
+        assert "crashed" not in said
+        assert "0 of 2 gates decided" in (project.path / "j.xml").read_text()
         done = re.search(r"smoke_unsafe: (\d+) of 80 prompts answered, (\d+) judged", said)
         assert done, said
         assert 0 < int(done[2]) <= int(done[1]) < 80
@@ -124,9 +134,9 @@ def test_two_interrupts_end_a_run_that_listens_to_nothing(
         assert wait_until((project.path / "stuck").exists, 60)
         started = psutil.Process(session.pid).children(recursive=True)
         begun = time.monotonic()
-        interrupt_pytest(session)
+        pytest_alone(session, signal.SIGINT)
         time.sleep(0.3)
-        interrupt_pytest(session)
+        pytest_alone(session, signal.SIGINT)
         session.wait(20)
         assert time.monotonic() - begun < 2.5
         assert wait_until(lambda: not any(map(lives, started)), 5)

@@ -52,14 +52,16 @@ def started(busy: str, before: str = "") -> subprocess.Popen[str]:
     return session
 
 
-def end(session: subprocess.Popen[str], interrupts_at: list[float]) -> float:
+def end(
+    session: subprocess.Popen[str], interrupts_at: list[float], number: int = signal.SIGINT
+) -> float:
     """Seconds from the first interrupt until the process has ended, and its watcher too."""
     watchers = psutil.Process(session.pid).children()
     assert len(watchers) == 1
     begun = time.monotonic()
     for pause in interrupts_at:
         time.sleep(pause)
-        session.send_signal(signal.SIGINT)
+        session.send_signal(number)
     session.communicate(timeout=30)
     seconds = time.monotonic() - begun
     assert wait_until(lambda: not lives(watchers[0]), 5)
@@ -72,15 +74,31 @@ def test_two_interrupts_end_a_process_in_two_seconds(name: str) -> None:
     assert end(session, [0, 0.2]) < 2.0 + 0.5  # which processes of a busy machine may take to start
 
 
-def test_one_interrupt_ends_a_process_once_its_patience_is_over() -> None:
+@pytest.mark.parametrize("number", interrupts.ENDING)
+def test_one_interrupt_ends_a_process_once_its_patience_is_over(number: int) -> None:
     session = started(BUSY["swallows the interrupt"], "interrupts.PATIENCE = 1.0")
-    assert 1.0 <= end(session, [0]) < 2.0
-    assert session.returncode == -signal.SIGTERM
+    assert 1.0 <= end(session, [0], number) < 2.0
+    assert session.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", interrupts.ENDING)
+def test_an_interrupt_is_python_s_own_exception(number: int) -> None:
+    session = started(BUSY["ends by itself"])
+    end(session, [0], number)
+    assert session.returncode == -signal.SIGINT
+
+
+def test_what_a_process_ignores_does_not_end_it() -> None:
+    session = started(
+        "time.sleep(1.5)", "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    )
+    end(session, [0], signal.SIGHUP)
+    assert session.returncode == 0
 
 
 def test_the_times_are_those_that_the_documentation_promises() -> None:
-    assert interrupts.PATIENCE + 2 * interrupts.FINAL < 10
-    assert interrupts.HURRY + interrupts.FINAL < 2
+    assert interrupts.PATIENCE < 7.5
+    assert interrupts.HURRY < 2
 
 
 def test_an_interrupt_that_arrives_twice_at_once_is_one() -> None:
