@@ -37,6 +37,7 @@ SAME = 0.05
 LOOK = 5.0
 """Seconds between two looks at whether the run's process lives."""
 
+
 class Watch:
     """Watches this process for interrupts until it is closed; only the main thread can start it.
 
