@@ -62,10 +62,6 @@ class Cascade:
         order = sorted(ids, key=lambda name: content_key("order of a cascade", benchmark, name))
         return frozenset(order[: max(FEWEST, math.ceil(self.rule.sample * len(order)))])
 
-    def opinions(self, drawn: frozenset[str]) -> SecondOpinions:
-        """What the second judge says of the prompts that were drawn."""
-        return SecondOpinions(self, drawn)
-
 
 def of(panel: Sequence[Judge]) -> Cascade | None:
     """The cascade that a panel of two forms; None for any other panel, which votes."""

