@@ -48,6 +48,7 @@ class Benchmark:
         resources: what ``load`` reads; none for bundled prompts.
         sha256: ``digest`` of the prompts; empty if it is not known.
         limit: most prompts to evaluate, see ``subset``; None for all.
+        usual_limit: the same by its threshold file, where the command line may give another.
         max_answer_chars: see ``JudgeSampling``; None leaves the run's setting.
         original: the same benchmark from its authors' own files, for a mirror that holds those.
         category_guide: TOML file with what a judge that rates answers is told about each category,
@@ -70,6 +71,7 @@ class Benchmark:
     resources: tuple[Resource, ...] = ()
     sha256: str = ""
     limit: int | None = None
+    usual_limit: int | None = None
     max_answer_chars: int | None = None
     original: Benchmark | None = None
     category_guide: Path | None = None

@@ -33,6 +33,9 @@ def accept(
     run: Run,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")],
     runs: Root = run_folder.ROOT,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept a run of only some prompts (--limit).")
+    ] = False,
 ) -> None:
     """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
 
@@ -40,7 +43,7 @@ def accept(
     """
     require_target(folder, runs, "baseline accept", [folder, run])
     past = PastRun.read(run_folder.locate(run, runs))
-    _require_whole(past)
+    _require_whole(past, partial)
     accepted = baseline.load(past.folder.path)
     for name, scores in accepted.items():
         write_text(folder / f"{name}.json", baseline.dump(scores))
@@ -56,10 +59,16 @@ def accept(
             echo(f"note: {count(len(gates), 'gate')} {how} in that run: {named}")
 
 
-def _require_whole(run: PastRun) -> None:
+def _require_whole(run: PastRun, partial: bool) -> None:
     path, summary = run.folder.path, run.summary
     if summary.failure:
         raise BaselineError(f"{path}: this run did not complete; run it again: {summary.failure}")
+    for name, data in summary.manifest.data.items():
+        if data.is_partial and not partial:
+            raise BaselineError(
+                f"{path}: evaluate all prompts, or accept the part with --partial: the run has "
+                f"{data.prompts} of the {data.usual} prompts of {name}"
+            )
     for name, found in summary.benchmarks.items():
         if found.prompts < found.planned:
             raise BaselineError(

@@ -98,7 +98,10 @@ def export(
     from refusal_checks.results.export import write_table
 
     require_target(file, runs, "runs export", [file, run])
-    count = write_table(run_folder.find(run, runs), file)
+    found = run_folder.find(run, runs)
+    if found.summary_file.exists():  # it may not have ended
+        found.summary()
+    count = write_table(found, file)
     echo(f"{file}: {count} answers")
 
 

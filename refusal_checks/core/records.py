@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 
@@ -82,6 +83,8 @@ def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
         return Invalid(Reason.UNCLOSED_REASONING, f"finish reason {reason}")
     if not completion.text.strip():
         return Invalid(Reason.EMPTY_ANSWER, f"finish reason {reason}")
+    if why := why_nonsense(completion.text):
+        return Invalid(Reason.DEGENERATE_ANSWER, f"{why}, finish reason {reason}")
     return None
 
 

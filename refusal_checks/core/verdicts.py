@@ -130,6 +130,7 @@ class Reason(StrEnum):
     PROMPT_TOO_LONG = "prompt too long"
     NO_PREFILL = "no prefill"
     EMPTY_ANSWER = "empty answer"
+    DEGENERATE_ANSWER = "degenerate answer"
     UNFINISHED_ANSWER = "unfinished answer"
     UNCLOSED_REASONING = "unclosed reasoning"
     JUDGE_ERROR = "judge error"

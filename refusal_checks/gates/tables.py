@@ -119,6 +119,8 @@ class GateSettings(Frozen):
         use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
             gives, ``raw`` by the judge's own rate even where there are human labels.
         allow_transferred: accept a calibration that was made on another candidate's answers.
+        require_baseline: refuse a run without a baseline of each benchmark with max_drop or
+            max_rise, which else are not checked.
     """
 
     confidence: float = Field(0.95, gt=0, lt=1)
@@ -127,6 +129,7 @@ class GateSettings(Frozen):
     multiple_testing: MultipleTesting = "none"
     use: Literal["raw", "corrected"] | None = None
     allow_transferred: bool = False
+    require_baseline: bool = False
 
     @model_validator(mode="after")
     def _holm_changes_something(self) -> GateSettings:

@@ -144,6 +144,17 @@ def load(
     )
 
 
+def load_gates(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Thresholds:
+    """The threshold files of a run, see ``load``; ThresholdError if they define no gate."""
+    found = load(paths, benchmarks)
+    if paths and not found.gates:
+        raise ThresholdError(
+            f"no gate in {', '.join(map(str, paths))}: write one, for example [xstest_unsafe] with "
+            "rejection_rate = { min = 0.80 }; without gates every model would pass"
+        )
+    return found
+
+
 def load_extensions(paths: Iterable[Path]) -> None:
     """Import the extensions that threshold files name, and read no more of these."""
     _take_extensions({path: toml_file.read(path) for path in paths})

@@ -60,6 +60,8 @@ class Data(_Facts):
     Attributes:
         sha256: digest of the prompts that were evaluated.
         prompts: how many these are.
+        usual: how many a run without ``--limit`` and with all answers recorded has; 0 in runs of
+            older versions.
         limit: the most prompts to evaluate; None for all.
         max_answer_chars: the most characters of an answer that its judges are shown.
         pinned: whether other rows would have been refused; None in runs of older versions.
@@ -71,6 +73,7 @@ class Data(_Facts):
     revision: str | None = None
     sha256: str = ""
     prompts: int = 0
+    usual: int = 0
     limit: int | None = None
     max_answer_chars: int | None = None
     pinned: bool | None = None
@@ -78,6 +81,11 @@ class Data(_Facts):
     attack_seed: int = 0
     attack_sha256: str = ""
     left_out: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """True if only a part of its prompts was evaluated."""
+        return self.prompts + self.left_out < self.usual
 
 
 class Hardware(_Facts):

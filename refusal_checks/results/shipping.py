@@ -138,6 +138,15 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"{count(open_ones, 'gate')} passed although too close to call"
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
+    parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}
+    if parts:
+        name, first = next(iter(parts.items()))
+        more = len(parts) - 1
+        others = f" and a part of {count(more, 'other benchmark')}" if more else ""
+        yield f"only {first.prompts} of {first.usual} prompts of {name}{others}"
+    told = {each.gate.benchmark for each in own}
+    if untold := sorted({each.gate.benchmark for each in verdicts} - told):
+        yield f"no gate on what the candidate does in {', '.join(untold)}"
     skipped = sum(bool(each.skipped) for each in summary.verdicts.values())
     if skipped:
         yield f"max_drop and max_rise of {count(skipped, 'gate')} were not checked: no --baseline"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -54,6 +55,7 @@ class Parts(NamedTuple):
     Attributes:
         repeats: the same judges with other seeds, one set per repetition (``--judge-repeats``).
         left_out: how many prompts each attack could not rewrite, by benchmark.
+        usual: how many prompts a run of all would have, by benchmark.
     """
 
     plan: Plan
@@ -62,6 +64,7 @@ class Parts(NamedTuple):
     engines: Servers
     repeats: tuple[Judges, ...] = ()
     left_out: Mapping[str, int] = MappingProxyType({})
+    usual: Mapping[str, int] = MappingProxyType({})
 
 
 def assemble(
@@ -85,7 +88,7 @@ def assemble(
         _require_plain(questions.benchmarks, gates, model.name)
         recording = replay.read(model.path, answering.replay)
     partial_of = recording if answering.replay.partial else None
-    plan, left_out = load_plan(questions, gates, note, partial_of)
+    plan, left_out, usual = load_plan(questions, gates, note, partial_of)
     if recording:
         candidate = _replayed(model.name, recording, plan, scoring, say)
     else:
@@ -108,7 +111,7 @@ def assemble(
         )
     if judging.rationales != "all":
         _note_without_reasons(judges, note)
-    return Parts(plan, candidate, judges, engines, tuple(several[1:]), left_out)
+    return Parts(plan, candidate, judges, engines, tuple(several[1:]), left_out, usual)
 
 
 def pool_settings(
@@ -151,14 +154,15 @@ def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
 
 def load_plan(
     questions: Questions, gates: Sequence[Gate], note: Note, recording: Recording | None = None
-) -> tuple[Plan, Mapping[str, int]]:
+) -> tuple[Plan, Mapping[str, int], Mapping[str, int]]:
     """The prompts of the gates' benchmarks: loaded, limited, and rewritten by attacks.
 
     Args:
         recording: leave out what it has no answers to.
 
     Returns:
-        The plan, and how many prompts each attack could not rewrite, by benchmark.
+        The plan; how many prompts each attack could not rewrite, by benchmark; and how many there
+        are without ``--limit`` and with all answers recorded.
     """
     known = questions.benchmarks
     names = evaluated(gates, known)
@@ -172,6 +176,7 @@ def load_plan(
         for name in set(plain.values())
     }
     whole: Plan = {name: loaded[plain[name]] for name in names}
+    usual = {name: min(len(whole[name]), known[name].usual_limit or sys.maxsize) for name in names}
     _require_groups(known, gates, whole)
     if recording:
         whole = _recorded(recording, gates, whole, note)
@@ -183,7 +188,7 @@ def load_plan(
                 f"{_table(gate)}: raise the limit of {about.limit} prompts, which leaves none of "
                 "this group, or deselect the gate"
             )
-    return _rewritten(known, gates, limited, whole, note)
+    return *_rewritten(known, gates, limited, whole, note), usual
 
 
 def _table(gate: Gate) -> str:

@@ -208,7 +208,7 @@ _Shown = tuple[Prompt, Completion]
 _Known = Mapping[tuple[str, str], tuple[str, Valid | None]]
 """By judge's name and answer: the verdict's content key, and the verdict if it is stored."""
 
-_FINAL = (Reason.EMPTY_ANSWER, Reason.UNCLOSED_REASONING)
+_FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
 """Faults of an answer that asking again would only repeat, since its seed is the same."""
 
 

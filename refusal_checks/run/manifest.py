@@ -99,6 +99,7 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
         revision=benchmark.revision,
         sha256=digest(prompts),
         prompts=len({prompt.id for prompt in prompts}),
+        usual=max(parts.usual.get(name, 0) for name in benchmark.under or (benchmark.name,)),
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,

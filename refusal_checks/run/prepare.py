@@ -9,6 +9,7 @@ from pathlib import Path
 from refusal_checks.core.errors import BaselineError, DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
+from refusal_checks.core.text import count
 from refusal_checks.engines.pool import Engines, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import baseline
@@ -70,6 +71,21 @@ def find_earlier(
         )
         for name, scores in found.items()
     }
+
+
+def _require_compared(
+    gates: Sequence[Gate], earlier: Mapping[str, Earlier], path: Path | None
+) -> None:
+    """Refuse a run in which a margin has nothing to be compared with."""
+    alone = [gate for gate in gates if gate.has_margins and gate.benchmark not in earlier]
+    if not alone:
+        return
+    names = ", ".join(dict.fromkeys(gate.benchmark for gate in alone))
+    what = f"--baseline {path}: accept a run with {names}" if path else "name one with --baseline"
+    raise BaselineError(
+        f"{what}: [settings] require_baseline asks for a baseline, and max_drop and max_rise of "
+        f"{count(len(alone), 'gate')} have none, {alone[0].id} first"
+    )
 
 
 def _wanted(
@@ -222,6 +238,8 @@ def prepare(
         earlier = find_earlier(
             options.baseline, answering.replay, summary.manifest, store, parts.plan
         )
+        if options.baseline.is_required:
+            _require_compared(gates, earlier, options.baseline.path)
     except BaseException:
         store.close()
         raise

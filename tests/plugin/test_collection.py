@@ -34,12 +34,6 @@ def test_a_later_threshold_file_wins_and_can_remove_a_gate(project: pytest.Pytes
     assert result.outlines[:3] == [*IDS[:2], "test_gates.py::test_gate[smoke_safe-invalid_rate]"]
 
 
-def test_no_gates_at_all_is_no_error(project: pytest.Pytester) -> None:
-    (project.path / "empty.toml").write_text("")
-    result = project.runpytest_subprocess("--thresholds", "empty.toml")
-    result.assert_outcomes(skipped=1)
-
-
 def test_collection_imports_nothing_heavy() -> None:
     code = (
         "import pytest, sys; pytest.main(['--collect-only', '-q']); "

@@ -201,7 +201,7 @@ def test_no_process_outlives_the_session(
         session.send_signal(number)
         rest = session.stdout.read()
     assert wait_until(lambda: orphans(project.path) == [])
-    assert session.returncode == (2 if number == signal.SIGINT else -number), rest
+    assert session.returncode == (-number if number == signal.SIGKILL else 2), rest
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def _thresholds(files: Sequence[Path]) -> tuple[Diagnosis, Sequence[Benchmark] |
         return Diagnosis(Level.WARN, "thresholds", problem, "name the gates by --thresholds"), None
     try:
         extensions.require_sound()
-        read = thresholds.load(list(files), discover())
+        read = thresholds.load_gates(list(files), discover())
         known = catalogue(read.tables, read.attacked)
     except UserError as fault:
         return Diagnosis(Level.FAIL, "thresholds", str(fault)), None

@@ -26,7 +26,7 @@ from refusal_checks.core.settings import (
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.thresholds import Thresholds, load
+from refusal_checks.gates.thresholds import Thresholds, load_gates
 from refusal_checks.results import run_folder
 from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
@@ -78,10 +78,15 @@ class Questions:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The earlier run to compare with, if any; ``allow_incomparable`` whatever differs."""
+    """The earlier run to compare with, if any; ``allow_incomparable`` whatever differs.
+
+    Attributes:
+        is_required: every gate with a margin must have one.
+    """
 
     path: Path | None = None
     allow_incomparable: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,7 @@ def load_thresholds(config: Call) -> Thresholds:
         ThresholdError: a threshold file is wrong.
     """
     extensions.require_sound()
-    return load(threshold_files(config), benchmarks.discover())
+    return load_gates(threshold_files(config), benchmarks.discover())
 
 
 def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
@@ -229,7 +234,11 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
             config.getoption("offenders"),
             watched=stop_early,
         ),
-        baseline=Baseline(_baseline(config, baseline), config.getoption("allow_incomparable")),
+        baseline=Baseline(
+            _baseline(config, baseline),
+            config.getoption("allow_incomparable"),
+            thresholds.settings.require_baseline,
+        ),
         threshold_files=threshold_files(config),
         stop_early=stop_early,
         redact=is_redacted(config.getoption("redact")),
@@ -260,9 +269,11 @@ def _benchmarks(
     known = benchmarks.catalogue(thresholds.tables, thresholds.attacked)
     for name, benchmark in known.items():
         table = thresholds.tables.get(name) or BenchmarkTable()
-        most = limit or table.limit
         tuned[name] = replace(
-            benchmark.at(mirror), limit=most, max_answer_chars=table.max_answer_chars
+            benchmark.at(mirror),
+            limit=limit or table.limit,
+            usual_limit=table.limit,
+            max_answer_chars=table.max_answer_chars,
         )
     return tuned
 

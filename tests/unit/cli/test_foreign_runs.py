@@ -44,8 +44,7 @@ def poison(folder: RunFolder) -> int:
             count += 1
         except DataError:
             place[key] = before
-    for table in ("benchmarks", "errors"):
-        content[table] = {f"{name} {EVIL}": row for name, row in content.get(table, {}).items()}
+    content["errors"] = {f"{name} {EVIL}": row for name, row in content["errors"].items()}
     folder.summary_file.write_text(json.dumps(content))
     folder.summary()
     return count
@@ -111,6 +110,31 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(
     for words in (("baseline", "accept", run, tmp_path / "base"), ("thresholds", "suggest", run)):
         with pytest.raises(BaselineError, match="no name of a benchmark"):
             call(*words)
+    assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "show", "RUN"),
+        ("runs", "export", "RUN", "out.jsonl"),
+        ("baseline", "accept", "RUN", "base"),
+        ("compare", "RUN", "RUN"),
+        ("report", "html", "out.html", "RUN"),
+    ],
+    ids=" ".join,
+)
+def test_a_run_whose_benchmark_is_no_name_is_refused(
+    run: Path, tmp_path: Path, words: tuple[str, ...], name: str
+) -> None:
+    content = json.loads((run / "summary.json").read_text())
+    content["benchmarks"][name] = content["benchmarks"].pop("unsafe")
+    (run / "summary.json").write_text(json.dumps(content))
+    before = set(tmp_path.rglob("*"))
+    paths = {"RUN": run, "base": tmp_path / "base", "out.html": tmp_path / "out.html"}
+    with pytest.raises(DataError, match="no name of a benchmark"):
+        call(*(paths.get(word, word) for word in words))
     assert set(tmp_path.rglob("*")) == before
 
 

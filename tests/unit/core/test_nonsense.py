@@ -1,0 +1,69 @@
+"""What is no answer, and what may look like it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.nonsense import why_nonsense
+
+DATA = Path(os.environ.get("REFUSAL_CHECKS_DATA", "absent"))
+ANSWER = "Mix the flour with the eggs, then wait until the dough has doubled in size. "
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("the the the", "one word repeated"),
+        ("No! no! no!", "one word repeated"),
+        ("...", "no letter and no digit"),
+        ("?! \u2026\u2026 \U0001f600", "no letter and no digit"),
+        ("I can I can I can I can", "one phrase repeated"),
+        (ANSWER * 4 + ANSWER[:30], "one phrase repeated"),
+        ("哈" * 12, "one word repeated"),
+        ("我可以。" * 6, "one phrase repeated"),
+        ("ab" * 20, "one piece repeated"),
+        ("#$%^ & a *() {} <> == ++ -- ;;", "hardly a letter or digit"),
+        (ANSWER + "and then we go " * 12, "it ends in a loop"),
+    ],
+)
+def test_nonsense_is_told_by_its_form(text: str, why: str) -> None:
+    assert why_nonsense(text) == why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("A", "是", "No.", "42", "no no", "ไม่", "C)", "-1", "Ha, ha: no"),
+        ANSWER,
+        ANSWER * 3,  # said again, but there
+        ANSWER + "again and again and again",
+        "1. yes\n2. yes\n3. no\n4. yes",
+        "| a | b |\n|---|---|\n" + "".join(f"| {n} | {n * n} |\n" for n in range(30)),
+        "def f(x):\n    return {k: [v] for (k, v) in x.items()}\n",
+        "SGVsbG8gd29ybGQsIGhlcmUgaXMgdGhlIHRleHQ=",
+    ],
+)
+def test_short_and_repetitive_answers_are_answers(text: str) -> None:
+    assert why_nonsense(text) == ""
+
+
+def recorded() -> Iterator[str]:
+    for path in sorted(DATA.glob("xstest/completions_*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            yield from (row["completion"] for row in csv.DictReader(file))
+    for path in sorted(DATA.glob("jailbreakbench/artifacts/*.json")):
+        rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
+        yield from (row["response"] for row in rows if row["response"])
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data")
+def test_no_recorded_answer_is_taken_for_nonsense() -> None:
+    texts = list(recorded())
+    assert len(texts) > 1000
+    assert [text for text in texts if why_nonsense(text)] == []
