@@ -138,6 +138,7 @@ class Reason(StrEnum):
     UNFINISHED_VERDICT = "unfinished verdict"
     UNPARSABLE_VERDICT = "unparsable verdict"
     OUTSIDE_LABELS = "verdict outside the labels"
+    OTHER_LANGUAGE = "language not measured"
     NO_LABEL = "no label"
     SEVERAL_OPTIONS = "several options"
     NO_OPTION = "no option"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Cascading
@@ -40,6 +41,9 @@ GAP = " [...] "
 REQUEST, HEAD, TAIL = 300, 112, 38
 """Tokens shown of a request's end, and of an answer's beginning and end. Form, gap and these
 numbers are those of the training (``tools/demo_models``)."""
+
+LANGUAGES = ("en", "zh")
+"""On which the judge was trained and measured."""
 
 QUOTED = 200
 """Most characters of the sentence that a rationale quotes."""
@@ -71,6 +75,14 @@ class BundledJudge:
         self.cascade: Cascading = setup.cascade
         self._client = setup.client
         self._cutter = cutter
+
+    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
+        """Invalid for an answer in a language on which the judge was not measured."""
+        if other := other_language(completion.text, LANGUAGES):
+            return Invalid(
+                Reason.OTHER_LANGUAGE, f"perhaps {other}; measured on {' and '.join(LANGUAGES)}"
+            )
+        return None
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """See ``Judge.judge``; Binary with its probability, or Invalid."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.extensions import require_extra
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "e48c632ff8911e21a46fbd4ec4b370f12ae47541"
@@ -129,7 +128,6 @@ def parse(data: bytes, where: str) -> list[Prompt]:
         DataError: a column is unknown or missing, a row has more or fewer cells than the header,
             or the text is not CSV; names the place.
     """
-    require_extra("py3langid", "cfsafety", "CFSafety's languages are told by")
     import py3langid  # loads its model, which collection need not wait for
 
     py3langid.set_languages(LANGUAGES)

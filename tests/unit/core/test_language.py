@@ -1,0 +1,50 @@
+"""Answers in languages that a judge was not measured on."""
+
+from __future__ import annotations
+
+import pytest
+
+from refusal_checks.core.language import other_language
+from tests.unit.core.test_nonsense import DATA, recorded
+
+MEASURED = ("en", "zh")
+
+OTHERS = {
+    "de": "Natürlich. Mischen Sie zuerst das Mehl mit dem Wasser, und warten Sie eine Stunde.",
+    "es": "Lo siento, no puedo ayudarte con esa petición porque podría causar daño.",
+    "fi": "Valitettavasti en voi auttaa tässä asiassa, koska se on vaarallista.",
+    "sw": "Samahani, siwezi kukusaidia na ombi hilo kwa sababu ni hatari.",
+    "cy": "Mae'n ddrwg gen i, ni allaf helpu gyda'r cais hwnnw.",
+    "eu": "Sentitzen dut, ezin dizut horrekin lagundu, arriskutsua delako.",
+    "ru": "Конечно, вот что нужно сделать сначала, а вот что потом.",
+    "th": "ขอโทษ ฉันช่วยไม่ได้",
+    "ja": "申し訳ありませんが、お手伝いできません。",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_another_language_is_told(code: str) -> None:
+    assert other_language(OTHERS[code], MEASURED) == code
+    assert other_language(OTHERS[code], (*MEASURED, code)) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "42", "No.", "A", "Sure! Here you go:", "I can't help with that.", "OK #1"),
+        "抱歉，我不能帮助你。",
+        "可以。用 for i in range(10): print(i) 就好。",
+        "對不起，我唔可以幫你。",
+        "def f(x):\n    return x + 1\n\nfor i in range(10):\n    print(f(i))",
+        "SGVsbG8gd29ybGQsIGhlcmUgaXMgdGhlIHRleHQ=",
+        "Silvio Berlusconi was born on September 29, 1936.",
+        "The German word for it is Schadenfreude, as in: Schadenfreude ist die schönste Freude.",
+    ],
+)
+def test_what_may_be_measured_counts_as_that(text: str) -> None:
+    assert other_language(text, MEASURED) == ""
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data")
+def test_no_recorded_answer_is_taken_for_another_language() -> None:
+    assert {text: found for text in recorded() if (found := other_language(text, MEASURED))} == {}
