@@ -15,7 +15,7 @@ from typing import Any
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import is_name, listed
+from refusal_checks.core.text import clean, is_name, listed
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
@@ -61,10 +61,13 @@ DEPTH = 100
 passes it can still be too deep for the next function that descends."""
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, unique: bool = False) -> Any:
     """The value of a JSON text.
 
     Lone surrogates, which JSON can spell and no file can hold, are replaced.
+
+    Args:
+        unique: refuse objects that have a key twice, of which JSON keeps the last.
 
     Raises:
         ValueError: it is not JSON, nested more deeply than ``DEPTH``, or not encoded in UTF-8.
@@ -72,7 +75,7 @@ def parse_json(text: str | bytes) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique if unique else None)
         if "\\ud" in text or "\\uD" in text:
             whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
             value = json.loads(whole)
@@ -87,6 +90,19 @@ def parse_json(text: str | bytes) -> Any:
         if level:
             raise ValueError(f"it is nested more than {DEPTH} levels deep")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'the key "{clean(twice, 60)}" is there twice; remove one')
+    return found
+
+
+LINE = 64 * 2**20
+"""Most characters of a line of JSONL: one row, which is held in memory as a whole."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -129,7 +145,7 @@ def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
 def parsed(where: object, text: str | bytes) -> Any:
     """The value of a JSON text of a file; ``where`` names that in messages."""
     try:
-        return parse_json(text)
+        return parse_json(text, unique=True)
     except ValueError as fault:
         raise DataError(f"{where}: not valid JSON: {fault}") from None
 
@@ -196,6 +212,11 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 def _json_rows(path: Path, text: str) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > LINE:
+            raise DataError(
+                f"{path}: line {number}: write one row a line, of at most {LINE >> 20} MiB; this "
+                f"one has {len(line) >> 20} MiB"
+            )
         if line.strip():
             rows.append(parsed(f"{path}: line {number}", line))
             if not isinstance(rows[-1], dict):

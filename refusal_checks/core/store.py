@@ -193,12 +193,11 @@ TABLES: tuple[Table, ...] = ("completions", "judgements")
 _COMPLETION = TypeAdapter(Completion)
 _JUDGEMENT: TypeAdapter[Valid] = TypeAdapter(Annotated[Valid, Field(discriminator="kind")])
 
-_WORDS = ", ".join(f"'{word}'" for word in sorted(ABORTED))
 _KEEP = (
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
-    f"WHERE json_extract(value, '$.finish_reason') IN ({_WORDS})"
+    "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')"
 )
-"""What is stored stays, but for an answer that a server broke off."""
+"""What is stored stays, but for an answer that a server ended for its own reasons."""
 
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
@@ -221,14 +220,19 @@ class Store:
 
     Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
 
+    Args:
+        retry_unfinished: answers that a server ended for its own reasons (``content_filter``) are
+            not there, so that a run asks for them again.
+
     Attributes:
         changed: how many rows were found that are not as they were written; they are deleted when
             they are found, so a run asks for them again.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
         self.path = path
         self.changed = 0
+        self._retry_unfinished = retry_unfinished
         self._db = Database(path, FORMAT, TABLES, _create)
 
     def __enter__(self) -> Self:
@@ -244,7 +248,10 @@ class Store:
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
         """The stored completions among the keys; those that a server broke off are not there."""
         found = self._read("completions", keys, _COMPLETION.validate_json)
-        return {key: each for key, each in found.items() if each.finish_reason not in ABORTED}
+        return {key: each for key, each in found.items() if self._is_kept(each.finish_reason)}
+
+    def _is_kept(self, reason: str) -> bool:
+        return reason in ("stop", "length") or not (self._retry_unfinished or reason in ABORTED)
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
         """The stored judgements among the keys."""

@@ -22,7 +22,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason, Valid
+from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason, Valid
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import (
@@ -368,12 +368,16 @@ class Evaluation:
         return [answers[key] for key in keys]
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
-        """The answers worth storing: an empty one is, one that the server broke off is not."""
+        """The answers worth storing: an empty or filtered one is, not one that was broken off."""
         return {
             key: answer
             for key, answer in answers.items()
             if isinstance(answer, Completion)
-            and ((fault := self._unusable(answer)) is None or fault.reason in _FINAL)
+            and (
+                (fault := self._unusable(answer)) is None
+                or fault.reason in _FINAL
+                or answer.finish_reason in FINISHED - {"length"}
+            )
         }
 
     def _unusable(self, answer: Completion) -> Invalid | None:

@@ -232,7 +232,7 @@ def prepare(
     summary.manifest = manifest(options, parts).extended(
         **provenance(options.trust), store=str(path)
     )
-    store = Store(path)
+    store = Store(path, options.retry_unfinished)
     try:
         require_own_labels(options.trust.labels, parts.plan, parts.candidate, store, board)
         earlier = find_earlier(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fake_server import FakeServer
-from tests.plugin.conftest import RunGate
+from tests.fake_server import Body, FakeServer
+from tests.plugin.conftest import RunGate, well_behaved
 
 
 def lines(result: pytest.RunResult) -> list[str]:
@@ -39,3 +39,33 @@ def test_more_of_a_benchmark_is_counted_as_new_prompts(run_gate: RunGate) -> Non
     assert lines(run_gate("-k", "smoke_unsafe")) == [
         "limit of smoke_unsafe changed: 20 prompts are new"
     ]
+
+
+class Filtering(FakeServer):
+    """Its filter ends the first answer to each prompt."""
+
+    is_strict = True
+
+    def _choice(self, index: int, said: str | Body) -> Body:
+        found = super()._choice(index, said)
+        is_first = self.is_strict and index == 0
+        return found | ({"finish_reason": "content_filter"} if is_first else {})
+
+
+def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
+    project: pytest.Pytester,
+) -> None:
+    with Filtering(well_behaved) as server:
+        model = f"{server.url}#fake"
+        options = ("--candidate", model, "--judge", "keyword", "-k", "smoke_safe", "-v")
+        result = project.runpytest_subprocess(*options)
+        result.stdout.fnmatch_lines(["*invalid in smoke_safe: 80 unfinished answer*"])
+        asked = len(server.requests)
+        project.runpytest_subprocess(*options)
+        assert len(server.requests) == asked
+        server.is_strict = False
+        result = project.runpytest_subprocess(*options, "--retry-unfinished")
+        result.assert_outcomes(passed=1)
+        assert len(server.requests) == asked + 80
+        project.runpytest_subprocess(*options).assert_outcomes(passed=1)
+        assert len(server.requests) == asked + 80

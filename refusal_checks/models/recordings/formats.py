@@ -7,7 +7,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from lzma import LZMAError
@@ -83,8 +83,11 @@ def words(content: Any) -> str | None:
     return "\n".join(str(part.get("text") or "") for part in found) or None
 
 
-_MOST = 4 * 2**30
-"""Bytes that the samples of a log may hold."""
+_MOST = 256 * 2**20
+"""Bytes that the samples of a log may hold: a small archive can unpack to any size."""
+
+_BULK = ("attachments", "events", "events_data", "messages", "store")
+"""Parts of a sample that say nothing of its answers and take most of the room."""
 
 
 def inspect_log(document: Document) -> list[Row] | None:
@@ -94,20 +97,22 @@ def inspect_log(document: Document) -> list[Row] | None:
     text parts of the output's choices, without reasoning. A sample that ended in an error has no
     answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
     """
+    samples: Iterable[Any]
     if document.path.suffix == ".eval":
-        samples = list(_unpacked(document.path))
+        samples = _unpacked(document.path)
     elif document.path.suffix == ".json" and isinstance(document.value, Mapping):
         if not {"eval", "plan"} <= set(document.value):
             return None
         samples = document.list_of("samples") or []
     else:
         return None
-    if not samples:
-        raise DataError(f"{document.path}: no samples: was the log written with --no-log-samples?")
     try:
-        return [_row(sample) for sample in sorted(samples, key=lambda one: one.get("epoch", 1))]
+        rows = sorted(map(_row, samples), key=lambda one: one.get("epoch", 1))
     except (AttributeError, KeyError, TypeError, IndexError):
         raise DataError(f"{document.path}: a sample is not as Inspect writes it") from None
+    if not rows:
+        raise DataError(f"{document.path}: no samples: was the log written with --no-log-samples?")
+    return rows
 
 
 def _unpacked(path: Path) -> Iterator[Any]:
@@ -115,7 +120,10 @@ def _unpacked(path: Path) -> Iterator[Any]:
         with zipfile.ZipFile(path) as archive:
             entries = [one for one in archive.infolist() if one.filename.startswith("samples/")]
             if sum(entry.file_size for entry in entries) > _MOST:
-                raise DataError(f"{path}: its samples hold more than {_MOST >> 30} GiB")
+                raise DataError(
+                    f"{path}: split the log, or convert it with `inspect log convert --to json`: "
+                    f"its samples unpack to more than {_MOST >> 20} MiB"
+                )
             for entry in entries:
                 yield parse_json(archive.read(entry))
     except OSError as fault:
@@ -143,7 +151,8 @@ def _row(sample: Mapping[str, Any]) -> Row:
         asked = [turn["content"] for turn in asked if turn["role"] == "user"][-1]
     choices = [] if sample.get("error") else (sample.get("output") or {}).get("choices") or []
     answers = [whole(choice["message"]["content"]) for choice in choices]
-    return {**sample, "prompt": whole(asked), "completion": answers or None}
+    kept = {name: value for name, value in sample.items() if name not in _BULK}
+    return {**kept, "prompt": whole(asked), "completion": answers or None}
 
 
 def lm_eval(document: Document) -> list[Row] | None:

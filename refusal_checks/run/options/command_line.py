@@ -95,6 +95,7 @@ class Options:
 
     Attributes:
         store: file of answers and verdicts; fresh: ignore it.
+        retry_unfinished: ask again for answers that a server ended for its own reasons.
         rules: how gates are decided, before anything is known of people's verdicts.
         stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
         notes: remarks on the threshold files, for the user.
@@ -104,6 +105,7 @@ class Options:
     judging: Judging
     store: Path
     fresh: bool = False
+    retry_unfinished: bool = False
     questions: Questions = field(default_factory=Questions)
     limits: Limits = field(default_factory=Limits)
     placement: PlacementRequest = field(default_factory=PlacementRequest)
@@ -140,6 +142,12 @@ def add(group: pytest.OptionGroup) -> None:
     add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
     add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
     add("--fresh", action="store_true", help="ignore stored answers and verdicts")
+    add(
+        "--retry-unfinished",
+        action="store_true",
+        help="ask again for stored answers that the server ended for its own reasons (as by a "
+        "content filter)",
+    )
     add("--runs", metavar="DIR", help="folder of the runs ($REFUSAL_CHECKS_RUNS)")
     add(
         "--baseline",
@@ -220,6 +228,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         judging=judging,
         store=_path(config, store) if store else config.own_folder / "store.sqlite",
         fresh=config.getoption("fresh"),
+        retry_unfinished=config.getoption("retry_unfinished"),
         questions=Questions(
             _benchmarks(thresholds, mirror, config.getoption("limit")),
             mirror,

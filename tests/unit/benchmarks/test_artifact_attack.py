@@ -109,10 +109,10 @@ def test_a_file_is_read_and_parsed_once(
     path = saved(tmp_path / "once.json", content)
     done: list[str] = []
 
-    def counted(name: str, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def do(given: Any) -> Any:
+    def counted(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def do(*given: Any, **options: Any) -> Any:
             done.append(name)
-            return work(given)
+            return work(*given, **options)
 
         return do
 

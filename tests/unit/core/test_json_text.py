@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.files import DEPTH, parse_json
+from refusal_checks.core import files
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import DEPTH, parse_json, read_rows
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -51,3 +54,29 @@ def test_json_of_the_usual_depth_is_read_however_many_brackets_it_has() -> None:
     assert len(parse_json(json.dumps([[{}] * 1000] * 100))) == 100
     with pytest.raises(ValueError, match="digits"):
         parse_json("9" * 5000)
+
+
+def test_a_key_that_is_there_twice_is_named_in_files_of_rows(tmp_path: Path) -> None:
+    row = '{"prompt": "a", "completion": "I cannot", "completion": "Sure"}'
+    for name, text, where in (
+        ("a.jsonl", '{"prompt": "b"}\n' + row, "line 2: "),
+        ("a.json", f"[{row}]", ""),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(DataError) as caught:
+            read_rows(path)
+        problem = 'not valid JSON: the key "completion" is there twice; remove one'
+        assert str(caught.value) == f"{path}: {where}{problem}"
+
+
+def test_a_line_that_is_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LINE", 2**20)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"prompt": "a"}\n{"prompt": "' + "a" * 2**21 + '"}')
+    with pytest.raises(
+        DataError, match=r"line 2: write one row a line, of at most 1 MiB; .* 2 MiB"
+    ):
+        read_rows(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,23 @@ def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"a\.eval: "):
         read(path)
+
+
+def test_an_eval_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for number in range(5):
+            with archive.open(f"samples/{number}.json", "w") as sample:
+                for _ in range(64):
+                    sample.write(b" " * 2**20)
+    assert path.stat().st_size < 2**20
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"unpack to more than 256 MiB"):
+        read(path)
+    assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    tracemalloc.stop()
 
 
 def test_an_encrypted_eval_file_is_a_data_error(tmp_path: Path) -> None:
