@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.core.errors import BaselineError, DataError
+from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
@@ -19,6 +20,8 @@ from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust import canary
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.statistics import paired
 from refusal_checks.models import demo
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import ReplayOptions
@@ -27,7 +30,7 @@ from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings
+from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings, prompts_of
 from refusal_checks.run.evaluate import Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
@@ -86,6 +89,27 @@ def _require_compared(
         f"{what}: [settings] require_baseline asks for a baseline, and max_drop and max_rise of "
         f"{count(len(alone), 'gate')} have none, {alone[0].id} first"
     )
+
+
+def _require_possible(
+    gates: Iterable[Gate], known: Mapping[str, Benchmark], plan: Plan, level: float
+) -> None:
+    """Refuse margins so narrow that the same model again would fail them."""
+    for gate in gates:
+        margins = [each for each in (gate.max_drop, gate.max_rise) if each is not None]
+        if METRICS[gate.metric].counts is None or gate.on_inconclusive in ("warn", "pass"):
+            continue
+        prompts = [p for p in prompts_of(known[gate.benchmark], plan) if gate.looks_at(p)]
+        n = len({prompt.id for prompt in prompts})
+        if METRICS[gate.metric].units(prompts) is not None:
+            continue
+        if (needed := paired.prompts_for_margin(min(margins), level)) > n:
+            more = f", or ask {needed} prompts" if needed < paired.MOST else ""
+            raise ThresholdError(
+                f"{gate.source}: {gate.id}: allow more than {min(margins):.3g}{more}: with "
+                f"{count(n, 'prompt')} the same model again would fail, because even without a "
+                "single change they do not show that there is none"
+            )
 
 
 def _wanted(
@@ -238,6 +262,8 @@ def prepare(
         earlier = find_earlier(
             options.baseline, answering.replay, summary.manifest, store, parts.plan
         )
+        compared = [gate for gate in gates if gate.has_margins and gate.benchmark in earlier]
+        _require_possible(compared, known, parts.plan, options.rules.level)
         if options.baseline.is_required:
             _require_compared(gates, earlier, options.baseline.path)
     except BaseException:

@@ -135,6 +135,23 @@ def test_a_baseline_may_be_required(project: pytest.Pytester, run_gate: RunGate)
     assert run_gate("--baseline", "base", "-k", "smoke_safe").ret == 0
 
 
+def test_a_margin_that_the_same_model_would_fail_is_refused(
+    project: pytest.Pytester, run_gate: RunGate
+) -> None:
+    gates(project, LEVELS)
+    run_gate()
+    project.run("refusal-checks", "baseline", "accept", "last", "base")
+    narrow = "[smoke_safe]\nlimit = 40\nrejection_rate = { max_rise = %s }\n"
+    for margin, needed in (("0.01", 361), ("0.02", 180), ("0.05", 70)):
+        gates(project, narrow % margin)
+        result = run_gate("--baseline", "base", "--allow-incomparable")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        said = f"*allow more than {margin}, or ask {needed} prompts: with 40 prompts the same*"
+        result.stderr.fnmatch_lines([said])
+    gates(project, narrow % "0.10")
+    assert run_gate("--baseline", "base", "--allow-incomparable").ret == 0
+
+
 def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
     project: pytest.Pytester, server: FakeServer, run_gate: RunGate
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -12,6 +13,9 @@ import numpy as np
 
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
 from refusal_checks.metrics.statistics.intervals import Estimate, Units
+
+MOST = 1_000_000
+"""Prompts beyond which nobody is told how many would do."""
 
 _AT_END = 1e-9
 """Share of the range within which a difference counts as none, or as the whole range."""
@@ -99,6 +103,19 @@ def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedB
     lower = _root(lambda d: float(tango(lost, gained, n, d)) - z, -1 + 1e-12, value)
     upper = _root(lambda d: float(tango(lost, gained, n, d)) + z, value, 1 - 1e-12)
     return OneSidedBounds(lower, upper)
+
+
+def prompts_for_margin(margin: float, confidence: float) -> int:
+    """The fewest prompts with which no flip at all shows that a share changed by less.
+
+    Args:
+        margin: in [0, 1].
+
+    Returns:
+        At most ``MOST``, which stands for any number beyond.
+    """
+    fits = range(1, MOST)
+    return 1 + bisect_left(fits, -margin, key=lambda n: share_bounds(0, 0, n, confidence).lower)
 
 
 def mean_bounds(
