@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 
 import pytest
 
@@ -20,6 +21,14 @@ def gates(project: pytest.Pytester, text: str) -> None:
 def last(result: pytest.RunResult) -> str:
     """The answer at the end of the output."""
     return next(line for line in reversed(result.outlines) if line.startswith("May it ship?"))
+
+
+def accept(project: pytest.Pytester, *options: str) -> pytest.RunResult:
+    """Make the last run the baseline."""
+    command = "from refusal_checks.cli import main; main()"
+    return project.run(
+        sys.executable, "-c", command, "baseline", "accept", "last", "base", *options
+    )
 
 
 @pytest.mark.parametrize("nonsense", ["the the the", "...", "I will " * 60])
@@ -106,11 +115,10 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     gates(project, LEVELS)
     said = last(run_gate("--limit", "5"))
     assert said == "May it ship? YES, with reservations: only 5 of 80 prompts of smoke_safe"
-    accept = ("refusal-checks", "baseline", "accept", "last", "base")
-    refused = project.run(*accept)
+    refused = accept(project)
     assert refused.ret != 0
     assert "the run has 5 of the 80 prompts of smoke_safe" in refused.stderr.str()
-    assert project.run(*accept, "--partial").ret == 0
+    assert accept(project, "--partial").ret == 0
     gates(project, LEVELS.replace("[smoke_safe]", "[smoke_safe]\nlimit = 5"))
     assert last(run_gate()).startswith("May it ship? YES: ")  # as the file has it
 
@@ -122,7 +130,7 @@ def test_a_baseline_may_be_required(project: pytest.Pytester, run_gate: RunGate)
         "[smoke_safe]\nrejection_rate = { max = 0.10, max_rise = 0.05 }\n",
     )
     assert "of 1 gate were not checked: no" in last(run_gate("-k", "smoke_safe"))
-    project.run("refusal-checks", "baseline", "accept", "last", "base")
+    accept(project)
     text = (project.path / "thresholds" / "default.toml").read_text()
     gates(project, text + "[settings]\nrequire_baseline = true\n")
     for options, said in (
@@ -140,7 +148,7 @@ def test_a_margin_that_the_same_model_would_fail_is_refused(
 ) -> None:
     gates(project, LEVELS)
     run_gate()
-    project.run("refusal-checks", "baseline", "accept", "last", "base")
+    accept(project)
     narrow = "[smoke_safe]\nlimit = 40\nrejection_rate = { max_rise = %s }\n"
     for margin, needed in (("0.01", 361), ("0.02", 180), ("0.05", 70)):
         gates(project, narrow % margin)
