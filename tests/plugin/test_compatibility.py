@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,7 +90,9 @@ def rerun(
     project: pytest.Pytester, old_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[pytest.RunResult]:
     """The recorded run again, compared with its own baseline; nothing may be asked anew."""
-    shutil.copy(OLD / "gates.toml", project.path)
+    # Four prompts cannot show that nothing changed, so the margin alone would be refused today.
+    gates = (OLD / "gates.toml").read_text().replace(" }", ', on_inconclusive = "warn" }', 1)
+    (project.path / "gates.toml").write_text(gates)
     with (project.path / "conftest.py").open("a") as conftest:
         conftest.write(OLD_DRAW)
     with (
