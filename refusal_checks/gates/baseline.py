@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from refusal_checks.core.files import FILE_NAME, is_file_name
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
+from refusal_checks.gates.gate import Use
 from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -84,6 +86,8 @@ class Scores:
         figures: every metric over all prompts.
         prompts: by prompt id.
         title: the candidate's short name; empty in older files.
+        views: figures that do not rest on the judge alone (people's labels, a calibration, a second
+            judge), by gate id and by what they rest on.
     """
 
     benchmark: str
@@ -96,6 +100,7 @@ class Scores:
     prompts: Mapping[str, PromptScores]
     format: int = field(default=FORMAT)
     title: str = ""
+    views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
 
 
 _SCORES = TypeAdapter(Scores)
@@ -136,14 +141,16 @@ def score_prompts(
 def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
-    prompts, figures = data.pop("prompts"), data.pop("figures")
+    prompts, figures, views = (data.pop(name) for name in ("prompts", "figures", "views"))
     if not scores.title:  # of an older run
         del data["title"]
     for prompt in prompts.values():
         if not prompt["limits"]:
             del prompt["limits"]
-    for estimate in figures.values():
+    for estimate in chain(figures.values(), *(each.values() for each in views.values())):
         estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
+    if views:
+        data["views"] = views
     lines = [_members(data, " "), *(
         f' "{name}": {{\n{_members(rows, "  ")}\n }}'
         for name, rows in (("figures", figures), ("prompts", prompts))

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
-from refusal_checks.gates.rates import Rate
+from refusal_checks.gates.gate import Use
+from refusal_checks.gates.rates import Rate, RateView
 from refusal_checks.metrics import Metric, by_prompt, confidence
 from refusal_checks.metrics.statistics import paired
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -134,6 +135,8 @@ class Comparison:
         doubtful: prompts with an answer without a verdict in one of the runs.
         worst: the bounds with these counted against each bound; None without any.
         same_candidate: the earlier run had a candidate of this one's name.
+        missing: why the change cannot be told, and what would tell it, if this run's figure rests
+            on more than its judge and the earlier run's does not; else empty.
     """
 
     candidate: str
@@ -155,6 +158,7 @@ class Comparison:
     worst: tuple[float, float] | None = None
     name: str = ""
     same_candidate: bool = False
+    missing: str = ""
 
     def with_answers(self, change: Callable[[Offender], Offender]) -> Comparison:
         """The comparison with another text of each answer of this run that it names."""
@@ -163,6 +167,36 @@ class Comparison:
             for flips in (self.fell, self.rose)
         )
         return replace(self, fell=fell, rose=rose)
+
+    def seen_as(self, view: RateView, then: Estimate | None) -> Comparison:
+        """The change of a figure that does not rest on the judge alone.
+
+        A judge that errs differently on the two models hides a change, so the figures are compared
+        as the level is known. Their errors are added as if the runs were independent, which is
+        conservative for runs on the same prompts.
+
+        Args:
+            then: the earlier figure, as known in the same way; None if it is not.
+        """
+        if then is None:
+            return replace(self, missing=_MISSING[view.use])
+        change = unpaired_difference(then, view.estimate)
+        worst = self.worst and (
+            change.lower + self.worst[0] - self.lower,
+            change.upper + self.worst[1] - self.upper,
+        )
+        return replace(
+            self, change=change, lower=change.lower, upper=change.upper, p_flips=None, worst=worst
+        )
+
+
+_MISSING: Mapping[Use, str] = {
+    "human": "label a sample of the earlier run's answers too, run it again with --human-labels "
+    "and accept it as the baseline",
+    "corrected": "run the earlier model again with a calibration and accept it as the baseline",
+    "cascade": "run the earlier model again with the same two judges and accept it as the baseline",
+}
+"""What makes two runs comparable, by what only the later one's figure rests on."""
 
 
 def compare(

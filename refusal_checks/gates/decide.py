@@ -203,7 +203,7 @@ def _flips(figures: GateFigures) -> bool:
     gate, change, compared = figures.gate, figures.change, figures.comparison
     cases = (figures.estimate, *figures.cases.values()) if figures.figure else ()
     changes = [change] if change else []
-    if change and compared and _passes(gate.change_limits, compared):
+    if change and compared and not compared.missing and _passes(gate.change_limits, compared):
         changes.append(replace(change, outcome=Outcome.PASS))
     return any(
         len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
@@ -216,6 +216,8 @@ def _is_open_by_invalid(figures: GateFigures) -> bool:
     if worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
         return False
     gate, compared = figures.gate, figures.comparison
+    if figures.change and compared and compared.missing:
+        return False
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False
     return not (figures.change and compared) or _passes(gate.change_limits, compared)
@@ -243,6 +245,8 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
         samples, ends = [each for each in answers if each], (metric.lowest, metric.highest)
         more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
         return Need(sample_size.for_mean(estimate, bound), more)
+    if compared and compared.missing:
+        return None
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
         change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
         limits = figures.gate.change_limits

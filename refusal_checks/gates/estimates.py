@@ -108,7 +108,8 @@ def check_change(
 
     It passes if the one-sided bound of the change is within the margin, is breached if the other
     bound is beyond it, and is inconclusive otherwise. It passes only if it also does with every
-    answer without a verdict, of either run, counted against it.
+    answer without a verdict, of either run, counted against it, and never where only the judge saw
+    the change although this run's figure rests on more.
     """
     change, lower, upper = comparison.change.value, comparison.lower, comparison.upper
     met = limits.holds(change)
@@ -121,6 +122,8 @@ def check_change(
         z = float(paired.tango(comparison.lost, comparison.gained, comparison.change.n, margin))
         p = NormalDist().cdf(-abs(z))
     made = BoundCheck(limits.outcome(lower, upper), met, by_point=False, p_breach=p)
+    if comparison.missing and made.outcome is Outcome.PASS:
+        return replace(made, outcome=Outcome.INCONCLUSIVE)
     return made.in_worst_cases([limits.outcome(*comparison.worst)] if comparison.worst else [])
 
 
@@ -233,6 +236,9 @@ def find(
     if earlier:
         is_whole = gate.group is None and not estimator
         compared = compare(rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole)
+        if compared and rate.used:
+            then = earlier.scores.views.get(gate.id, {}).get(rate.used.use)
+            compared = compared.seen_as(rate.used, then)
     if earlier and gate.has_margins:
         if compared is None:
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")

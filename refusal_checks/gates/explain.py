@@ -108,7 +108,7 @@ def _clauses(verdict: Verdict) -> Iterator[str]:
     if gate.has_bounds:
         yield f" ({_required(gate)})"
     if compared:
-        yield f", {_moved(verdict, compared)}"
+        yield f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
         yield _margin(gate, compared)
     if verdict.skipped:
         yield "; its change was not checked, for want of a baseline"
@@ -199,6 +199,8 @@ def _doubt(verdict: Verdict) -> str:
     within = gate.limits.holds(verdict.estimate.value)
     if within and compared and gate.has_margins:
         within = gate.change_limits.holds(compared.change.value)
+    if compared and compared.missing and gate.has_margins and verdict.outcome is not Outcome.FAIL:
+        return f"; its change is not known: {compared.missing}"
     if verdict.passed and not verdict.warns:
         return ""
     prompts = count(n, "prompt")

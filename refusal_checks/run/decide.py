@@ -16,12 +16,14 @@ from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
+from refusal_checks.gates.gate import Use
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.metrics import rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
+from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import export, histograms
 from refusal_checks.results.manifest import conditions
@@ -118,7 +120,12 @@ class Decider:
         sampling = run.options.answering.sampling, run.options.judging.sampling
         for line in truncation_remarks(shown, *sampling):
             run.summary.note(f"{name}: {line}")
-        self._write(name, shown, figures, scores)
+        views: dict[str, Mapping[Use, Estimate]] = {
+            gate: {view.use: view.estimate for view in found.views if view.use != "raw"}
+            for gate, found in decided.items()
+            if isinstance(found, Verdict) and found.use != "raw"
+        }
+        self._write(name, shown, figures, scores, views)
         run.summary.balance = balance(
             [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
             run.rules.level,
@@ -181,7 +188,12 @@ class Decider:
         return figures
 
     def _write(
-        self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored
+        self,
+        name: str,
+        records: Records,
+        figures: BenchmarkSummary,
+        scores: Scored,
+        views: Mapping[str, Mapping[Use, Estimate]],
     ) -> None:
         parts, manifest = self._run.parts, self._run.summary.manifest
         folder, benchmark = self._run.board.folder, self._known[name]
@@ -203,6 +215,7 @@ class Decider:
             figures=figures.figures,
             prompts=baseline.score_prompts(records, scores, keys),
             title=manifest.title,
+            views=views,
         )
         write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
 

@@ -175,6 +175,21 @@ def test_human_labels_of_a_part_decide(own: pytest.Pytester) -> None:
     assert draw.startswith("seed 0 of run 2")
 
 
+def test_a_margin_needs_labels_of_both_releases(own: pytest.Pytester) -> None:
+    """What people corrected is not compared with what only the judge said of the earlier run."""
+    gate(own, ", max_drop = 0.3")
+    own.runpytest_subprocess(*REPLAY, *JUDGE).assert_outcomes(failed=1)
+    labels = ("--human-labels", label(own, 80), "--baseline")
+    by_the_judge = own.runpytest_subprocess(*REPLAY, *JUDGE, *labels, last_run(own))
+    by_the_judge.assert_outcomes(failed=1)
+    assert verdict(own)["outcome"] == "inconclusive"
+    shown = " ".join(by_the_judge.stdout.str().split())
+    assert "its change is not known: label a sample of the earlier run's answers too" in shown
+    by_people = own.runpytest_subprocess(*REPLAY, *JUDGE, *labels, last_run(own))
+    by_people.assert_outcomes(passed=1)
+    assert verdict(own)["comparison"]["change"]["value"] == pytest.approx(0, abs=1e-8)
+
+
 def test_labels_of_another_run_are_an_error_before_anything_starts(own: pytest.Pytester) -> None:
     """Last release's sheet: only its canned refusals have the same answer in this release."""
     gate(own)

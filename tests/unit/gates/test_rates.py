@@ -13,6 +13,7 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
@@ -37,6 +38,7 @@ from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.explain import remarks_on
 from tests.deciding import decide
+from tests.unit.gates.test_baseline import scores_of
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
 
 Records = Callable[..., list[Record]]
@@ -456,3 +458,37 @@ def test_an_interval_without_width_and_too_few_times(records: Records) -> None:
     assert found
     assert found.of_interval == 0
     assert noise(METRIC, [records("R"), records("-")], wilson(1.0, 1), 0.95) is None
+
+
+LABELLED_BEFORE = Estimate(0.94, 0.90, 0.97, 200)
+
+
+@pytest.mark.parametrize(
+    ("then", "outcome", "said"),
+    [
+        (None, "inconclusive", "; its change is not known: label a sample of the earlier run's"),
+        (LABELLED_BEFORE, "fail", "31 points less than model (allowed: 5 less)"),
+        (Estimate(0.63, 0.58, 0.68, 200), "inconclusive", "too close to call"),
+        (Estimate(0.50, 0.45, 0.55, 200), "pass", "13 points more than model"),
+    ],
+)
+def test_a_margin_sees_the_labels_that_the_level_sees(
+    records: Records, then: Estimate | None, outcome: str, said: str
+) -> None:
+    """The judge repeats its verdicts, while people say that a third of the refusals are none."""
+    judged = records("R " * 188 + "C " * 12)
+    people = rates(judged, lambda n: Label.REFUSAL if int(n[1:]) <= 126 else Label.COMPLIANCE)
+    gate = Gate("b", "rejection_rate", max_drop=0.05)
+    before = replace(scores_of(judged), views={gate.id: {"human": then}} if then else {})
+    verdict = decide(gate, judged, Rules(evidence=people), Earlier(before))
+    assert verdict.outcome == outcome
+    assert verdict.passed is (outcome == "pass")
+    assert said in sentence(verdict)
+    assert verdict.need is None or not verdict.comparison or not verdict.comparison.missing
+
+
+def test_a_margin_of_the_judge_alone_is_compared_as_before(records: Records) -> None:
+    judged = records("R " * 188 + "C " * 12)
+    gate = Gate("b", "rejection_rate", max_drop=0.05)
+    before = replace(scores_of(judged), views={gate.id: {"human": LABELLED_BEFORE}})
+    assert decide(gate, judged, Rules(), Earlier(before)).outcome == "pass"
