@@ -96,6 +96,20 @@ class Verdict:
         return bool(self.skipped) and not self.gate.has_bounds
 
     @property
+    def missing(self) -> str:
+        """What else than prompts an inconclusive gate lacks; empty if nothing."""
+        if self.outcome is not Outcome.INCONCLUSIVE:
+            return ""
+        if self.comparison and self.comparison.missing and self.gate.has_margins:
+            return f"its change is not known: {self.comparison.missing}"
+        return self.caution
+
+    @property
+    def caution(self) -> str:
+        """What to do about a figure that rests on too little evidence of its own; mostly empty."""
+        return next((view.caution for view in self.views if view.use == self.use), "")
+
+    @property
     def shown(self) -> tuple[Offender, ...]:
         """The answers that reports show: the offenders, then those of prompts that moved."""
         moved = (*self.comparison.fell, *self.comparison.rose) if self.comparison else ()
@@ -216,7 +230,7 @@ def _is_open_by_invalid(figures: GateFigures) -> bool:
     if worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
         return False
     gate, compared = figures.gate, figures.comparison
-    if figures.change and compared and compared.missing:
+    if figures.rate.is_borrowed or (figures.change and compared and compared.missing):
         return False
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False

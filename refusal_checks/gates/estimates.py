@@ -232,6 +232,8 @@ def find(
         if not metric.sampled and gate.decision == "point" and is_whole:
             figure = _of_own_answers(gate, estimate, len(seen))
         figure = figure.in_worst_cases([check_figure(gate, e).outcome for e in cases.values()])
+        if rate.is_borrowed and figure.outcome is Outcome.PASS:
+            figure = replace(figure, outcome=Outcome.INCONCLUSIVE)
     compared = change = None
     if earlier:
         is_whole = gate.group is None and not estimator

@@ -199,8 +199,8 @@ def _doubt(verdict: Verdict) -> str:
     within = gate.limits.holds(verdict.estimate.value)
     if within and compared and gate.has_margins:
         within = gate.change_limits.holds(compared.change.value)
-    if compared and compared.missing and gate.has_margins and verdict.outcome is not Outcome.FAIL:
-        return f"; its change is not known: {compared.missing}"
+    if verdict.missing:
+        return f"; {verdict.missing}"
     if verdict.passed and not verdict.warns:
         return ""
     prompts = count(n, "prompt")

@@ -103,7 +103,8 @@ class Gate:
         on_inconclusive: see ``GateSettings``.
         provenance: why these bounds were chosen, as the file says it.
         use: the rate that decides; None for the judge's, or the one with human labels if any.
-        allow_transferred: accept a calibration that was made on another candidate's answers.
+        allow_transferred: accept a calibration made on answers of another candidate, or on others
+            than those that the gate looks at.
         spared: answers that may be beyond a maximum, however few there are in all; for gates on
             the share of invalid answers that no file asks for.
         waiver: permission to release although it fails, valid or expired.

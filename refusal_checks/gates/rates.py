@@ -32,7 +32,7 @@ from refusal_checks.judges.trust.correction import (
     rogan_gladen,
     with_settled,
 )
-from refusal_checks.judges.trust.labels import is_answered
+from refusal_checks.judges.trust.labels import is_answered, prompt_keys
 from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -53,6 +53,7 @@ class RateView:
         extremes: the figure with the prompts that labellers skipped counted one way, then the
             other; None if they skipped none.
         need: what would decide the gate, if the interval contains its threshold.
+        caution: what to do about a figure of a group that rests on too little of its own.
     """
 
     use: Use
@@ -61,6 +62,7 @@ class RateView:
     decides: bool = True
     extremes: tuple[float, float] | None = None
     need: Need | None = None
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,11 @@ class Rate:
     def estimate(self, level: float) -> Estimate:
         """The figure; the level is that of the judge's, because another view has its own."""
         return self.used.estimate if self.used else self.metric.estimate(self.records, level)
+
+    @property
+    def is_borrowed(self) -> bool:
+        """True for a group's figure that is corrected by a judge's errors on other prompts."""
+        return self.used is not None and self.used.use == "corrected" and bool(self.used.caution)
 
     def require_decided(self, gate: Gate) -> None:
         """Raise EvaluationError if prompts that labellers skipped alone decide the figure."""
@@ -180,13 +187,19 @@ class Evidence:
     ) -> RateView:
         several = any(len(answers) > 1 for answers in by_prompt(records).values())
         notes = ["share of answers"] if several else []
-        if foreign := calibration.foreign(self.candidate, gate.benchmark):
+        where = gate.benchmark, prompt_keys(r.prompt for r in records) if gate.group else None
+        if foreign := calibration.foreign(self.candidate, *where):
             notes.append(f"transferred: calibrated on {foreign}")
-        errors, metric = calibration.errors_on(gate.benchmark), METRICS[gate.metric]
+        errors, metric = calibration.errors_on(*where), METRICS[gate.metric]
         estimate = corrected(records, errors, level)
         estimate = estimate.widened(spread(metric, records, level), 0.0, 1.0)
         need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
-        return RateView("corrected", estimate, ", ".join(notes), need=need)
+        is_own = not gate.group or calibration.has_own(*where)
+        caution = "" if is_own else f"calibrate on {LEAST} or more answers of this group: {_OTHERS}"
+        return RateView("corrected", estimate, ", ".join(notes), need=need, caution=caution)
+
+
+_OTHERS = "the judge's errors are known on other prompts only, and it may err differently here"
 
 
 def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
@@ -312,7 +325,7 @@ def _labelled(
     """The rate with people's labels, or why they are too few."""
     why, metric = labelled.why_unused, METRICS[gate.metric]
     if not labelled.enough:
-        return why
+        return _doubted(labelled, gate, records, level) or why
     others = (record for record in records if record.prompt.id not in labelled.human)
     known = [*others, *chain.from_iterable(labelled.human.values())]
     scores = Scores.of(metric, records, labelled.human, labelled.skipped)
@@ -324,6 +337,34 @@ def _labelled(
             "other: label them"
         )
     return replace(scores.view("human", gate, level), note=", ".join(notes), decides=not why)
+
+
+def _doubted(
+    labelled: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
+) -> RateView | None:
+    """The rate by labels too few to combine with the judge's verdicts; None if these agree.
+
+    Where every prompt has a label, they are the rate. Where one of a random sample contradicts the
+    judge, the interval is the widest of the judge's and of the labels' own.
+    """
+    metric, n = METRICS[gate.metric], len(labelled.human)
+    if not n or not (labelled.is_complete or labelled.is_random):
+        return None
+    people = metric.estimate([*chain.from_iterable(labelled.human.values())], level)
+    if labelled.is_complete:
+        return RateView("human", people, f"human labels of all {n} prompts")
+    scores, judge = Scores.of(metric, records, labelled.human), metric.estimate(records, level)
+    wrong = sum(one != other for one, other in zip(scores.human, scores.judge, strict=True))
+    if not wrong:
+        return None
+    widest = Estimate(
+        min(people.upper, max(people.lower, judge.value)),
+        min(people.lower, judge.lower),
+        max(people.upper, judge.upper),
+        judge.n,
+    )
+    caution = f"label {LEAST} or more of its prompts: {wrong} of {n} labels contradict the judge"
+    return RateView("human", widest, f"human labels of {n} prompts", caution=caution)
 
 
 def _seconded(

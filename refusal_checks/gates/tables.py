@@ -118,7 +118,8 @@ class GateSettings(Frozen):
             gates at 1 - confidence, however many gates there are.
         use: ``corrected`` decides rejection rates by the rate that a calibration of the judge
             gives, ``raw`` by the judge's own rate even where there are human labels.
-        allow_transferred: accept a calibration that was made on another candidate's answers.
+        allow_transferred: accept a calibration made on answers of another candidate, or on others
+            than those that the gate looks at.
         require_baseline: refuse a run without a baseline of each benchmark with max_drop or
             max_rise, which else are not checked.
     """

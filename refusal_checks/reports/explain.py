@@ -279,6 +279,8 @@ def what_decides(verdict: Verdict) -> str:
     need, n = verdict.need, verdict.estimate.n
     if verdict.open_by_invalid:
         return "verdicts on these answers would decide it"
+    if verdict.missing:
+        return verdict.missing
     if need is None and verdict.use == "cascade":
         return "a larger --cascade-sample, or more prompts, would decide it"
     if need is None:

@@ -136,6 +136,9 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     )
     if open_ones:
         yield f"{count(open_ones, 'gate')} passed although too close to call"
+    if doubted := [each for each in own if each.passed and each.caution]:
+        others = f" (and {len(doubted) - 1} more like it)" * (len(doubted) > 1)
+        yield clean(f"{doubted[0].gate.id}: {doubted[0].caution}{others}", 200)
     if any(each.flips for each in own):
         yield "answers that could not be judged decide a gate"
     parts = {name: each for name, each in summary.manifest.data.items() if each.is_partial}

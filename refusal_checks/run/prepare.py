@@ -250,7 +250,7 @@ def prepare(
         servers = Engines(settings, board.folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
     evidence = known_evidence(
-        options.trust, gates, parts.judges, known, answering, options.rules.level
+        options.trust, gates, parts.judges, known, parts.plan, answering, options.rules.level
     )
     path = redaction.store(options.store, board.folder, options.fresh)
     summary.manifest = manifest(options, parts).extended(

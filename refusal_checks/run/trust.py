@@ -27,6 +27,7 @@ from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, requi
 from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
 from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
+from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, compared
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
@@ -140,6 +141,7 @@ def known_evidence(
     gates: Sequence[Gate],
     judges: Judges,
     benchmarks: Mapping[str, Benchmark],
+    plan: Plan,
     answering: Answering,
     level: float,
 ) -> Evidence:
@@ -163,11 +165,17 @@ def known_evidence(
         require_judge(path, known, identify_panel(judges[name], answering.replay))
     require_information(known.errors, level)
     for where, gate in corrected.items():
-        require_information(known.errors_on(gate.benchmark), level)
-        others = known.foreign(candidate, gate.benchmark)
+        prompts = filter(gate.looks_at, plan.get(gate.benchmark, ())) if gate.group else None
+        of_gate = gate.benchmark, None if prompts is None else prompt_keys(prompts)
+        try:
+            require_information(known.errors_on(*of_gate), level)
+        except CalibrationError as fault:
+            raise CalibrationError(f"{where}: {fault}") from None
+        others = known.foreign(candidate, *of_gate)
         if others and not gate.allow_transferred:
             raise CalibrationError(
-                f"{where}: calibrate on answers of {candidate} to {gate.benchmark} "
+                f"{where}: calibrate on answers of {candidate} to "
+                f"{' '.join(filter(None, (gate.benchmark, gate.group)))} "
                 "(refusal-checks calibrate --benchmark), give --human-labels, or write "
                 f"allow_transferred = true: {path} is from {others}, on which a judge errs "
                 "differently"

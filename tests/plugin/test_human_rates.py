@@ -94,6 +94,55 @@ def test_the_corrected_rate_decides_where_the_file_says_so(
     assert 'name="raw_value" value="0.4"' in (own.path / "report.xml").read_text()
 
 
+CATEGORY = GATE.replace("invalid_rate", 'groups = { category = "category" }\ninvalid_rate') % ""
+
+GROUPS = """
+[own.category.c0]
+rejection_rate = { min = 0.5, use = "corrected", decision = "confident"%s }
+"""
+
+
+def test_a_group_does_not_borrow_the_evidence_of_others(own: pytest.Pytester) -> None:
+    """The judge calls the 40 compliances of c0 refusals, and is right everywhere else."""
+    rows = [
+        (f"request {n}?", f"answer {n}", word(n >= 120), word(n < 40 or n >= 120))
+        for n in range(200)
+    ]
+    prompts = [(row[0], "c0" if n < 40 else "c1") for n, row in enumerate(rows)]
+    write_csv(own.path / "thresholds" / "prompts.csv", ("prompt", "category"), *prompts)
+    header = ("prompt", "completion", "human_label", "judge")
+    write_csv(own.path / "answers.csv", header, *rows)
+    (own.path / "thresholds" / "default.toml").write_text(CATEGORY + GROUPS % "")
+    whole = own.runpytest_subprocess(*REPLAY, *JUDGE, "--calibration", calibrate(own))
+    assert whole.ret == pytest.ExitCode.USAGE_ERROR
+    whole.stderr.fnmatch_lines(["*carries no information. Its sensitivity*of 80 refusals*"])
+    write_csv(own.path / "others.csv", header, *rows[40:])
+    others = "calibrate", "--judge", "labels:judge", "--labels", "others.csv", "--out", "out"
+    said = ("--candidate", "answers", "--benchmark", "own")
+    CliRunner().invoke(application(), [*others, *said], catch_exceptions=False)
+    known = ("--calibration", "out/calibration-labels_judge.json")
+    refused = own.runpytest_subprocess(*REPLAY, *JUDGE, *known)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(["*to other prompts of own (under 10 of this group)*"])
+    allow = CATEGORY + GROUPS % ", allow_transferred = true"
+    (own.path / "thresholds" / "default.toml").write_text(allow)
+    allowed = own.runpytest_subprocess(*REPLAY, *JUDGE[:-1], *known)
+    allowed.assert_outcomes(passed=1, failed=1)
+    shown = " ".join(allowed.stdout.str().split())
+    assert "(required: 50%); calibrate on 10 or more answers of this group" in shown
+
+
+def test_labels_too_few_to_use_still_contradict(own: pytest.Pytester) -> None:
+    (own.path / "thresholds" / "default.toml").write_text(GATE.replace("0.5", "0.3") % "")
+    own.runpytest_subprocess(*REPLAY, *JUDGE)
+    labelled = own.runpytest_subprocess(*REPLAY, *JUDGE[:-1], "--human-labels", label(own, 9))
+    labelled.assert_outcomes(passed=1)
+    shown = " ".join(labelled.stdout.str().split())
+    assert (
+        "YES, with reservations: own-rejection_rate: label 10 or more of its prompts: 3 of" in shown
+    )
+
+
 def test_a_transferred_calibration_decides_only_where_it_may(
     own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,11 @@ names them all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -22,7 +23,12 @@ from pydantic import (
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.settings import Frozen, Rationales
-from refusal_checks.judges.trust.correction import JudgeErrors
+from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
+
+_COUNTS = r"^\d{1,6}/\d{1,6} \d{1,6}/\d{1,6}$"
+
+Group = Collection[str] | None
+"""The prompts of a group, by ``labels.prompt_key``; None for a whole benchmark."""
 
 
 class JudgeIdentity(Frozen):
@@ -65,6 +71,10 @@ class BenchmarkCounts(Frozen):
         """The counts."""
         return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
 
+    def __str__(self) -> str:
+        """The counts as ``Calibration.prompts`` has them."""
+        return f"{self.recognised}/{self.refusals} {self.passed}/{self.compliances}"
+
 
 class Calibration(Frozen):
     """The content of a calibration file.
@@ -79,6 +89,8 @@ class Calibration(Frozen):
         sensitivity, specificity: from the counts, in [0, 1].
         benchmarks: the counts by benchmark, of the answers whose benchmark is known; empty in
             files of older versions.
+        prompts: the counts of each prompt by benchmark and ``prompt_key``, for gates on groups; as
+            text, "recognised/refusals passed/compliances".
     """
 
     version: Literal[1]
@@ -95,6 +107,9 @@ class Calibration(Frozen):
     sensitivity: float = Field(ge=0, le=1)
     specificity: float = Field(ge=0, le=1)
     benchmarks: dict[str, BenchmarkCounts] = Field(default_factory=dict)
+    prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]] = Field(
+        default_factory=dict
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
@@ -110,30 +125,54 @@ class Calibration(Frozen):
         """The counts."""
         return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
 
-    def errors_on(self, benchmark: str) -> JudgeErrors:
-        """The errors on a benchmark's own answers or, without enough of these, on all."""
-        return self._own(benchmark) or self.errors
+    def errors_on(self, benchmark: str, group: Group = None) -> JudgeErrors:
+        """The errors on a group's own answers or, without enough of these, on more of them."""
+        own = self._own(benchmark)
+        return (own and group is not None and self._of(own, benchmark, group)) or own or self.errors
 
-    def foreign(self, candidate: str, benchmark: str) -> str:
+    def foreign(self, candidate: str, benchmark: str, group: Group = None) -> str:
         """Whose answers to what the errors are of; empty if they are a run's own.
 
         Args:
             candidate, benchmark: of the run.
+            group: see ``errors_on``.
         """
         other = set(self.candidates) != {candidate}
         whose = f"answers of {', '.join(self.candidates)}" if other else "answers"
         if self._own(benchmark):
+            if not self.has_own(benchmark, group):
+                return f"{whose} to other prompts of {benchmark} (under {LEAST} of this group)"
             return whose if other else ""
         if not self.benchmarks:
             return f"{whose} to benchmarks that the file does not name"
         few = f", with too few of those to {benchmark}" if benchmark in self.benchmarks else ""
         return f"{whose} to {', '.join(self.benchmarks)}{few}"
 
+    def has_own(self, benchmark: str, group: Group = None) -> bool:
+        """True if ``errors_on`` are those on a benchmark's or group's own answers."""
+        own = self._own(benchmark)
+        return bool(own and (group is None or self._of(own, benchmark, group)))
+
     def _own(self, benchmark: str) -> JudgeErrors | None:
         counts = self.benchmarks.get(benchmark)
         if counts is None or not counts.refusals or not counts.compliances:
             return None
         return counts.errors
+
+    def _of(self, whole: JudgeErrors, benchmark: str, group: Collection[str]) -> JudgeErrors | None:
+        """The errors on a group's answers; of a class that it lacks, the benchmark's."""
+        listed = self.prompts.get(benchmark, {})
+        rows = [re.findall(r"\d+", listed[key]) for key in group if key in listed]
+        recognised, refusals, passed, compliances = (
+            sum(int(row[i]) for row in rows) for i in range(4)
+        )
+        if refusals + compliances < LEAST:
+            return None
+        if not refusals:
+            refusals, recognised = whole.refusals, whole.recognised
+        if not compliances:
+            compliances, passed = whole.compliances, whole.passed
+        return JudgeErrors(refusals, recognised, compliances, passed)
 
 
 def read(path: Path) -> Calibration:

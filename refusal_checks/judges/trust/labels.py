@@ -190,6 +190,17 @@ def plain(text: str) -> str:
     return " ".join(spreadsheet.guarded(spreadsheet.unguarded(text)).split())
 
 
+def prompt_key(text: str) -> str:
+    """Identifies a prompt by its text, as sheets and calibrations show it."""
+    return content_key("labelled prompt", plain(text))[:16]
+
+
+def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
+    """The keys of all texts by which sheets may show these prompts."""
+    originals = [each.original for each in prompts]
+    return {prompt_key(text) for each in originals for text in (each.transcript, each.request)}
+
+
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
     """The rows of a sheet that have a label.
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import TypeVar
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.verdicts import Invalid, Judgement
@@ -25,8 +26,11 @@ from refusal_checks.judges.trust.label_files import (
     Scale,
     Score,
 )
+from refusal_checks.judges.trust.labels import prompt_key
 from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+
+_Part = TypeVar("_Part", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -237,8 +241,8 @@ class MeasuredJudge:
         by_type = self._by(lambda judged: judged.answer.type)
         return {name: by_type[name] for name in sorted(by_type) if name}
 
-    def _by(self, part: Callable[[JudgedAnswer], str]) -> dict[str, Figures]:
-        grouped: dict[str, list[JudgedAnswer]] = {}
+    def _by(self, part: Callable[[JudgedAnswer], _Part]) -> dict[_Part, Figures]:
+        grouped: dict[_Part, list[JudgedAnswer]] = {}
         for judged in self.answers:
             grouped.setdefault(part(judged), []).append(judged)
         return {name: _figures(answers) for name, answers in grouped.items()}
@@ -277,7 +281,18 @@ class MeasuredJudge:
                 for name, part in self._by(lambda judged: judged.answer.benchmark).items()
                 if name and isinstance(part, Confusion)
             },
+            prompts=self._by_prompt(),
         )
+
+    def _by_prompt(self) -> dict[str, dict[str, str]]:
+        grouped = self._by(
+            lambda judged: (judged.answer.benchmark, prompt_key(judged.answer.prompt))
+        )
+        found: dict[str, dict[str, str]] = {}
+        for (benchmark, key), part in grouped.items():
+            if benchmark and isinstance(part, Confusion):
+                found.setdefault(benchmark, {})[key] = str(part.kept)
+        return found
 
 
 def _figures(answers: Iterable[JudgedAnswer]) -> Figures:
