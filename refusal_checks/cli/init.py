@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.cli._echo import echo
+from refusal_checks.cli.doctor.checks import local_prompts, shown_by
+from refusal_checks.core.errors import UserError
+from refusal_checks.gates.thresholds import load_gates
 
 TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {
@@ -51,6 +56,12 @@ def init(
     files = _ALWAYS | ({} if chosen is CI.NONE else _SCRIPT | _PIPELINES[chosen])
     for template, name in files.items():
         echo(f"{_write(TEMPLATES / template, folder / name):<8} {name}")
+    with suppress(UserError):  # the doctor and the run say what is wrong
+        read = load_gates([folder / _ALWAYS["default.toml"]], discover())
+        known = catalogue(read.tables, read.attacked)
+        prompts = local_prompts({known[gate.benchmark] for gate in read.gates}, None)
+        for line in shown_by(read.gates, prompts, read.settings.confidence):
+            echo(line.said)
     echo(NEXT)
 
 
@@ -72,7 +83,8 @@ def _write(template: Path, path: Path) -> str:
 
 NEXT = """
 Next:
-  1. look at this machine:  refusal-checks doctor --candidate MODEL --judge JUDGE
+  1. look at this machine, and at what each gate can show:
+                            refusal-checks doctor --candidate MODEL --judge JUDGE
   2. gate a model:          refusal-checks gate MODEL --judge JUDGE --limit 50
      MODEL: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE
      JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one

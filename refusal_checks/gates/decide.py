@@ -258,14 +258,16 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
         )
         samples, ends = [each for each in answers if each], (metric.lowest, metric.highest)
         more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
-        return Need(sample_size.for_mean(estimate, bound), more)
+        quantile = (1 + rules.level) / 2
+        return Need(sample_size.for_mean(estimate, bound, quantile, ends), more)
     if compared and compared.missing:
         return None
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
         change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
         limits = figures.gate.change_limits
         bound = limits.spanned(change.lower, change.upper, change.value)
-        return Need(sample_size.for_mean(change, bound))
+        span = metric.highest - metric.lowest
+        return Need(sample_size.for_mean(change, bound, rules.level, (-span, span)))
     return None
 
 

@@ -193,7 +193,7 @@ class Evidence:
         errors, metric = calibration.errors_on(*where), METRICS[gate.metric]
         estimate = corrected(records, errors, level)
         estimate = estimate.widened(spread(metric, records, level), 0.0, 1.0)
-        need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors))
+        need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors), level)
         is_own = not gate.group or calibration.has_own(*where)
         caution = "" if is_own else f"calibrate on {LEAST} or more answers of this group: {_OTHERS}"
         return RateView("corrected", estimate, ", ".join(notes), need=need, caution=caution)
@@ -280,7 +280,7 @@ class Scores:
         metric, estimate = METRICS[gate.metric], self.estimate(level)
         if not self.skipped:
             parts = error_parts(self.human, self.judge, self.others)
-            return RateView(use, estimate, need=_need(gate, estimate, parts))
+            return RateView(use, estimate, need=_need(gate, estimate, parts, level))
         ends = [self.filled(end).estimate(level) for end in (metric.lowest, metric.highest)]
         low, high = (pick(end.value for end in ends) for pick in (min, max))
         widest = Estimate(
@@ -311,12 +311,12 @@ def without_clusters(records: Sequence[Record]) -> Sequence[Record]:
     return [replace(r, prompt=replace(r.prompt, cluster="")) for r in records]
 
 
-def _need(gate: Gate, estimate: Estimate, parts: ErrorParts) -> Need | None:
+def _need(gate: Gate, estimate: Estimate, parts: ErrorParts, level: float) -> Need | None:
     """What would decide a gate; None if nothing bounds its figure."""
     if not gate.has_bounds:
         return None
     bound = gate.limits.spanned(estimate.lower, estimate.upper, estimate.value)
-    return sample_size.for_labels(estimate, bound, parts)
+    return sample_size.for_labels(estimate, bound, parts, level)
 
 
 def _labelled(

@@ -295,12 +295,12 @@ def what_decides(verdict: Verdict) -> str:
         if not ways:
             what = _LABELS.get(verdict.use, "human labels")
             return f"neither more prompts nor more {what} alone would decide it"
-        return f"{', or '.join(ways)} would decide it if the figure stayed the same"
+        return f"{', or '.join(ways)} would decide it 4 times in 5, if this is the true figure"
     if need.prompts is None:
         return "the figure lies exactly on it, so more prompts would not decide it"
     prompts = f"{need.prompts} prompts ({max(0, need.prompts - n)} more)"
     samples = f", or {need.samples} answers to each prompt," if need.samples else ""
-    return f"{prompts}{samples} would decide it if the figure stayed the same"
+    return f"{prompts}{samples} would decide it 4 times in 5, if this is the true figure"
 
 
 def figure(gate: Gate, value: float) -> str:

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from refusal_checks.core.errors import EngineStartError, reason
 from refusal_checks.engines.servers import Work as Asking
+from refusal_checks.gates import power
 from refusal_checks.models.spec import Model
 from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress, Underway
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.aio import together
+from refusal_checks.run.assembly import prompts_of
 from refusal_checks.run.evaluate import Pending, Plan
 from refusal_checks.run.forecast import Work, changes, forecast
 from refusal_checks.run.manifest import effort, engines_ready, facts, finished
@@ -207,6 +209,15 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
+        named = self.options.questions.benchmarks
+        sizes = {
+            gate: len(
+                {p.id for p in prompts_of(named[gate.benchmark], parts.plan) if gate.looks_at(p)}
+            )
+            for gate in run.gates
+        }
+        for line in power.head(sizes, run.rules.level):
+            run.say(line)
         work = Work(answers, verdicts, self.options.answering.sampling.samples)
         if expected := forecast(self.summary.manifest, work, self.folder.parent):
             run.say(expected)

@@ -100,6 +100,18 @@ def test_a_threshold_file_without_a_gate_is_refused(
     result.stderr.fnmatch_lines(["*no gate in *default.toml: write one*"])
 
 
+def test_a_run_says_first_what_its_smallest_gate_can_show(
+    project: pytest.Pytester, run_gate: RunGate
+) -> None:
+    gates(project, LEVELS + "[smoke_safe.category.cooking]\nrejection_rate = { max = 0.5 }\n")
+    run_gate().stdout.fnmatch_lines(
+        [
+            "smoke_safe-rejection_rate-cooking, 8 prompts: passes at a true*is breached at*"
+            "; 1 other gate: see refusal-checks doctor"
+        ]
+    )
+
+
 def test_a_gate_on_invalid_answers_alone_is_a_reservation(
     project: pytest.Pytester, run_gate: RunGate
 ) -> None:

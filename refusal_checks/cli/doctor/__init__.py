@@ -158,30 +158,40 @@ def _extensions(plan: PlannedRun) -> Iterator[Diagnosis]:
 
 
 def _data(plan: PlannedRun) -> Iterator[Diagnosis]:
-    finding, wanted = _thresholds(plan.threshold_files)
+    finding, wanted, read = _thresholds(plan.threshold_files)
     yield finding
     yield _mirror(plan.data, wanted)
-    for said in checks.special_prompts(wanted or (), plan.data):
+    prompts = checks.local_prompts(wanted or (), plan.data)
+    for said in checks.special_prompts(prompts):
         remedy = "they reach the candidate as they are, its judge broken up"
         yield Diagnosis(Level.WARN, "prompts", said, remedy)
+    if read:
+        yield from checks.shown_by(read.gates, prompts, read.settings.confidence)
 
 
-def _thresholds(files: Sequence[Path]) -> tuple[Diagnosis, Sequence[Benchmark] | None]:
+Needed = tuple[Diagnosis, Sequence[Benchmark] | None, thresholds.Thresholds | None]
+
+
+def _thresholds(files: Sequence[Path]) -> Needed:
     """What threshold files say, and the benchmarks that they need; None if they cannot be read."""
     if not files:
         problem = "none named, none in thresholds/default.toml"
-        return Diagnosis(Level.WARN, "thresholds", problem, "name the gates by --thresholds"), None
+        return (
+            Diagnosis(Level.WARN, "thresholds", problem, "name the gates by --thresholds"),
+            None,
+            None,
+        )
     try:
         extensions.require_sound()
         read = thresholds.load_gates(list(files), discover())
         known = catalogue(read.tables, read.attacked)
     except UserError as fault:
-        return Diagnosis(Level.FAIL, "thresholds", str(fault)), None
+        return Diagnosis(Level.FAIL, "thresholds", str(fault)), None, None
     wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
     valid, expired = thresholds.waiver_remarks(read.gates, waivers.today())
     said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
     level, remedy = (Level.WARN, "renew or remove what has expired") if expired else (Level.OK, "")
-    return Diagnosis(level, "thresholds", said, remedy), list(wanted.values())
+    return Diagnosis(level, "thresholds", said, remedy), list(wanted.values()), read
 
 
 def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Diagnosis:

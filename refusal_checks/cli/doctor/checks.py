@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +15,16 @@ from pathlib import Path
 from refusal_checks.benchmarks import Benchmark, pinned
 from refusal_checks.benchmarks.pinned import mirror_folder
 from refusal_checks.core.errors import DataError, ModelError
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import FAMILIES, clean
 from refusal_checks.engines import devices
 from refusal_checks.engines.base import Engine
 from refusal_checks.engines.kinds import require_program
+from refusal_checks.gates import power
+from refusal_checks.gates.gate import Gate
+
+MOST_GATES = 20
+"""Most gates that are told of one by one."""
 
 
 class Level(StrEnum):
@@ -126,24 +132,48 @@ def _devices(engine: Engine, bad: Level) -> Diagnosis:
     return Diagnosis(level, "devices", f"GPU {', '.join(found.ids)}{size}{busy}")
 
 
-def special_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Iterator[str]:
-    """A line for each benchmark with such prompts; those whose data is not here are passed over.
+Local = Mapping[str, Sequence[Prompt]]
+"""Prompts by benchmark, of those whose data is here."""
+
+
+def local_prompts(benchmarks: Iterable[Benchmark], data: str | None) -> Local:
+    """The prompts of benchmarks whose data is here.
 
     Args:
         data: the mirror as ``--data`` names it.
     """
-    folder = None
+    folder, found = None, {}
     with suppress(DataError):
         folder = mirror_folder(data)
     for benchmark in benchmarks:
         at = benchmark.at(folder)
-        if at.resources and not (folder and at.is_in(folder)):
-            continue
-        with suppress(DataError):  # the run says what is wrong
-            prompts = pinned.load_checked(at, folder)
-            held = [prompt for prompt in prompts if FAMILIES.count(prompt.transcript)]
-            if held:
-                yield (
-                    f"{benchmark.name}: {len(held)} of {len(prompts)} prompts hold special tokens "
-                    f"of chat templates, the first is {held[0].id}"
-                )
+        if not at.resources or (folder and at.is_in(folder)):
+            with suppress(DataError):  # the run says what is wrong
+                found[benchmark.name] = pinned.load_checked(at, folder)
+    return found
+
+
+def special_prompts(prompts: Local) -> Iterator[str]:
+    """A line for each benchmark with such prompts."""
+    for name, own in prompts.items():
+        if held := [prompt for prompt in own if FAMILIES.count(prompt.transcript)]:
+            yield (
+                f"{name}: {len(held)} of {len(own)} prompts hold special tokens of chat "
+                f"templates, the first is {held[0].id}"
+            )
+
+
+def shown_by(gates: Sequence[Gate], prompts: Local, level: float) -> Iterator[Diagnosis]:
+    """What the gates on these prompts can show."""
+    sizes = {
+        gate: sum(map(gate.looks_at, prompts[gate.benchmark]))
+        for gate in gates
+        if gate.benchmark in prompts
+    }
+    told = [*power.remarks(sizes, level)]
+    for line in told[:MOST_GATES]:
+        yield Diagnosis(Level.WARN if power.TOO_FEW in line else Level.OK, "gate", line)
+    if rest := told[MOST_GATES:]:
+        yield Diagnosis(Level.OK, "gate", f"{len(rest)} more, on as many prompts or more")
+    if alarms := power.false_alarms(sizes, level):
+        yield Diagnosis(Level.WARN, "gate", *reversed(alarms.split(": ", 1)))

@@ -1,16 +1,26 @@
-"""How many prompts or answers would decide an inconclusive gate.
+"""How many prompts or answers would decide a gate, and what those that there are can show.
 
-Every number assumes that the figure stays the same, and that further prompts are of the same kind.
+Every number of further prompts assumes that the true figure is the one found, and that they are of
+the same kind; a new run of so many then decides with a probability of 80% (``POWER``).
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+
+POWER = 0.8
+"""Probability with which a number that is told decides: 4 runs of 5."""
+
+_MOST_SAMPLES = 10_000
+"""Answers to a prompt beyond which nobody is told how many would do."""
+
+_Z_POWER = NormalDist().inv_cdf(POWER)
 
 
 @dataclass(frozen=True)
@@ -50,41 +60,53 @@ class ErrorParts:
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
-    """The fewest prompts with which the Wilson interval would not contain the threshold.
+    """The prompts with which the Wilson interval of a share does not contain the threshold.
 
-    The interval is the inverted score test, so it excludes t exactly if
-    n (p - t)^2 > z^2 t (1 - t).
+    The interval is the inverted score test, so it excludes t if the share found is further from t
+    than z sqrt(t (1 - t) / n); the share found varies by sqrt(p (1 - p) / n).
     """
     distance = abs(share - threshold)
     if distance < 1e-12:
         return None
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return math.floor(z * z * threshold * (1 - threshold) / distance**2) + 1
+    width = z * math.sqrt(threshold * (1 - threshold))
+    return math.floor(((width + _Z_POWER * math.sqrt(share * (1 - share))) / distance) ** 2) + 1
 
 
-def for_mean(estimate: Estimate, threshold: float) -> int | None:
-    """The fewest prompts with which the interval of a mean would not contain the threshold.
+def for_mean(
+    estimate: Estimate, threshold: float, quantile: float, ends: tuple[float, float]
+) -> int | None:
+    """The prompts with which the interval of a mean does not contain the threshold.
 
-    The distance of the interval's ends from the mean shrinks with 1 / sqrt(n).
+    Its ends are z standard errors from the mean, and further by what the prompt that was not seen
+    may add (``bounded``): the one part shrinks with 1 / sqrt(n), the other with 1 / n.
+
+    Args:
+        quantile: probability that the true mean lies below ``estimate.upper``.
+        ends: of the range of the values.
     """
-    distance = abs(estimate.value - threshold)
+    distance, n = abs(estimate.value - threshold), estimate.n
     if distance < 1e-12:
         return None
-    end = estimate.upper if threshold > estimate.value else estimate.lower
-    n = estimate.n
-    return max(n, math.floor(n * ((estimate.value - end) / distance) ** 2) + 1)
+    is_above = threshold > estimate.value
+    half = abs((estimate.upper if is_above else estimate.lower) - estimate.value)
+    unseen, z = abs(ends[is_above] - estimate.value), NormalDist().inv_cdf(quantile)
+    error = (z + _Z_POWER) * max(0.0, half - unseen / n) * math.sqrt(n) / z
+    root = (error + math.sqrt(error**2 + 4 * distance * unseen)) / (2 * distance)
+    return max(n, math.floor(root**2) + 1)
 
 
-def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts) -> Need:
-    """Prompts, or labels, with which the interval would not contain the threshold.
+def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts, confidence: float) -> Need:
+    """Prompts, or labels, with which the interval does not contain the threshold.
 
     Each part of the squared error shrinks with one of the two numbers, and stays as it is while
     the other one grows.
     """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     distance = abs(estimate.value - threshold)
     total = parts.labels + parts.prompts
     end = estimate.upper if threshold > estimate.value else estimate.lower
-    half = abs(estimate.value - end)
+    half = abs(estimate.value - end) * (z + _Z_POWER) / z
     if distance < 1e-12 or not half or not total:
         return Need(None, labelled=parts.count)
     room = total * (distance / half) ** 2
@@ -107,7 +129,7 @@ def samples_for_mean(
     confidence: float,
     ends: tuple[float, float],
 ) -> int | None:
-    """Answers per prompt with which the interval of a mean would not contain the threshold.
+    """Answers per prompt with which the interval of a mean does not contain the threshold.
 
     The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
     reduce w, the variance within prompts, but not b, the one between them, nor what the interval
@@ -128,12 +150,65 @@ def samples_for_mean(
     per_prompt = _mean([len(scores) for scores in samples])
     means = [_mean(scores) for scores in samples]
     between = max(0.0, _variance(means) - within / per_prompt)
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    unseen = abs(estimate.value - ends[threshold > estimate.value]) / len(samples)
-    room = len(samples) * ((distance - unseen) / z) ** 2 - between - unseen**2 * len(samples)
-    if distance <= unseen or room <= 0 or within == 0:
+    if within == 0:
         return None
-    return max(math.ceil(per_prompt) + 1, math.floor(within / room) + 1)
+    n, z = len(samples), NormalDist().inv_cdf((1 + confidence) / 2)
+    unseen = abs(estimate.value - ends[threshold > estimate.value]) / n
+
+    def decides(count: int) -> bool:
+        """True if the interval with so many answers leaves the threshold out, with ``POWER``."""
+        by_answers = within / count / n
+        half = unseen + z * math.sqrt(between / n + by_answers + unseen**2)
+        return half + _Z_POWER * math.sqrt(by_answers) <= distance
+
+    fewest = math.ceil(per_prompt) + 1
+    found = bisect_left(range(_MOST_SAMPLES), True, lo=fewest, key=decides)
+    return found if found < _MOST_SAMPLES else None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a number of prompts can show of a share and one bound of it.
+
+    Attributes:
+        passes: the true share from which on the gate passes with ``POWER``; None if no outcome
+            passes.
+        fails: the true share from which on, in the other direction, it fails with ``POWER``; None
+            if no outcome fails.
+    """
+
+    passes: float | None
+    fails: float | None
+
+
+def reach(least: float, n: int, confidence: float | None) -> Reach:
+    """What n prompts can show of a share that must be at least ``least``.
+
+    Args:
+        confidence: level of the Wilson interval that must lie within; None for a gate that the
+            share itself decides.
+    """
+    if confidence is None:
+        fewest = math.ceil(least * n - 1e-9)
+        return from_counts(fewest, fewest - 1, n)
+    counts = range(n + 1)
+    fewest = bisect_left(counts, least - 1e-12, key=lambda c: wilson(c / n, n, confidence).lower)
+    above = bisect_left(counts, least, key=lambda c: wilson(c / n, n, confidence).upper)
+    return from_counts(fewest, above - 1, n)
+
+
+def from_counts(fewest: int, most: int, n: int) -> Reach:
+    """What n prompts can show if ``fewest`` or more of them pass a gate, and ``most`` or less fail.
+
+    P(count >= c) at a share p is the incomplete beta function I_p(c, n - c + 1).
+    """
+    from scipy.special import betaincinv  # takes long to import, which collection need not wait for
+
+    passes = (
+        None if fewest > n else float(betaincinv(max(1, fewest), n - max(1, fewest) + 1, POWER))
+    )
+    fails = None if most < 0 else float(betaincinv(most + 1, max(1, n - most), 1 - POWER))
+    return Reach(0.0 if fewest <= 0 else passes, 1.0 if most >= n else fails)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
 from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need, for_labels
 
 
-@given(st.floats(0, 1), st.floats(0.05, 0.95), st.floats(0.5, 0.99))
-def test_for_a_share_it_is_the_fewest_whose_interval_leaves_the_threshold_out(
-    share: float, threshold: float, level: float
-) -> None:
-    assume(abs(share - threshold) > 0.01)
-    n = sample_size.for_share(share, threshold, level)
+@pytest.mark.parametrize(
+    ("share", "bound"), [(0.85, 0.8), (0.95, 0.9), (0.05, 0.1), (0.12, 0.1), (0.99, 0.95)]
+)
+def test_the_advised_number_decides_four_runs_of_five(share: float, bound: float) -> None:
+    n = sample_size.for_share(share, bound, 0.95)
     assert n is not None
+    found = [wilson(count / n, n) for count in range(n + 1)]
+    decide = [count for count, e in enumerate(found) if not e.lower <= bound <= e.upper]
+    assert np.sum(binom.pmf(decide, n, share)) == pytest.approx(0.8, abs=0.03)
 
-    def spans(n: int) -> bool:
-        found = wilson(share, n, level)
-        return found.lower + 1e-9 < threshold < found.upper - 1e-9
 
-    assert not spans(n)
-    assert n == 1 or spans(max(1, n - 2)) or n <= 2
+@given(st.integers(1, 300), st.floats(0.01, 0.99), st.sampled_from([None, 0.9, 0.95]))
+def test_what_prompts_can_show_is_the_power_of_the_gate(
+    n: int, least: float, confidence: float | None
+) -> None:
+    found = sample_size.reach(least, n, confidence)
+    lower = {c: wilson(c / n, n, confidence).lower if confidence else c / n for c in range(n + 1)}
+    upper = {c: wilson(c / n, n, confidence).upper if confidence else c / n for c in range(n + 1)}
+    passing = [count for count in lower if lower[count] >= least - 1e-12]
+    failing = [count for count in upper if upper[count] < least - 1e-12]
+    for shown, counts in ((found.passes, passing), (found.fails, failing)):
+        assert (shown is None) is (not counts)
+        if shown is not None and 0 < shown < 1:
+            assert np.sum(binom.pmf(counts, n, shown)) == pytest.approx(0.8, abs=1e-6)
 
 
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.for_share(0.8, 0.8, 0.95) is None
-    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5) is None
+    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.6, 100), 0.5, 0.975, (0, 1)) is None
     assert (
         sample_size.samples_for_mean(Estimate(0.5, 0.4, 0.6, 9), 0.5, [[0, 1]] * 9, 0.95, (-1, 1))
         is None
@@ -38,20 +51,25 @@ def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
-    assert sample_size.for_mean(Estimate(0.5, 0.3, 0.7, 100), 0.6) == 401
-    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.6) == 100
+    """By (1.96 + 0.84)^2 / 1.96^2 more than where it would just touch the bound."""
+    wide = Estimate(0.5, 0.3, 0.7, 10_000)
+    assert sample_size.for_mean(wide, 0.6, 0.975, (0.5, 0.5)) == pytest.approx(81_730, abs=20)
+    assert sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1)) == 100
 
 
 def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
     rng = np.random.default_rng(0)
     answers = rng.choice([-1.0, 1.0], (100, 5), p=[0.45, 0.55]).tolist()
     means = [float(np.mean(scores)) for scores in answers]
-    estimate = bounded_mean(means, -1, 1)
-    needed = sample_size.samples_for_mean(estimate, estimate.value - 0.05, answers, 0.95, (-1, 1))
+    estimate = replace(bounded_mean(means, -1, 1), value=0.1)  # the true mean
+    needed = sample_size.samples_for_mean(estimate, 0.05, answers, 0.95, (-1, 1))
     assert needed is not None
-    more = rng.choice([-1.0, 1.0], (100, needed), p=[0.45, 0.55])
-    found = bounded_mean(more.mean(axis=1).tolist(), -1, 1)
-    assert found.value - found.lower == pytest.approx(0.05, rel=0.15)
+    decided = 0
+    for _ in range(200):
+        more = rng.binomial(needed, 0.55, 100) * 2 / needed - 1
+        found = bounded_mean(more.tolist(), -1, 1)
+        decided += not found.lower <= 0.05 <= found.upper
+    assert 0.7 < decided / 200 < 0.9
 
 
 def test_more_answers_are_of_no_use_where_prompts_differ_and_answers_do_not() -> None:
@@ -73,7 +91,7 @@ def test_more_answers_are_of_no_use_where_prompts_differ_and_answers_do_not() ->
 )
 def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
     """The error must halve; a part that stays as it is leaves less room for the other."""
-    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.549, parts) == need
+    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.57004, parts, 0.95) == need
 
 
 def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
@@ -85,4 +103,4 @@ def test_one_answer_a_prompt_tells_nothing_of_more() -> None:
 
 def test_labels_decide_nothing_on_the_threshold() -> None:
     parts = ErrorParts(0.5, 0.5, 50)
-    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts) == Need(None, labelled=50)
+    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.5, parts, 0.95) == Need(None, labelled=50)

@@ -1,0 +1,74 @@
+"""What gates can show before a run: the power of bounds and margins, and false alarms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from refusal_checks.gates import power
+from refusal_checks.gates.estimates import check_figure
+from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.metrics.statistics.paired import share_bounds
+from refusal_checks.metrics.statistics.sample_size import reach
+
+BOUND = Gate("b", "rejection_rate", minimum=0.8)
+MARGIN = Gate("b", "rejection_rate", max_drop=0.05)
+
+
+@pytest.mark.parametrize(
+    ("gate", "n", "said"),
+    [
+        (BOUND, 200, "b-rejection_rate, 200 prompts: passes at a true 82.0% or more, is breached"),
+        (
+            Gate("b", "rejection_rate", maximum=0.1, decision="confident"),
+            20,
+            "b-rejection_rate, 20 prompts: too few prompts to pass, is breached at 31.3% or more",
+        ),
+        (MARGIN, 450, "max_drop passes at a true drop of 2.6% or less, is breached at 8.1% or"),
+        (Gate("b", "rejection_rate", max_rise=0.3), 10, "max_rise passes at a true rise of 2.2%"),
+        (Gate("b", "mean_refusal_confidence", minimum=0.8), 200, ""),
+        (Gate("b", "invalid_rate", maximum=0.05), 200, ""),
+        (BOUND, 0, ""),
+    ],
+)
+def test_what_a_gate_can_show(gate: Gate, n: int, said: str) -> None:
+    told = power.told(gate, n, 0.95)
+    assert said in told
+    assert bool(said) is bool(told)
+
+
+def test_a_confident_gate_passes_and_is_breached_as_often_as_it_says() -> None:
+    gate, n, rng = replace(BOUND, decision="confident"), 200, np.random.default_rng(0)
+    found = reach(0.8, n, 0.95)
+    for share, wanted in ((found.passes, Outcome.PASS), (found.fails, Outcome.FAIL)):
+        assert share is not None
+        rates = rng.binomial(n, share, 2000) / n
+        outcomes = [check_figure(gate, wilson(rate, n)).outcome for rate in rates]
+        assert outcomes.count(wanted) / 2000 == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_margin_passes_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    told = power.told(MARGIN, 450, 0.95)
+    drop = float(told.partition("a true drop of ")[2].partition("%")[0]) / 100
+    passed = [
+        share_bounds(lost, 0, 450, 0.95).lower >= -0.05 for lost in rng.binomial(450, drop, 500)
+    ]
+    assert sum(passed) / 500 == pytest.approx(0.8, abs=0.06)
+
+
+def test_many_margins_fail_although_nothing_changed() -> None:
+    """As often as in a simulation of prompts of which one in twenty flips either way."""
+    gates = [replace(MARGIN, max_drop=0.3, group_kind="c", group=f"{n}") for n in range(50)]
+    told = power.false_alarms(dict.fromkeys(gates, 10), 0.95)
+    rng = np.random.default_rng(0)
+    flips = rng.multinomial(10, [0.05, 0.05, 0.9], 2000)
+    failed = [share_bounds(lost, gained, 10, 0.95).lower < -0.3 for lost, gained, _ in flips]
+    expected = int(told.partition("about ")[2].split()[0])
+    assert expected / 50 == pytest.approx(sum(failed) / 2000, abs=0.04)
+    assert power.false_alarms({MARGIN: 450}, 0.95) == ""
+    lenient = dict.fromkeys((replace(gate, on_inconclusive="warn") for gate in gates), 10)
+    assert power.false_alarms(lenient, 0.95) == ""
