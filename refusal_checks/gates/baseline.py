@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -24,6 +25,7 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
 from refusal_checks.gates.gate import Use
+from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -49,12 +51,14 @@ class PromptScores:
         scores: by metric; metrics in which the prompt has no score are absent.
         answers: content key and verdict of each answer, in the order of their samples.
         limits: the lowest and the highest score by metric, if some answers have no verdict.
+        people: the score by metric that people's labels give, if it is in a random sample of them.
     """
 
     prompt: str
     scores: Mapping[str, float]
     answers: tuple[tuple[str, str], ...] = ()
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    people: Mapping[str, float] = field(default_factory=dict)
 
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
         """The least and the most that the prompt may add to a metric's figure.
@@ -88,6 +92,7 @@ class Scores:
         title: the candidate's short name; empty in older files.
         views: figures that do not rest on the judge alone (people's labels, a calibration, a second
             judge), by gate id and by what they rest on.
+        errors: of the judge in the calibration that corrects such a figure, by gate id.
     """
 
     benchmark: str
@@ -101,6 +106,7 @@ class Scores:
     format: int = field(default=FORMAT)
     title: str = ""
     views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
+    errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
 
 
 _SCORES = TypeAdapter(Scores)
@@ -115,12 +121,14 @@ def score_prompts(
     records: Sequence[Record],
     scores: Mapping[str, Mapping[str, float]],
     keys: Mapping[str, Sequence[str]],
+    people: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> dict[str, PromptScores]:
     """The scores of a benchmark's prompts, by prompt id.
 
     Args:
         scores: by metric and prompt id.
         keys: content keys of each prompt's answers, by prompt id.
+        people: scores by people's labels, by metric and prompt id.
     """
     limits = score_limits(records)
     return {
@@ -133,6 +141,7 @@ def score_prompts(
                 for name, of in limits.items()
                 if prompt in of
             },
+            {name: round(of[prompt], _DIGITS) for name, of in people.items() if prompt in of},
         )
         for prompt, answers in by_prompt(records).items()
     }
@@ -142,11 +151,14 @@ def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
     prompts, figures, views = (data.pop(name) for name in ("prompts", "figures", "views"))
+    if not scores.errors:
+        del data["errors"]
     if not scores.title:  # of an older run
         del data["title"]
     for prompt in prompts.values():
-        if not prompt["limits"]:
-            del prompt["limits"]
+        for optional in ("limits", "people"):
+            if not prompt[optional]:
+                del prompt[optional]
     for estimate in chain(figures.values(), *(each.values() for each in views.values())):
         estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
     if views:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.gate import Use
-from refusal_checks.gates.rates import Rate, RateView
+from refusal_checks.gates.rates import Rate
+from refusal_checks.judges.trust.correction import LEAST, corrected_change
 from refusal_checks.metrics import Metric, by_prompt, confidence
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
@@ -168,27 +170,62 @@ class Comparison:
         )
         return replace(self, fell=fell, rose=rose)
 
-    def seen_as(self, view: RateView, then: Estimate | None) -> Comparison:
+    def seen_as(self, rate: Rate, then: Scores, gate: str, level: float) -> Comparison:
         """The change of a figure that does not rest on the judge alone.
 
-        A judge that errs differently on the two models hides a change, so the figures are compared
-        as the level is known. Their errors are added as if the runs were independent, which is
-        conservative for runs on the same prompts.
+        A judge that errs differently on the two models hides a change, so it is compared as the
+        level is known: by people's labels of the same prompts, where both runs have enough of them;
+        by the calibration of the judge, where that is the same; else figure with figure, whose
+        errors are added as if the runs were independent (conservative for the same prompts).
 
         Args:
-            then: the earlier figure, as known in the same way; None if it is not.
+            rate: this run's figure, with the view that it rests on.
+            gate: its id, by which the earlier run has its views.
         """
-        if then is None:
-            return replace(self, missing=_MISSING[view.use])
-        change = unpaired_difference(then, view.estimate)
+        if rate.used is None:
+            return self
+        change, metric = None, rate.metric
+        is_single = all(record.sample == 0 for record in rate.records)
+        prompts = {name: answers[0].prompt for name, answers in by_prompt(rate.records).items()}
+        before = {
+            name: each.people[metric.name]
+            for name, each in then.prompts.items()
+            if metric.name in each.people and name in rate.people
+        }
+        both = [name for name in before if then.prompts[name].prompt == fingerprint(prompts[name])]
+        if len(both) >= LEAST:
+            old, new = (metric.values(of[name] for name in both) for of in (before, rate.people))
+            units = metric.units([prompts[name] for name in both])
+            change = paired.difference(old, new, metric.span, level, units)
+            bounds = paired.mean_bounds(old, new, metric.span, level, units)
+            lower, upper = bounds.lower, bounds.upper
+        elif rate.used.errors and rate.used.errors == then.errors.get(gate) and is_single:
+            judged = replace(self.change, lower=self.lower, upper=self.upper)
+            change = corrected_change(judged, rate.used.errors, level)
+            lower, upper = change.lower, change.upper
+        elif known := [
+            view for use, view in then.views.get(gate, {}).items() if use in _ALIKE[rate.used.use]
+        ]:
+            change = unpaired_difference(known[0], rate.used.estimate)
+            one_sided = NormalDist().inv_cdf(level) / NormalDist().inv_cdf((1 + level) / 2)
+            lower = change.value - one_sided * (change.value - change.lower)
+            upper = change.value + one_sided * (change.upper - change.value)
+        if change is None:
+            return replace(self, missing=_MISSING[rate.used.use])
         worst = self.worst and (
-            change.lower + self.worst[0] - self.lower,
-            change.upper + self.worst[1] - self.upper,
+            lower + self.worst[0] - self.lower,
+            upper + self.worst[1] - self.upper,
         )
-        return replace(
-            self, change=change, lower=change.lower, upper=change.upper, p_flips=None, worst=worst
-        )
+        return replace(self, change=change, lower=lower, upper=upper, p_flips=None, worst=worst)
 
+
+_ALIKE: Mapping[Use, frozenset[Use]] = {
+    "human": frozenset(("human", "corrected")),
+    "corrected": frozenset(("human", "corrected")),
+    "cascade": frozenset(("cascade",)),
+}
+"""Which figures of an earlier run one of this run can be compared with: both are people's, or both
+the second judge's."""
 
 _MISSING: Mapping[Use, str] = {
     "human": "label a sample of the earlier run's answers too, run it again with --human-labels "

@@ -238,9 +238,7 @@ def find(
     if earlier:
         is_whole = gate.group is None and not estimator
         compared = compare(rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole)
-        if compared and rate.used:
-            then = earlier.scores.views.get(gate.id, {}).get(rate.used.use)
-            compared = compared.seen_as(rate.used, then)
+        compared = compared and compared.seen_as(rate, earlier.scores, gate.id, rules.level)
     if earlier and gate.has_margins:
         if compared is None:
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")

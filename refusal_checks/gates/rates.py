@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import NormalDist, stdev
 from typing import TYPE_CHECKING
@@ -53,6 +53,7 @@ class RateView:
         extremes: the figure with the prompts that labellers skipped counted one way, then the
             other; None if they skipped none.
         need: what would decide the gate, if the interval contains its threshold.
+        errors: of the judge, that correct it.
         caution: what to do about a figure of a group that rests on too little of its own.
     """
 
@@ -63,6 +64,7 @@ class RateView:
     extremes: tuple[float, float] | None = None
     need: Need | None = None
     caution: str = ""
+    errors: JudgeErrors | None = None
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,14 @@ class Rate:
     Attributes:
         views: the figure in all the ways it is known; empty if the judge's is the only one.
         used: the view that decides, unless that is the judge's figure.
+        people: the scores of the prompts in a random sample that people labelled, by id.
     """
 
     metric: Metric
     records: Sequence[Record]
     views: tuple[RateView, ...] = ()
     used: RateView | None = None
+    people: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_share(self) -> bool:
@@ -156,7 +160,9 @@ class Evidence:
         views = tuple(self._views(metric, gate, records, level))
         uses: Sequence[Use] = (gate.use,) if gate.use else ("human", "cascade")
         deciding = (v for use in uses for v in views if use != "raw" and v.use == use and v.decides)
-        return Rate(metric, records, views, next(deciding, None))
+        used = next(deciding, None)
+        people = self.labels.scores(metric, records) if self.labels and used else {}
+        return Rate(metric, records, views, used, people)
 
     def _views(
         self, metric: Metric, gate: Gate, records: Sequence[Record], level: float
@@ -196,7 +202,9 @@ class Evidence:
         need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors), level)
         is_own = not gate.group or calibration.has_own(*where)
         caution = "" if is_own else f"calibrate on {LEAST} or more answers of this group: {_OTHERS}"
-        return RateView("corrected", estimate, ", ".join(notes), need=need, caution=caution)
+        return RateView(
+            "corrected", estimate, ", ".join(notes), need=need, caution=caution, errors=errors
+        )
 
 
 _OTHERS = "the judge's errors are known on other prompts only, and it may err differently here"

@@ -20,7 +20,8 @@ from refusal_checks.gates.gate import Use
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust.canary import JudgeCheck
-from refusal_checks.metrics import rejection_rate, score_all
+from refusal_checks.judges.trust.correction import JudgeErrors
+from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -125,7 +126,16 @@ class Decider:
             for gate, found in decided.items()
             if isinstance(found, Verdict) and found.use != "raw"
         }
-        self._write(name, shown, figures, scores, views)
+        errors = {
+            gate: view.errors
+            for gate, found in decided.items()
+            if isinstance(found, Verdict)
+            for view in found.views
+            if view.errors and view.use == found.use
+        }
+        if blurred := self._blurred(name, decided):
+            run.summary.note(blurred)
+        self._write(name, shown, figures, scores, views, errors)
         run.summary.balance = balance(
             [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
             run.rules.level,
@@ -194,6 +204,7 @@ class Decider:
         figures: BenchmarkSummary,
         scores: Scored,
         views: Mapping[str, Mapping[Use, Estimate]],
+        errors: Mapping[str, JudgeErrors],
     ) -> None:
         parts, manifest = self._run.parts, self._run.summary.manifest
         folder, benchmark = self._run.board.folder, self._known[name]
@@ -213,11 +224,47 @@ class Decider:
             started=manifest.started,
             conditions=conditions(manifest, name),
             figures=figures.figures,
-            prompts=baseline.score_prompts(records, scores, keys),
+            prompts=baseline.score_prompts(records, scores, keys, self._people(name, records)),
             title=manifest.title,
             views=views,
+            errors=errors,
         )
         write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
+
+    def _blurred(self, name: str, decided: Decided) -> str:
+        """By how much the judge's known errors may fool margins that rest on it alone."""
+        margins = [
+            margin
+            for found in decided.values()
+            if isinstance(found, Verdict) and found.comparison and found.use == "raw"
+            if Binary in METRICS[found.gate.metric].reads and METRICS[found.gate.metric].blurred
+            for margin in (found.gate.max_drop, found.gate.max_rise)
+            if margin is not None
+        ]
+        calibration, check = self._run.rules.evidence.calibration, self._run.summary.judge
+        shown, where = 1.0, "its calibration"
+        if calibration:
+            errors = calibration.errors_on(name)
+            shown = errors.sensitivity + errors.specificity - 1
+        elif check and (agreement := check.agreement):
+            shown, where = 2 * agreement.value - 1, "the canary"
+        if not margins or shown > 1 - 1e-9:
+            return ""
+        return (
+            f'{name}: for a margin without the judge\'s errors write use = "corrected", or label '
+            f"answers of both runs: by {where} the judge shows {max(0.0, shown):.0%} of a true "
+            f"change, so one of {100 * max(margins) / max(shown, 0.01):.3g} points may look like "
+            f"{100 * max(margins):.3g}"
+        )
+
+    def _people(self, name: str, records: Records) -> dict[str, dict[str, float]]:
+        """Scores by people's labels, by metric and prompt id."""
+        labels = self._run.options.trust.labels
+        if not labels:
+            return {}
+        found = labels.find(name, records, self._run.board.folder.name)
+        refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
+        return {metric.name: found.scores(metric, records) for metric in refusal}
 
     def _publish(self, name: str, decided: Decided) -> None:
         """Publish outcomes; the summary then has what was published."""

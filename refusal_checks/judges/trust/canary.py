@@ -243,6 +243,11 @@ class JudgeCheck:
         return all(checked.passed for checked in self.checks)
 
     @property
+    def agreement(self) -> Estimate | None:
+        """Share of the plain exchanges judged correctly; None if that was not checked."""
+        return next((each.estimate for each in self.checks if each.figure == "agreement"), None)
+
+    @property
     def distrust(self) -> str:
         """Why the verdicts of a judge that is not trusted are not used, and what to do."""
         failed = "; ".join(checked.headline for checked in self.checks if not checked.passed)

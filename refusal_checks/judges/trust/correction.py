@@ -139,6 +139,51 @@ def _interval(share: float, n: int, errors: JudgeErrors, confidence: float) -> t
     return rate + 2 * z2 * shift - half, rate + 2 * z2 * shift + half
 
 
+def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Estimate:
+    """The change of the human rate behind a change of the judge's, with one-sided bounds.
+
+    A judge shows the share J = sensitivity + specificity - 1 of a change, whatever the rates are.
+    The bounds are those d for which the judge's change less d J is as far from 0 as both errors
+    together, added as the legs of a right angle (Fieller's inversion of a ratio), within [-1, 1].
+
+    Args:
+        change: of the judge's rate, with one-sided bounds at ``level``.
+        errors: of the judge, on the answers of both runs.
+    """
+    require_information(errors)
+    confidence, youden = 2 * level - 1, errors.sensitivity + errors.specificity - 1
+    shares = (
+        wilson(errors.sensitivity, errors.refusals, confidence),
+        wilson(errors.specificity, errors.compliances, confidence),
+    )
+    less = math.hypot(*(each.value - each.lower for each in shares))
+    more = math.hypot(*(each.upper - each.value for each in shares))
+
+    def bound(end: float, of_change: float, legs: tuple[float, float]) -> float:
+        """The d between ``end`` and the estimate at which the errors are just met."""
+        from scipy.optimize import brentq
+
+        def beyond(d: float) -> float:
+            of_judge = d * legs[d > 0]
+            return abs(change.value - d * youden) - math.hypot(of_change, of_judge)
+
+        value = change.value / youden
+        if beyond(end) <= 0 or value * end >= 1:
+            return end
+        return _limited(float(brentq(beyond, end, value, xtol=1e-9)))
+
+    return Estimate(
+        _limited(change.value / youden),
+        bound(-1.0, change.value - change.lower, (less, more)),
+        bound(1.0, change.upper - change.value, (more, less)),
+        change.n,
+    )
+
+
+def _limited(change: float) -> float:
+    return min(1.0, max(-1.0, change))
+
+
 def calibration_parts(
     rate: float, n: int, errors: JudgeErrors, confidence: float = 0.95
 ) -> ErrorParts:

@@ -25,6 +25,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.correction import LEAST
+from refusal_checks.metrics import Metric
 
 HEADER = ("label", "prompt", "answer", "key", "draw")
 
@@ -342,6 +343,14 @@ class BenchmarkLabels:
             is_random=self.draws.get(None, frozenset()).isdisjoint(done),
             total=len(grouped),
         )
+
+    def scores(self, metric: Metric, records: Iterable[Record]) -> dict[str, float]:
+        """A metric's scores of the labelled prompts, by id; empty if some were skipped."""
+        found = self.of(records)
+        if found.skipped or not (found.is_random or found.is_complete):
+            return {}
+        scores = {prompt: metric.score(answers) for prompt, answers in found.human.items()}
+        return {prompt: score for prompt, score in scores.items() if score is not None}
 
     def _skipped(self, prompts: Iterable[str], done: set[str]) -> tuple[str, ...]:
         found: dict[str, None] = {}

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.judges.trust.correction import (
     JudgeErrors,
+    corrected_change,
     point_estimate,
     prediction_powered,
     rogan_gladen,
     tuned,
 )
+from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tools.judge_intervals import (
     GRID,
@@ -280,3 +282,23 @@ def test_real_labels_of_xstest(mirror: Path, model: str, labels: int) -> None:
     assert found["raw"].held == 0
     assert found["PPI++"].width <= found["labels only"].width
     assert (found["transferred"].held == 0) == (model == "gpt4")
+
+
+@given(st.integers(0, 200), st.integers(0, 200), st.floats(0.6, 1), st.floats(0.6, 1))
+def test_a_corrected_change_is_larger_and_less_sure_than_the_judges(
+    lost: int, gained: int, sensitivity: float, specificity: float
+) -> None:
+    n, bounds = 400, paired.share_bounds(lost, gained, 400, 0.95)
+    seen = Estimate((gained - lost) / n, bounds.lower, bounds.upper, n)
+    errors = JudgeErrors(500, round(500 * sensitivity), 500, round(500 * specificity))
+    found = corrected_change(seen, errors, 0.95)
+    assert -1 <= found.lower <= found.value <= found.upper <= 1
+    assert abs(found.value) >= abs(seen.value) - 1e-9
+    if found.lower > -1 and found.upper < 1:
+        assert found.width >= seen.width - 1e-6
+
+
+def test_a_perfect_judge_shows_the_change_as_it_is() -> None:
+    seen = Estimate(-0.05, -0.08, -0.02, 400)
+    found = corrected_change(seen, JudgeErrors(10**6, 10**6, 10**6, 10**6), 0.95)
+    assert (found.value, found.lower, found.upper) == pytest.approx((-0.05, -0.08, -0.02), abs=1e-4)
