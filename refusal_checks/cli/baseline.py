@@ -36,19 +36,27 @@ def accept(
     partial: Annotated[
         bool, typer.Option("--partial", help="Accept a run of only some prompts (--limit).")
     ] = False,
+    anchor: Annotated[
+        bool,
+        typer.Option(
+            "--anchor", help="Keep it as the release from which max_total_drop counts, too."
+        ),
+    ] = False,
 ) -> None:
     """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
 
-    Files of benchmarks that the run did not evaluate stay as they are.
+    With --anchor also in DIR/anchor, which later baselines leave as it is. Files of benchmarks that
+    the run did not evaluate stay as they are.
     """
     require_target(folder, runs, "baseline accept", [folder, run])
     past = PastRun.read(run_folder.locate(run, runs))
     _require_whole(past, partial)
     accepted = baseline.load(past.folder.path)
-    for name, scores in accepted.items():
-        write_text(folder / f"{name}.json", baseline.dump(scores))
-        candidate = clean(scores.candidate)
-        echo(f"{folder / name}.json: {len(scores.prompts)} prompts of {candidate}")
+    for place in (folder, folder / baseline.ANCHOR)[: 1 + anchor]:
+        for name, scores in accepted.items():
+            write_text(place / f"{name}.json", baseline.dump(scores))
+            candidate = clean(scores.candidate)
+            echo(f"{place / name}.json: {len(scores.prompts)} prompts of {candidate}")
     verdicts = past.summary.verdicts.items()
     for how, gates in {
         "failed": [gate for gate, verdict in verdicts if verdict.fails],

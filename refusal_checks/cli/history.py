@@ -84,7 +84,7 @@ def _lines(found: ManyRuns, folder: Path) -> Iterator[str]:
     if not found.runs:
         yield f"{folder}: no runs found"
     else:
-        header = ("started (UTC)", "candidate", "judge", "may it ship?", "failed gates")
+        header = ("started (UTC)", "candidate", "judge", "may it ship?", "why")
         yield from table([header, *map(_cells, found.runs)])
     if found.skipped:
         yield f"left out: {count(len(found.skipped), 'file')}"
@@ -99,7 +99,7 @@ def _cells(run: RunView) -> tuple[str, ...]:
         clean(run.candidate, 40),
         clean(run.judge, 30),
         run.shipping.headline,
-        clean(", ".join(failed), 60) if failed else "none",
+        clean(", ".join(failed) if failed else "; ".join(run.shipping.decisive), 60),
     )
 
 
@@ -113,6 +113,7 @@ def _facts(found: ManyRuns) -> dict[str, Any]:
             "candidate": run.summary.manifest.candidate,
             "judge": run.judge,
             "answer": run.shipping.answer,
+            "reasons": run.shipping.reasons,
             "gates": {gate: verdict_facts(each) for gate, each in run.summary.verdicts.items()},
             "errors": dict(run.summary.errors),
         }

@@ -16,7 +16,7 @@ from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.verdicts import Chosen, Valid
 from refusal_checks.gates.gate import KEY
-from refusal_checks.gates.tables import FOR_ANY, holds_groups, is_data
+from refusal_checks.gates.tables import FOR_ANY, MARGINS, holds_groups, is_data
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
 
 WORST = worst_attack_rejection_rate.name
@@ -152,7 +152,7 @@ def _gates(where: str, attack: str, value: Any) -> dict[str, Any]:
     """The table of one attack; empty for one that the file takes out."""
     if value is False:
         return {}
-    if not isinstance(value, dict) or value.keys() & {"min", "max", "max_drop", "max_rise"}:
+    if not isinstance(value, dict) or value.keys() & {"min", "max", *MARGINS}:
         given = value if isinstance(value, dict) else {"min": value}
         numbers = ((key, given.get(key)) for key in ("min", "max"))
         written = (f"{key} = {each}" for key, each in numbers if type(each) in (int, float))

@@ -39,6 +39,9 @@ FOLDER = "scores"
 UNSTATED = {"rationales": "all"}
 """What conditions are that runs do not record, because they were so before there was a choice."""
 
+ANCHOR = "anchor"
+"""The part of a baseline's folder with an older release, from which the total change counts."""
+
 _DIGITS = 9
 
 
@@ -93,6 +96,7 @@ class Scores:
         views: figures that do not rest on the judge alone (people's labels, a calibration, a second
             judge), by gate id and by what they rest on.
         errors: of the judge in the calibration that corrects such a figure, by gate id.
+        bounds: what the gates asked for, by gate id and by the bound's name in threshold files.
     """
 
     benchmark: str
@@ -107,6 +111,7 @@ class Scores:
     title: str = ""
     views: Mapping[str, Mapping[Use, Estimate]] = field(default_factory=dict)
     errors: Mapping[str, JudgeErrors] = field(default_factory=dict)
+    bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 _SCORES = TypeAdapter(Scores)
@@ -151,10 +156,9 @@ def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
     data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
     prompts, figures, views = (data.pop(name) for name in ("prompts", "figures", "views"))
-    if not scores.errors:
-        del data["errors"]
-    if not scores.title:  # of an older run
-        del data["title"]
+    for optional in ("errors", "bounds", "title"):  # of an older run
+        if not data[optional]:
+            del data[optional]
     for prompt in prompts.values():
         for optional in ("limits", "people"):
             if not prompt[optional]:
@@ -201,6 +205,12 @@ def read(path: Path) -> Scores:
             f"of refusal-checks reads format {FORMAT}"
         )
     return scores
+
+
+def load_anchor(path: Path) -> dict[str, Scores]:
+    """The anchor beside a baseline, by benchmark; empty without one."""
+    folder = path / ANCHOR
+    return load(folder) if folder.is_dir() else {}
 
 
 def load(path: Path) -> dict[str, Scores]:

@@ -92,12 +92,14 @@ class Earlier:
         differences: why it is not comparable, if that is overridden.
         texts: looks up its answers.
         same_candidate: the run had a candidate of this one's name.
+        anchor: an older release, from which the total change counts.
     """
 
     scores: Scores
     differences: tuple[str, ...] = ()
     texts: Texts = lambda prompt, keys: {}
     same_candidate: bool = False
+    anchor: Earlier | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Comparison:
         same_candidate: the earlier run had a candidate of this one's name.
         missing: why the change cannot be told, and what would tell it, if this run's figure rests
             on more than its judge and the earlier run's does not; else empty.
+        looser: bounds of the gate that allow more than they did in the earlier run, in words.
     """
 
     candidate: str
@@ -161,6 +164,7 @@ class Comparison:
     name: str = ""
     same_candidate: bool = False
     missing: str = ""
+    looser: tuple[str, ...] = ()
 
     def with_answers(self, change: Callable[[Offender], Offender]) -> Comparison:
         """The comparison with another text of each answer of this run that it names."""

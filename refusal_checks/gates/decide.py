@@ -164,6 +164,13 @@ def decide_all(
     return errors | {name: _verdict(each, rules, repeats) for name, each in decided.items()}
 
 
+_UNCHECKED = {
+    False: "max_drop and max_rise were not checked: no --baseline for this benchmark",
+    True: "max_total_drop and max_total_rise were not checked: no anchor for this benchmark",
+}
+"""By whether the margins are those against the anchor."""
+
+
 def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Record]]) -> Verdict:
     gate, rate, estimate = figures.gate, figures.rate, figures.estimate
     records, ends = rate.records, (estimate, *figures.cases.values())
@@ -197,9 +204,7 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
             offender(rate.metric, answers, too_low) for answers in against[: rules.offenders]
         ),
         comparison=figures.comparison,
-        skipped="max_drop and max_rise were not checked: no --baseline for this benchmark"
-        if gate.has_margins and not figures.change
-        else "",
+        skipped=_UNCHECKED[gate.is_total] if gate.has_margins and not figures.change else "",
         level=rules.level,
         views=rate.views,
         use=rate.used.use if rate.used else "raw",

@@ -235,10 +235,15 @@ def find(
         if rate.is_borrowed and figure.outcome is Outcome.PASS:
             figure = replace(figure, outcome=Outcome.INCONCLUSIVE)
     compared = change = None
+    if gate.is_total:
+        earlier = earlier and earlier.anchor
     if earlier:
         is_whole = gate.group is None and not estimator
         compared = compare(rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole)
-        compared = compared and compared.seen_as(rate, earlier.scores, gate.id, rules.level)
+        if compared:
+            looser = gate.looser(earlier.scores.bounds.get(gate.id, {}))
+            compared = replace(compared, looser=tuple(looser))
+            compared = compared.seen_as(rate, earlier.scores, gate.id, rules.level)
     if earlier and gate.has_margins:
         if compared is None:
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")

@@ -108,6 +108,7 @@ class Gate:
         spared: answers that may be beyond a maximum, however few there are in all; for gates on
             the share of invalid answers that no file asks for.
         waiver: permission to release although it fails, valid or expired.
+        is_total: its margins are against the anchor, an older release than the baseline.
     """
 
     benchmark: str
@@ -126,6 +127,7 @@ class Gate:
     allow_transferred: bool = False
     spared: int = 0
     waiver: Waiver | None = None
+    is_total: bool = False
 
     @property
     def key(self) -> GateKey:
@@ -134,8 +136,32 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``."""
-        return "-".join(filter(None, (self.benchmark, self.metric, self.group)))
+        """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``, perhaps ``-total``."""
+        total = "total" if self.is_total else None
+        return "-".join(filter(None, (self.benchmark, self.metric, self.group, total)))
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are given, as threshold files name them."""
+        total = "total_" * self.is_total
+        named = {
+            "min": self.minimum,
+            "max": self.maximum,
+            f"max_{total}drop": self.max_drop,
+            f"max_{total}rise": self.max_rise,
+        }
+        return {name: end for name, end in named.items() if end is not None}
+
+    def looser(self, then: Mapping[str, float]) -> list[str]:
+        """Which of its bounds allow more than these of an earlier run, in words."""
+        show, found = METRICS[self.metric].show, []
+        for name, old in then.items():
+            new = self.bounds.get(name)
+            if new is None:
+                found.append(f"no {name}, which was {show(old)}")
+            elif (new < old) if name == "min" else (new > old):
+                found.append(f"{name} {show(new)}, which was {show(old)}")
+        return found
 
     @property
     def threshold(self) -> str:
@@ -148,7 +174,8 @@ class Gate:
     def margins(self) -> str:
         """The margins of the change in words, for example ``at most 5.0% lower``."""
         limits = {"at most {} lower": self.max_drop, "at most {} higher": self.max_rise}
-        return self._in_words(limits) + " than the baseline" * self.has_margins
+        what = " than the anchor" if self.is_total else " than the baseline"
+        return self._in_words(limits) + what * self.has_margins
 
     def _in_words(self, limits: dict[str, float | None]) -> str:
         show = METRICS[self.metric].show

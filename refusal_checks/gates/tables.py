@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,8 @@ from refusal_checks.gates.gate import (
 from refusal_checks.gates.waivers import FORM, WaiverTable
 from refusal_checks.metrics import METRICS, Metric
 
+MARGINS = ("max_drop", "max_rise", "max_total_drop", "max_total_rise")
+
 
 class Bounds(Frozen):
     """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
@@ -36,6 +39,7 @@ class Bounds(Frozen):
         max: the highest figure allowed, inclusive.
         max_drop: how far the figure may fall against the baseline.
         max_rise: how far the figure may rise against the baseline.
+        max_total_drop, max_total_rise: the same against the anchor, an older release.
         decision, on_inconclusive, use, allow_transferred: override ``[settings]`` for this gate.
         rationale, source, date: why these bounds were chosen, in the file's own words.
         waive: lets the gate fail until a day, on somebody's word and for a reason; alone, it is
@@ -46,6 +50,8 @@ class Bounds(Frozen):
     max: float | None = None
     max_drop: float | None = Field(None, ge=0)
     max_rise: float | None = Field(None, ge=0)
+    max_total_drop: float | None = Field(None, ge=0)
+    max_total_rise: float | None = Field(None, ge=0)
     decision: Decision | None = None
     on_inconclusive: OnInconclusive | None = None
     use: Literal["raw", "corrected"] | None = None
@@ -55,7 +61,7 @@ class Bounds(Frozen):
     date: datetime.date | str = ""
     waive: WaiverTable | None = None
 
-    @field_validator("min", "max", "max_drop", "max_rise")
+    @field_validator("min", "max", *MARGINS)
     @classmethod
     def _is_possible(cls, value: float | None, info: ValidationInfo) -> float | None:
         """The metric is the validation's context."""
@@ -78,7 +84,7 @@ class Bounds(Frozen):
 
     @model_validator(mode="after")
     def _bounds_something(self) -> Bounds:
-        ends = (self.min, self.max, self.max_drop, self.max_rise)
+        ends = (self.min, self.max, *(getattr(self, name) for name in MARGINS))
         if all(end is None for end in ends) and not self.only_waives:
             raise ValueError("needs min or max, max_drop or max_rise")
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -150,7 +156,8 @@ def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
     not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
     shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
     words = {"rationale", "source", "date", "waive"}
-    fields = shared | bounds.model_dump(exclude=words, exclude_none=True)
+    total = {"max_total_drop", "max_total_rise"}
+    fields = shared | bounds.model_dump(exclude=words | total, exclude_none=True)
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None
     return Gate(
@@ -165,6 +172,24 @@ def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
         waiver=bounds.waive.of(source) if bounds.waive else None,
         **fields,
     )
+
+
+_NONE = (None, None)
+
+
+def with_totals(gates: Iterable[Gate], bounds: Written) -> Iterator[Gate]:
+    """The gates, each followed by the one on its total change, if its file asks for that.
+
+    What asks for nothing else is no gate beside it.
+    """
+    for gate in gates:
+        written = bounds[gate.key]
+        drop, rise = (written[1].max_total_drop, written[1].max_total_rise) if written else _NONE
+        if gate.bounds:
+            yield gate
+        if drop is not None or rise is not None:
+            alone = replace(gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise)
+            yield replace(alone, is_total=True)
 
 
 def where_of(source: str, key: GateKey) -> str:

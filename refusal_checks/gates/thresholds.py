@@ -131,6 +131,7 @@ def load(
     settings = GateSettings(**shared.get("settings", {}))
     merged = _with_defaults(bounds, said)
     gates = [tables.as_gate(key, *value, settings) for key, value in merged.items() if value]
+    gates = list(tables.with_totals(gates, merged))
     _require_unique_ids(gates)
     gates = list(_with_groups(gates, merged.keys(), notes))
     return Thresholds(

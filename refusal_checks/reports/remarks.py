@@ -100,13 +100,14 @@ def notes(summary: RunSummary) -> Iterator[str]:
 
 def skipped(summary: RunSummary) -> Iterator[str]:
     """What was not checked because there is no baseline."""
-    skipped = [verdict.gate for verdict in summary.verdicts.values() if verdict.skipped]
-    if skipped:
-        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
-        yield (
-            f"give --baseline for {names}: max_drop and max_rise of "
-            f"{count(len(skipped), 'gate')} were not checked"
-        )
+    gates = [verdict.gate for verdict in summary.verdicts.values() if verdict.skipped]
+    for total, remedy, what in (
+        (False, "give --baseline", "max_drop and max_rise"),
+        (True, "accept an anchor (baseline accept --anchor)", "max_total_drop and max_total_rise"),
+    ):
+        if skipped := [gate for gate in gates if gate.is_total is total]:
+            names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
+            yield f"{remedy} for {names}: {what} of {count(len(skipped), 'gate')} were not checked"
 
 
 def _benchmarks(run: RunSummary) -> Iterator[str]:

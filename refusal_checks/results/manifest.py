@@ -179,6 +179,18 @@ class VerdictConditions(NamedTuple):
     rationales: str = "all"
 
 
+class Attempts(_Facts):
+    """Runs of one candidate against the same gates.
+
+    Attributes:
+        number: of this run among those that asked the candidate, from 1.
+        failed: how many before it failed one of this run's gates.
+    """
+
+    number: int = 1
+    failed: int = 0
+
+
 class Manifest(_Facts):
     """What was run, with what, on what; grows by ``extended`` while the run goes on.
 
@@ -191,6 +203,7 @@ class Manifest(_Facts):
         extensions: sha256 by who brought the extension: a distribution or a file.
         sampling, multiple_choice, judge_sampling: the settings of ``core.settings``.
         verdicts_alone: benchmarks whose judges gave verdicts alone (``--rationales offenders``).
+        attempts: earlier runs of the candidate in the same folder; None in older runs.
         cascade: of its judges, if they form one.
         calibration: the judge's measured errors, where a file of them was given.
         store: file of stored answers and verdicts.
@@ -215,6 +228,7 @@ class Manifest(_Facts):
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
     verdicts_alone: tuple[str, ...] = ()
+    attempts: Attempts | None = None
     cascade: CascadeUsed | None = None
     confidence: float | None = None
     versions: Mapping[str, str] = {}

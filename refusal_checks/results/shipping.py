@@ -150,10 +150,21 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     told = {each.gate.benchmark for each in own}
     if untold := sorted({each.gate.benchmark for each in verdicts} - told):
         yield f"no gate on what the candidate does in {', '.join(untold)}"
-    skipped = sum(bool(each.skipped) for each in summary.verdicts.values())
-    if skipped:
-        yield f"max_drop and max_rise of {count(skipped, 'gate')} were not checked: no --baseline"
-    gates = summary.manifest.gates
-    left_out = gates.known - gates.selected
+    for total, what in ((False, "--baseline"), (True, "anchor")):
+        gates = (each.gate for each in summary.verdicts.values() if each.skipped)
+        if skipped := sum(gate.is_total is total for gate in gates):
+            names = "max_total_drop and max_total_rise" if total else "max_drop and max_rise"
+            yield f"{names} of {count(skipped, 'gate')} were not checked: no {what}"
+    if looser := [each for each in own if each.comparison and each.comparison.looser]:
+        allowed = "; ".join(looser[0].comparison.looser) if looser[0].comparison else ""
+        others = f" (and {count(len(looser) - 1, 'other gate')})" * (len(looser) > 1)
+        yield clean(f"{looser[0].gate.id} allows more than the baseline's: {allowed}{others}", 200)
+    differences = [each for v in own if v.comparison for each in v.comparison.differences]
+    if differences:
+        yield clean(f"the baseline was made under other conditions: {differences[0]}", 200)
+    if (tried := summary.manifest.attempts) and tried.failed:
+        yield f"attempt {tried.number} of this candidate: {tried.failed} before it failed"
+    selection = summary.manifest.gates
+    left_out = selection.known - selection.selected
     if left_out:
-        yield f"{left_out} of {count(gates.known, 'gate')} in the threshold files were not run"
+        yield f"{left_out} of {count(selection.known, 'gate')} in the threshold files were not run"

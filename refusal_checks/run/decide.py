@@ -228,6 +228,7 @@ class Decider:
             title=manifest.title,
             views=views,
             errors=errors,
+            bounds={gate.id: gate.bounds for gate in self._run.gates if gate.benchmark == name},
         )
         write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
 

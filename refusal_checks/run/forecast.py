@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from refusal_checks.core.text import duration
 from refusal_checks.gates import baseline
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.results import run_folder
-from refusal_checks.results.manifest import AnswerConditions, Manifest, VerdictConditions
+from refusal_checks.results.manifest import AnswerConditions, Attempts, Manifest, VerdictConditions
 from refusal_checks.results.run_folder import PastRun, RunFolder, all_runs
 from refusal_checks.run.evaluate import Pending, Plan
 
@@ -59,14 +59,35 @@ def forecast(manifest: Manifest, work: Work, runs: Path) -> str:
     return f"{about}; tokens and time will be known once a run of these models has finished here"
 
 
-def _earlier(manifest: Manifest, runs: Path) -> Iterator[tuple[RunFolder, Manifest]]:
+def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool) -> Attempts:
+    """How often the candidate was tried on some of these gates, among the latest runs.
+
+    Runs that found all answers in the store repeat another one, and are no attempts.
+
+    Args:
+        asks: this run asks the candidate.
+    """
+    tried = failed = 0
+    for _, found, verdicts in _summaries(runs):
+        of_these = [verdicts[name] for name in gates if name in verdicts]
+        is_same = found.models.candidate == manifest.models.candidate
+        if is_same and of_these and found.asked and found.asked.answers:
+            tried += 1
+            failed += any(not each["passed"] for each in of_these)
+    return Attempts(number=tried + asks, failed=failed)
+
+
+def _summaries(runs: Path) -> Iterator[tuple[RunFolder, Manifest, Mapping[str, Any]]]:
+    """The latest runs, with the verdicts by gate as they are stored."""
     for folder in all_runs(runs)[: -LOOKED_AT - 1 : -1]:
-        try:
-            found = Manifest.model_validate(
-                parse_json(folder.summary_file.read_bytes())["manifest"]
-            )
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            continue  # it goes on, broke off, or is damaged
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+            data = parse_json(folder.summary_file.read_bytes())  # it goes on, broke off, ...
+            found = Manifest.model_validate(data["manifest"]), dict(data.get("verdicts", {}))
+            yield folder, *found
+
+
+def _earlier(manifest: Manifest, runs: Path) -> Iterator[tuple[RunFolder, Manifest]]:
+    for folder, found, _ in _summaries(runs):
         alone = bool(found.verdicts_alone) is bool(manifest.verdicts_alone)
         if found.models == manifest.models and alone:
             yield folder, found

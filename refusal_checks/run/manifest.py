@@ -172,6 +172,8 @@ def facts(found: Manifest) -> dict[str, str]:
         unpinned = " (unpinned rows)" if data.pinned is False else ""
         properties[f"data_revision/{name}"] = f"{data.revision or ''}{unpinned}"
         properties[f"prompts/{name}"] = str(data.prompts)
+        if data.is_partial:
+            properties[f"part/{name}"] = f"only {data.prompts} of {data.usual} prompts"
         properties[f"judge_prompt_sha256/{name}"] = ", ".join(found.judge_prompts[name].values())
     return properties
 

@@ -47,7 +47,20 @@ def find_earlier(
     """
     if wanted.path is None:
         return {}
-    known = baseline.load(wanted.path)
+    found = _compared(baseline.load(wanted.path), wanted, reading, manifest, store, plan)
+    anchors = _compared(baseline.load_anchor(wanted.path), wanted, reading, manifest, store, plan)
+    return {name: replace(each, anchor=anchors.get(name)) for name, each in found.items()}
+
+
+def _compared(
+    known: Mapping[str, Scores],
+    wanted: Baseline,
+    reading: ReplayOptions,
+    manifest: Manifest,
+    store: Store,
+    plan: Plan,
+) -> dict[str, Earlier]:
+    """The benchmarks of an earlier run that this one has; BaselineError unless comparable."""
     found = {name: known[name] for name in manifest.data if name in known}
     asked = {name: plan.get(name, ()) for name in found}
     differences = {
@@ -80,7 +93,11 @@ def _require_compared(
     gates: Sequence[Gate], earlier: Mapping[str, Earlier], path: Path | None
 ) -> None:
     """Refuse a run in which a margin has nothing to be compared with."""
-    alone = [gate for gate in gates if gate.has_margins and gate.benchmark not in earlier]
+    alone = [
+        gate
+        for gate in gates
+        if gate.has_margins and not gate.is_total and gate.benchmark not in earlier
+    ]
     if not alone:
         return
     names = ", ".join(dict.fromkeys(gate.benchmark for gate in alone))
@@ -262,7 +279,12 @@ def prepare(
         earlier = find_earlier(
             options.baseline, answering.replay, summary.manifest, store, parts.plan
         )
-        compared = [gate for gate in gates if gate.has_margins and gate.benchmark in earlier]
+        compared = [
+            gate
+            for gate in gates
+            if gate.has_margins and (found := earlier.get(gate.benchmark))
+            if found.anchor or not gate.is_total
+        ]
         _require_possible(compared, known, parts.plan, options.rules.level)
         if options.baseline.is_required:
             _require_compared(gates, earlier, options.baseline.path)

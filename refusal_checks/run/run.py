@@ -22,7 +22,7 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.aio import together
 from refusal_checks.run.assembly import prompts_of
 from refusal_checks.run.evaluate import Pending, Plan
-from refusal_checks.run.forecast import Work, changes, forecast
+from refusal_checks.run.forecast import Work, attempts, changes, forecast
 from refusal_checks.run.manifest import effort, engines_ready, facts, finished
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.prepare import Prepared
@@ -219,6 +219,9 @@ class Run:
         for line in power.head(sizes, run.rules.level):
             run.say(line)
         work = Work(answers, verdicts, self.options.answering.sampling.samples)
+        ids, root = [gate.id for gate in run.gates], self.folder.parent
+        tried = attempts(self.summary.manifest, ids, root, asks=bool(answers))
+        self.summary.manifest = self.summary.manifest.extended(attempts=tried)
         if expected := forecast(self.summary.manifest, work, self.folder.parent):
             run.say(expected)
         if (answers or verdicts) and not self.options.fresh:
