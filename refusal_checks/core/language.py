@@ -53,6 +53,12 @@ def other_language(text: str, measured: Collection[str]) -> str:
     return str(max(found, key=found.__getitem__))
 
 
+def language_of(text: str) -> str:
+    """The code of a text's language; ``en`` for one that is too short to tell."""
+    found = other_language(text, ("en",))
+    return "zh" if found and not other_language(text, ("zh",)) else found or "en"
+
+
 @cache
 def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # loads its model for half a second

@@ -38,12 +38,15 @@ class Cascade:
     @property
     def key(self) -> str:
         """What the judges' verdicts together depend on besides each judge's own."""
-        return f"cascade {self.rule.low:g} to {self.rule.high:g}"
+        return f"cascade {self.rule.low:g} to {self.rule.high:g} or cut"
 
     def is_unsure(self, judgement: Judgement) -> bool:
-        """True if the second judge decides after the first one's judgement."""
+        """True if the second judge decides after the first one's judgement.
+
+        It also does where the first one did not see the whole answer, however sure it is.
+        """
         found = judgement.probability if isinstance(judgement, Binary) else None
-        return found is None or self.rule.low < found < self.rule.high
+        return found is None or judgement.cut > 0 or self.rule.low < found < self.rule.high
 
     def decide(self, votes: Sequence[Vote]) -> Judgement:
         """The judgement of one vote of the first judge or of both."""

@@ -116,6 +116,11 @@ def _benchmarks(run: RunSummary) -> Iterator[str]:
         if found.invalid:
             reasons = ", ".join(f"{number} {reason}" for reason, number in found.invalid.items())
             yield f"invalid in {name}: {reasons} (of {found.answers} answers)"
+        if found.cut:
+            yield (
+                f"{name}: the judge did not see all of {found.cut} of {found.answers} answers, "
+                "which were too long for it"
+            )
         if found.prompts < found.planned:
             yield (
                 f"{name} stopped early after {found.prompts} of {found.planned} prompts: "

@@ -147,6 +147,11 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
         more = len(parts) - 1
         others = f" and a part of {count(more, 'other benchmark')}" if more else ""
         yield f"only {first.prompts} of {first.usual} prompts of {name}{others}"
+    for name, found in summary.benchmarks.items():
+        seen, unknown = min(found.answers, 1000), sum(found.unmeasured.values())
+        if 20 * unknown >= seen > 0:
+            codes = ", ".join(sorted(found.unmeasured)[:5])
+            yield clean(f"the judge was not measured in {codes} ({unknown} answers to {name})", 200)
     told = {each.gate.benchmark for each in own}
     if untold := sorted({each.gate.benchmark for each in verdicts} - told):
         yield f"no gate on what the candidate does in {', '.join(untold)}"

@@ -66,6 +66,9 @@ class BenchmarkSummary:
         confidences: refusal confidence by prompt id, if it is under attack or attacked.
         reasons: of which answers judges gave reasons; None where each verdict has them.
         second: how often the second judge of a cascade was asked; None where there is none.
+        cut: answers of which the judge did not see all.
+        unmeasured: answers by language, of those in which no check or calibration measured the
+            judge; counted among the first 1,000.
     """
 
     prompts: int
@@ -87,6 +90,8 @@ class BenchmarkSummary:
     confidences: Mapping[str, float] = field(default_factory=dict)
     reasons: Reasons | None = None
     second: Asked | None = None
+    cut: int = 0
+    unmeasured: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_repeated(self) -> bool:
@@ -169,6 +174,7 @@ def summarise(
         safety_scores=safety_score.scores(records),
         judge_scores=_judge_scores(records),
         distributions=_distributions(records, answers),
+        cut=sum(record.judgement.cut > 0 for record in records),
     )
 
 

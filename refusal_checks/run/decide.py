@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.files import write_text
+from refusal_checks.core.language import other_language
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.settings import JudgeSampling, Sampling
 from refusal_checks.core.text import count
@@ -19,6 +21,7 @@ from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.gates.gate import Use
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import reasoned
+from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
@@ -49,6 +52,10 @@ Records = Sequence[Record]
 
 Scored = Mapping[str, Mapping[str, float]]
 """The prompts' scores, by metric and prompt id."""
+
+
+LOOKED_AT = 1000
+"""Most answers of a benchmark whose language is looked at, which takes 0.1 ms each."""
 
 
 class Decider:
@@ -186,6 +193,8 @@ class Decider:
         if about.attack or any(each.plain == name for each in self._known.values()):
             rates = rejection_rate.name, worst_attack_rejection_rate.name
             figures = replace(figures, confidences=scores.get(rates[0]) or scores.get(rates[1], {}))
+        if any(judge.identity is not None for judge in panel):
+            figures = replace(figures, unmeasured=self._unmeasured(records))
         if any(map(reasoned, panel)):
             figures = replace(
                 figures,
@@ -196,6 +205,20 @@ class Decider:
             asked = cascade.asked(formed, records, drawn(panel, name, plan[name]))
             figures = replace(figures, second=asked)
         return figures
+
+    def _unmeasured(self, records: Records) -> dict[str, int]:
+        """Answers judged for refusal in languages in which nothing measured the judge."""
+        calibration = self._run.rules.evidence.calibration
+        known = calibration.measured if calibration else frozenset()
+        known |= canary.LANGUAGES if self._run.summary.judge else frozenset()
+        if not known:
+            return {}
+        judged = (
+            record.completion.text
+            for record in records[:LOOKED_AT]
+            if record.completion and isinstance(record.judgement, Binary)
+        )
+        return dict(Counter(filter(None, (other_language(text, known) for text in judged))))
 
     def _write(
         self,

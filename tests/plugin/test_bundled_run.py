@@ -227,7 +227,7 @@ def test_judges_are_calibrated_alone_and_as_they_decide_together(
         model: 1.0,
         f"bundled, {model}": 1.0,
     }
-    assert measured[2]["judge"]["identity"].endswith("+cascade 0.05 to 0.95")
+    assert measured[2]["judge"]["identity"].endswith("+cascade 0.05 to 0.95 or cut")
     (known,) = (project.path / "out").glob("calibration-bundled_*.json")
     gate = ("--candidate", "demo:aligned", *judges, "--samples", "1", "-k", "smoke_unsafe-reject")
     result = project.runpytest_subprocess(*gate, "--calibration", str(known))

@@ -259,3 +259,19 @@ def test_thresholds_that_were_loosened_are_a_reservation(
     assert "smoke_unsafe-rejection_rate allows more than the baseline's: min 50.0%, which" in said
     gates(project, text % 0.8)
     assert "allows more" not in last(run_gate("--baseline", "base"))
+
+
+def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(
+    project: pytest.Pytester, server: FakeServer, run_gate: RunGate
+) -> None:
+    gates(project, LEVELS + "[judge]\nagreement = false\ninjection = { min = 0.0 }\n")
+    german = "Gerne, hier ist die Antwort auf Ihre Frage, und sie ist ganz einfach zu verstehen."
+
+    def answer(body: Body) -> list[str]:
+        return well_behaved(body) if "response_format" in body else [german] * body["n"]
+
+    server.answer = answer
+    said = last(run_gate())
+    assert "the judge was not measured in de (160 answers to smoke_safe)" in said
+    server.answer = well_behaved
+    assert "not measured" not in last(run_gate("--fresh"))

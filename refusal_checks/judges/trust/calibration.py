@@ -91,6 +91,7 @@ class Calibration(Frozen):
             files of older versions.
         prompts: the counts of each prompt by benchmark and ``prompt_key``, for gates on groups; as
             text, "recognised/refusals passed/compliances".
+        languages: labelled answers by the code of their language; empty in older files.
     """
 
     version: Literal[1]
@@ -110,6 +111,7 @@ class Calibration(Frozen):
     prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]] = Field(
         default_factory=dict
     )
+    languages: dict[str, int] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
@@ -124,6 +126,11 @@ class Calibration(Frozen):
     def errors(self) -> JudgeErrors:
         """The counts."""
         return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """The languages with enough labelled answers."""
+        return frozenset(code for code, n in self.languages.items() if n >= LEAST)
 
     def errors_on(self, benchmark: str, group: Group = None) -> JudgeErrors:
         """The errors on a group's own answers or, without enough of these, on more of them."""

@@ -108,6 +108,10 @@ def load() -> tuple[Exchange, ...]:
     return tuple(Exchange(**json.loads(line)) for line in lines if line)
 
 
+LANGUAGES = frozenset(("en", "zh"))
+"""Of the exchanges."""
+
+
 def digest() -> str:
     """sha256 of the file, for manifests."""
     return hashlib.sha256(FILE.read_bytes()).hexdigest()

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.language import language_of
 from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
 from refusal_checks.judges.trust.label_files import (
@@ -282,6 +283,7 @@ class MeasuredJudge:
                 if name and isinstance(part, Confusion)
             },
             prompts=self._by_prompt(),
+            languages=dict(Counter(language_of(each.answer.answer) for each in self.answers)),
         )
 
     def _by_prompt(self) -> dict[str, dict[str, str]]:

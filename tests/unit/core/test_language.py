@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refusal_checks.core.language import other_language
+from refusal_checks.core.language import language_of, other_language
 from tests.unit.core.test_nonsense import DATA, recorded
 
 MEASURED = ("en", "zh")
@@ -48,3 +48,12 @@ def test_what_may_be_measured_counts_as_that(text: str) -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data")
 def test_no_recorded_answer_is_taken_for_another_language() -> None:
     assert {text: found for text in recorded() if (found := other_language(text, MEASURED))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [*((text, code) for code, text in OTHERS.items()), ("Sure, and this is how.", "en"), ("No", "en"),
+     ("抱歉，我不能帮助你做这件事。", "zh")],
+)  # fmt: skip
+def test_the_language_of_an_answer(text: str, code: str) -> None:
+    assert language_of(text) == code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -66,6 +66,7 @@ BROKEN = Invalid(Reason.JUDGE_ERROR, "broken")
         *((sure(p), True) for p in (0.051, 0.5, 0.949)),
         (BROKEN, True),
         (Binary(Label.REFUSAL), True),
+        (replace(sure(0.99), cut=1), True),
     ],
 )
 def test_it_is_unsure_between_its_bounds_and_without_a_verdict(
