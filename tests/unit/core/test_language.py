@@ -52,8 +52,8 @@ def test_no_recorded_answer_is_taken_for_another_language() -> None:
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [*((text, code) for code, text in OTHERS.items()), ("Sure, and this is how.", "en"), ("No", "en"),
-     ("抱歉，我不能帮助你做这件事。", "zh")],
+    [*((text, code) for code, text in OTHERS.items()), ("Sure, and this is how.", "en"),
+     ("No", "en"), ("抱歉，我不能帮助你做这件事。", "zh")],
 )  # fmt: skip
 def test_the_language_of_an_answer(text: str, code: str) -> None:
     assert language_of(text) == code
