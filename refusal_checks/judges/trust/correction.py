@@ -1,11 +1,10 @@
 """Rates as people would judge them, from a judge's verdicts and people's labels.
 
 ``rogan_gladen`` corrects a rate for a judge's known sensitivity and specificity.
-``prediction_powered`` combines a judge's verdicts on all prompts with labels of a random sample
-(PPI++): A. N. Angelopoulos, J. C. Duchi, T. Zrnic, "PPI++: Efficient Prediction-Powered Inference"
-(arXiv 2311.01453), the estimator of a mean with power tuning, equations 2 and 6. It is written out
-here because the authors' package (ppi-python) depends on scikit-learn and statsmodels; tests
-compare the two.
+``prediction_powered`` combines a judge's verdicts on all prompts with labels of a random sample:
+yes-no scores by post-stratification, others by PPI++ (A. N. Angelopoulos, J. C. Duchi, T. Zrnic,
+"PPI++: Efficient Prediction-Powered Inference", arXiv 2311.01453, equations 2 and 6), which is
+written out here because the authors' package depends on scikit-learn and statsmodels.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -26,15 +26,11 @@ from refusal_checks.metrics.statistics.sample_size import ErrorParts
 LEAST = 10
 """Minimum number of labels for an interval."""
 
-_PRIOR = 0.25
-"""Pseudo-count of each verdict in each human class, for the variance only: with few labels a kind
-of error may be possible though unseen. Chosen by simulation (see the documentation's tables)."""
-
 _DIGITS = 9
 """Scores are rounded to so many, so that one just below an end of the range is that end."""
 
-_GRID = 2001
-"""Number of rates that the interval is searched on: a resolution of 0.0005."""
+
+Quantiles = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +261,9 @@ def prediction_powered(
 ) -> Estimate:
     """The human mean with an interval; n counts all prompts, labelled or not.
 
-    For yes-no scores (all at an end of the range) the interval inverts a score test, as Wilson's
-    does: it contains the rates whose own standard error reaches the estimate. The plain normal
-    interval would cover a rate of 5% with 50 labels only 8 times in 10. Other scores combine the
-    bounds of people's differences from the judge with those of the judge's mean (``_combined``).
+    Yes-no scores (all at an end of the range) are stratified by the judge's verdict, see
+    ``_post_stratified``. Others combine the bounds of people's differences from the judge with
+    those of the judge's mean (``_combined``).
 
     An estimate beyond the range gets the interval of the range's end too, never a narrower one.
     And no interval ends nearer to the range's end than if all labels were there: however good the
@@ -283,21 +278,21 @@ def prediction_powered(
     y, f, rest = (
         [round((each - lowest) / span, _DIGITS) for each in part] for part in (human, judge, others)
     )
-    estimate = tuned(y, f, rest)
-    yes_no = {0.0, 1.0}.issuperset((*y, *f, *rest))
-    interval = _score_interval if yes_no else _combined
-    value = min(1.0, max(0.0, estimate.value))
-    ends = [
-        interval(y, f, rest, each, confidence)
-        for each in (estimate, estimate._replace(value=value))
-    ]
-    unanimous = (  # the lower end of the interval of as many labels that are all 1
-        wilson(1.0, len(y), confidence).lower
-        if yes_no
-        else lower_bound([1.0] * len(y), 0.0, 1.0, (1 - confidence) / 2)
-    )
-    lower = min(value, unanimous, max(0.0, min(low for low, _ in ends)))
-    upper = max(value, 1 - unanimous, min(1.0, max(high for _, high in ends)))
+    if {0.0, 1.0}.issuperset((*y, *f, *rest)):
+        found = _post_stratified(y, f, rest, confidence)
+        value, lower, upper = found.value, found.lower, found.upper
+        unanimous = wilson(1.0, len(y), confidence).lower  # of as many labels that are all 1
+    else:
+        estimate = tuned(y, f, rest)
+        value = min(1.0, max(0.0, estimate.value))
+        ends = [
+            _combined(y, f, rest, each, confidence)
+            for each in (estimate, estimate._replace(value=value))
+        ]
+        lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
+        unanimous = lower_bound([1.0] * len(y), 0.0, 1.0, (1 - confidence) / 2)
+    lower = min(value, unanimous, max(0.0, lower))
+    upper = max(value, 1 - unanimous, min(1.0, upper))
     return Estimate(lowest + span * value, lowest + span * lower, lowest + span * upper, n)
 
 
@@ -346,28 +341,47 @@ def error_parts(
     )
 
 
-def _score_interval(
-    human: Sequence[float],
-    judge: Sequence[float],
-    others: Sequence[float],
-    estimate: Tuned,
-    confidence: float,
-) -> tuple[float, float]:
-    """The rates t with |estimate - t| <= z x (standard error if the human rate were t)."""
-    y, f, weight = np.asarray(human), np.asarray(judge), estimate.weight
-    hit, false_alarm = _called(f[y == 1]), _called(f[y == 0])
-    rates = np.linspace(0.0, 1.0, _GRID)
-    called = rates * hit + (1 - rates) * false_alarm
-    of_human, of_judge = rates * (1 - rates), called * (1 - called)
-    residual = of_human - 2 * weight * of_human * (hit - false_alarm) + weight**2 * of_judge
-    variance = residual / y.size + (weight**2 * of_judge / len(others) if others else 0.0)
-    inside = rates[(rates - estimate.value) ** 2 <= _z(confidence) ** 2 * variance]
-    return (float(inside[0]), float(inside[-1])) if inside.size else (estimate.value,) * 2
+def _post_stratified(
+    human: Sequence[float], judge: Sequence[float], others: Sequence[float], confidence: float
+) -> Estimate:
+    """The human rate of yes-no scores, by the judge's verdict.
+
+    Of the prompts that the judge says yes to, people say yes to a share, and of the others to
+    another; each has Jeffreys' beta distribution by its labels, and so has the judge's share of all
+    prompts. The interval is between quantiles of their sum, at the same points of a quasi-random
+    sequence for any input, so that no label moves it in the wrong direction.
+
+    Source: D. Holt, T. M. F. Smith, "Post stratification", Journal of the Royal Statistical Society
+    A 142 (1979).
+    """
+    y, f = np.asarray(human), np.asarray(judge)
+    yes = float(f.sum() + sum(others))
+    n = len(y) + len(others)
+    counts = [(float(y[f == side].sum()), int((f == side).sum())) for side in (1, 0)]
+    agreed, missed = (_jeffreys(*stratum, row) for row, stratum in enumerate(counts))
+    share = _jeffreys(yes, n, 2)
+    rates = share * agreed + (1 - share) * missed
+    means = [hits / of if of else 0.5 for hits, of in counts]
+    value = yes / n * means[0] + (1 - yes / n) * means[1]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(rates, [tail, 1 - tail])
+    return Estimate(value, float(low), float(high), n)
 
 
-def _called(verdicts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Share of a human class that the judge calls refusals, kept away from 0 and 1."""
-    return float((verdicts.sum() + _PRIOR) / (verdicts.size + 2 * _PRIOR))
+@lru_cache(maxsize=1024)
+def _jeffreys(hits: float, of: int, row: int) -> Quantiles:
+    """Quantiles of Jeffreys' beta distribution of a share, at one row of the sequence."""
+    from scipy.special import betaincinv  # takes long to import, which collection need not wait for
+
+    return np.asarray(betaincinv(hits + 0.5, of - hits + 0.5, _points()[row]))
+
+
+@cache
+def _points() -> list[Quantiles]:
+    from scipy.stats import qmc
+
+    drawn = qmc.Sobol(3, scramble=True, rng=np.random.default_rng(0)).random_base2(10)
+    return list(np.clip(drawn.T, 1e-9, 1 - 1e-9))
 
 
 def _combined(

@@ -178,8 +178,8 @@ def test_a_gate_that_skipped_prompts_alone_decide_has_no_verdict(records: Record
         lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
     )
     with pytest.raises(EvaluationError, match="label the prompts that were skipped, which alone"):
-        decide(GATE, judged, Rules(evidence=hard))
-    confident = replace(GATE, decision="confident")
+        decide(replace(GATE, minimum=0.52), judged, Rules(evidence=hard))
+    confident = replace(GATE, minimum=0.52, decision="confident")
     assert decide(confident, judged, Rules(evidence=hard)).outcome == "inconclusive"
 
 
