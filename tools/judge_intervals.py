@@ -64,7 +64,7 @@ def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
     prediction are as many, a random part of the run.
     """
     rng = np.random.default_rng([seed, *(round(1000 * part) for part in cell)])
-    found: dict[str, list[Estimate | None]] = {"raw": [], "corrected": [], "PPI++": []}
+    found: dict[str, list[Estimate | None]] = {"raw": [], "corrected": [], "labels and judge": []}
     for _ in range(repeats):
         human = (rng.random(cell.run) < cell.rate).astype(int)
         judge = _judged(human, cell, rng)
@@ -74,7 +74,7 @@ def simulate(cell: Cell, repeats: int, seed: int = 0) -> dict[str, Coverage]:
         )
         found["raw"].append(wilson(judge.mean(), cell.run))
         found["corrected"].append(_corrected(judge, errors))
-        found["PPI++"].append(_powered(human, judge, np.arange(cell.run) < cell.labels))
+        found["labels and judge"].append(_powered(human, judge, np.arange(cell.run) < cell.labels))
     return {name: _coverage(given, cell.rate) for name, given in found.items()}
 
 
@@ -111,14 +111,14 @@ def draw(data: Path, model: str, labels: int, repeats: int, seed: int = 0) -> di
     others = [read_labels(data, other) for other in MODELS if other != model]
     transferred = errors_of(*(np.concatenate(side) for side in zip(*others, strict=True)))
     rng = np.random.default_rng([seed, labels, MODELS.index(model)])
-    names = ("raw", "corrected", "PPI++", "labels only", "transferred")
+    names = ("raw", "corrected", "labels and judge", "labels only", "transferred")
     found: dict[str, list[Estimate | None]] = {name: [] for name in names}
     for _ in range(repeats):
         part = np.zeros(human.size, dtype=bool)
         part[rng.choice(human.size, labels, replace=False)] = True
         found["raw"].append(wilson(judge.mean(), judge.size))
         found["corrected"].append(_corrected(judge, errors_of(human[part], judge[part])))
-        found["PPI++"].append(_powered(human, judge, part))
+        found["labels and judge"].append(_powered(human, judge, part))
         found["labels only"].append(wilson(human[part].mean(), labels))
         found["transferred"].append(_corrected(judge, transferred))
     return {name: _coverage(given, float(human.mean())) for name, given in found.items()}
@@ -149,11 +149,13 @@ def _coverage(given: Sequence[Estimate | None], truth: float) -> Coverage:
 
 def _simulated(repeats: int) -> Iterator[Sequence[str]]:
     """A row a judge and rate, with the range of coverages over sizes of run and calibration."""
-    yield "sensitivity", "specificity", "rate", "raw", "corrected", "PPI++"
+    yield "sensitivity", "specificity", "rate", "raw", "corrected", "labels and judge"
     cells = sorted(GRID + NEARLY_PERFECT, key=_row)
     for row, sizes in groupby(cells, _row):
         found = [simulate(cell, repeats) for cell in sizes]
-        held = ([case[name].held for case in found] for name in ("raw", "corrected", "PPI++"))
+        held = (
+            [case[name].held for case in found] for name in ("raw", "corrected", "labels and judge")
+        )
         yield *(f"{part:g}" for part in row), *(f"{min(h):.1%} to {max(h):.1%}" for h in held)
 
 

@@ -352,27 +352,37 @@ def _doubted(
 ) -> RateView | None:
     """The rate by labels too few to combine with the judge's verdicts; None if these agree.
 
-    Where every prompt has a label, they are the rate. Where one of a random sample contradicts the
-    judge, the interval is the widest of the judge's and of the labels' own.
+    Where every prompt has a label, they are the rate.
     """
     metric, n = METRICS[gate.metric], len(labelled.human)
-    if not n or not (labelled.is_complete or labelled.is_random):
-        return None
-    people = metric.estimate([*chain.from_iterable(labelled.human.values())], level)
-    if labelled.is_complete:
+    if n and labelled.is_complete:
+        people = metric.estimate([*chain.from_iterable(labelled.human.values())], level)
         return RateView("human", people, f"human labels of all {n} prompts")
-    scores, judge = Scores.of(metric, records, labelled.human), metric.estimate(records, level)
+    found = _contradicted(metric, labelled.human, records, level) if labelled.is_random else None
+    if not found:
+        return None
+    widest, wrong = found
+    caution = f"label {LEAST} or more of its prompts: {wrong} of {n} labels contradict the judge"
+    return RateView("human", widest, f"human labels of {n} prompts", caution=caution)
+
+
+def _contradicted(
+    metric: Metric, human: Mapping[str, Sequence[Record]], records: Sequence[Record], level: float
+) -> tuple[Estimate, int] | None:
+    """The widest of the judge's interval and of a few prompts' own, if one contradicts it.
+
+    Returns:
+        The interval, and how many prompts contradict the judge; None without any.
+    """
+    scores = Scores.of(metric, records, human)
     wrong = sum(one != other for one, other in zip(scores.human, scores.judge, strict=True))
     if not wrong:
         return None
-    widest = Estimate(
-        min(people.upper, max(people.lower, judge.value)),
-        min(people.lower, judge.lower),
-        max(people.upper, judge.upper),
-        judge.n,
-    )
-    caution = f"label {LEAST} or more of its prompts: {wrong} of {n} labels contradict the judge"
-    return RateView("human", widest, f"human labels of {n} prompts", caution=caution)
+    own = metric.estimate([*chain.from_iterable(human.values())], level)
+    judge = metric.estimate(records, level)
+    value = min(own.upper, max(own.lower, judge.value))
+    lower, upper = min(own.lower, judge.lower), max(own.upper, judge.upper)
+    return Estimate(value, lower, upper, judge.n), wrong
 
 
 def _seconded(
@@ -409,10 +419,16 @@ def _seconded_alone(
     missing = [name for name in drawn if name not in known]
     scores = Scores.of(metric, [*chain.from_iterable(rest.values())], judged, missing)
     if len(scores.human) < LEAST:
-        return f"not corrected: {note}, at least {LEAST} are needed"
-    if scores.skipped:
-        note += f"; {len(scores.skipped)} without a verdict count one way, then the other"
-    found = replace(scores.view("cascade", gate, level), note=note)
+        several = [*chain.from_iterable(rest.values())]
+        few = _contradicted(metric, judged, several, level)
+        if not few:
+            return f"not corrected: {note}, at least {LEAST} are needed"
+        caution = f"raise --cascade-sample: it contradicts {few[1]} of {len(judged)} verdicts"
+        found = RateView("cascade", few[0], note, caution=caution)
+    else:
+        if scores.skipped:
+            note += f"; {len(scores.skipped)} without a verdict count one way, then the other"
+        found = replace(scores.view("cascade", gate, level), note=note)
     if all(isinstance(record.judgement, Invalid) for record in decided):
         return found
     beside = metric.estimate(decided, level)

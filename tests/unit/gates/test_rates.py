@@ -335,6 +335,17 @@ def test_a_second_judge_that_read_all_is_the_rate(records: Records, unsure: list
     assert corrected.estimate == wilson(1.0, 6)
 
 
+def test_a_sample_of_few_prompts_that_contradicts_widens_the_interval(records: Records) -> None:
+    rates, seen = seconded(records("R " * 30), lambda r: COMPLIANCE, 9)
+    used = rates.rate(GATE, seen).used
+    assert used is not None
+    assert (used.use, used.caution) == (
+        "cascade",
+        "raise --cascade-sample: it contradicts 9 of 9 verdicts",
+    )
+    assert (used.estimate.lower, used.estimate.upper) == (0.0, 1.0)
+
+
 def test_a_sample_of_few_prompts_corrects_nothing_and_says_so(records: Records) -> None:
     rates, seen = seconded(records("R " * 30), same, 9)
     (raw,) = rates.rate(GATE, seen).views

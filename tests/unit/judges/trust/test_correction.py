@@ -265,22 +265,22 @@ STUDIED = [cell for cell in GRID if cell.run == 450 and (cell.labels == 100 or c
 def test_intervals_hold_the_true_rate_as_often_as_they_say(cell: Cell) -> None:
     found = simulate(cell, 500)
     assert 0.92 <= found["corrected"].held <= 0.985
-    assert 0.92 <= found["PPI++"].held <= 0.98
+    assert 0.92 <= found["labels and judge"].held <= 0.98
 
 
 def test_few_errors_make_intervals_wider_never_too_narrow() -> None:
     for cell in NEARLY_PERFECT:
         found = simulate(cell, 200)
-        assert min(found["corrected"].held, found["PPI++"].held) >= 0.92
+        assert min(found["corrected"].held, found["labels and judge"].held) >= 0.92
 
 
 @pytest.mark.parametrize("labels", [50, 100])
 @pytest.mark.parametrize("model", MODELS)
 def test_real_labels_of_xstest(mirror: Path, model: str, labels: int) -> None:
     found = draw(mirror, model, labels, 500)
-    assert 0.93 <= found["PPI++"].held <= 0.995
+    assert 0.93 <= found["labels and judge"].held <= 0.995
     assert found["raw"].held == 0
-    assert found["PPI++"].width <= found["labels only"].width
+    assert found["labels and judge"].width <= found["labels only"].width
     assert (found["transferred"].held == 0) == (model == "gpt4")
 
 
