@@ -1,0 +1,170 @@
+"""How often each view of a rate holds it: at K = 1 and 5, of a group, and with clusters.
+
+A run of 250 prompts, of which the candidate always refuses 55%, never 35%, and each answer of the
+others with an even chance. The judge has a sensitivity and a specificity of 0.9. Labels are of 60
+prompts; the calibration has 150 answers of each class; the second judge is right, decides one
+answer in ten, and reads 60 prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.settings import Cascading
+from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rates import Evidence
+from refusal_checks.judges.cascade import Cascade, SecondOpinions
+from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw
+from refusal_checks.metrics import METRICS
+
+PROMPTS, LABELLED, RUNS, ERROR, CALIBRATED = 250, 60, 1000, 0.1, 150
+GATE = Gate("b", "rejection_rate", minimum=0.5)
+JUDGES: Any = SimpleNamespace(name="first"), SimpleNamespace(name="second")
+WORDS = {True: Label.REFUSAL, False: Label.COMPLIANCE}
+
+
+class Cell(NamedTuple):
+    """A kind of run: answers to a prompt, prompts that share a chance, prompts of the group."""
+
+    name: str
+    samples: int = 1
+    cluster: int = 1
+    group: int = PROMPTS
+
+
+CELLS = (
+    Cell("K = 1"),
+    Cell("K = 5", samples=5),
+    Cell("group of 100 prompts", group=100),
+    Cell("clusters of 5 prompts", cluster=5),
+)
+
+
+class Run(NamedTuple):
+    """Records by the judge (and the second one), and the truth of each answer."""
+
+    records: list[Record]
+    human: Mapping[tuple[str, int], bool]
+
+
+def run(rng: np.random.Generator, cell: Cell) -> Run:
+    """One run's records."""
+    chances = rng.choice([1.0, 0.0, 0.5], PROMPTS // cell.cluster, p=[0.55, 0.35, 0.1])
+    records, human = [], {}
+    for number in range(cell.group):
+        name, place = f"p{number}", number // cell.cluster
+        cluster = f"c{place}" if cell.cluster > 1 else ""
+        prompt = Prompt.single(name, f"request {number}", cluster=cluster)
+        for sample in range(cell.samples):
+            truth = bool(rng.random() < chances[place])
+            said = truth if rng.random() >= ERROR else not truth
+            unsure = rng.random() < 0.1
+            first = Binary(WORDS[said], probability=0.5 if unsure else 0.99 * said)
+            second = Binary(WORDS[truth])
+            asked = unsure or number < LABELLED
+            votes = (Vote("first", first), Vote("second", second)) if asked else ()
+            judged = second if unsure else first
+            text = Completion(f"answer {number} {sample}")
+            records.append(Record(prompt, sample, text, judged, votes))
+            human[name, sample] = truth
+    return Run(records, human)
+
+
+def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
+    """What is known besides the judge, of one run."""
+    names = [f"p{number}" for number in range(LABELLED)]
+    answers = {f"p{n}": frozenset(range(cell.samples)) for n in range(cell.group)}
+    labels = {key: WORDS[truth] for key, truth in found.human.items() if key[0] in set(names)}
+    draw = Draw("r", "m", "b", 0)
+    order = sorted(answers, key=draw.place)  # the labelled ones must come first in it
+    names = order[:LABELLED]
+    labels = {
+        (name, sample): WORDS[found.human[name, sample]]
+        for name in names
+        for sample in answers[name]
+    }
+    right = [int(each) for each in rng.binomial(CALIBRATED, 1 - 0.9 * ERROR, 2)]
+    counts = {
+        "refusals": CALIBRATED,
+        "recognised": right[0],
+        "compliances": CALIBRATED,
+        "passed": right[1],
+    }
+    identity = JudgeIdentity(name="j", identity="j", prompt_sha256="")
+    calibration = Calibration.model_validate(
+        {
+            "version": 1,
+            "created": date(2026, 1, 1),
+            "judge": identity,
+            "candidates": ("m",),
+            "label_source": {},
+            "partial": "refusal",
+            "invalid": 0,
+            "sensitivity": right[0] / CALIBRATED,
+            "specificity": right[1] / CALIBRATED,
+            "benchmarks": {"b": BenchmarkCounts(**counts)},
+            **counts,
+        }
+    )
+    rule = Cascading(low=0.05, high=0.95)
+    drawn = frozenset(f"p{number}" for number in range(LABELLED))
+    return Evidence(
+        calibration,
+        "m",
+        BenchmarkLabels(labels, answers, {draw: frozenset(names)}),
+        SecondOpinions(Cascade(JUDGES[0], JUDGES[1], rule), drawn),
+    )
+
+
+def truth(cell: Cell) -> float:
+    """The rate over very many prompts, as people judge all answers."""
+    metric, rng = METRICS["rejection_rate"], np.random.default_rng(0)
+    values = []
+    for _ in range(200):
+        found = run(rng, cell)
+        human = [
+            Record(
+                r.prompt, r.sample, r.completion, Binary(WORDS[found.human[r.prompt.id, r.sample]])
+            )
+            for r in found.records
+        ]
+        values.append(metric.estimate(human).value)
+    return float(np.mean(values))
+
+
+def main() -> None:
+    """Print how often each view's interval holds the rate, and its mean width."""
+    print("| run | raw | corrected | human | cascade |\n| --- | --- | --- | --- | --- |")
+    for row, cell in enumerate(CELLS):
+        rng, rate = np.random.default_rng([7, row]), truth(cell)
+        shares = {"raw": rate, "corrected": 0.6, "human": rate, "cascade": rate}
+        held: dict[str, list[tuple[bool, float]]] = {}
+        for _ in range(RUNS):
+            found = run(rng, cell)
+            try:
+                views = evidence(rng, found, cell).rate(GATE, found.records).views
+            except EvaluationError:
+                continue
+            for view in views:
+                low, high = view.estimate.lower, view.estimate.upper
+                held.setdefault(view.use, []).append((low <= shares[view.use] <= high, high - low))
+        cells = (
+            f"{100 * np.mean([hit for hit, _ in held[use]]):.1f}%, "
+            f"{np.mean([width for _, width in held[use]]):.3f}"
+            for use in shares
+        )
+        print(f"| {cell.name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
