@@ -328,6 +328,12 @@ class Limits(Frozen):
     in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
     start_timeout: float = Field(1800.0, gt=0, description="seconds an engine may take to start")
     request_timeout: float = Field(1800.0, gt=0, description="seconds one request may take")
+    outage_timeout: float = Field(
+        600.0,
+        gt=0,
+        description="seconds after which a server that refuses every request (429, 5xx) is "
+        "not asked any more",
+    )
     max_reply_mib: int = Field(
         16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
     )

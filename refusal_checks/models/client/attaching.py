@@ -66,7 +66,8 @@ class Attaching:
         contexts = list_contexts(model.url, key, option)
         name = choose(model.url, model.model, tuple(contexts), option)
         most = limits.max_reply_mib * 2**20
-        access = Access(key, limits.request_timeout, limits.pace(option.lstrip("-")), most)
+        pace = limits.pace(option.lstrip("-"))
+        access = Access(key, limits.request_timeout, pace, most, limits.outage_timeout)
         client = Client(model.url, name, extras=model, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
         if known not in self._known:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import ssl
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -53,12 +55,14 @@ class Access:
         timeout: seconds for one request, from the moment when it may be sent.
         pace: how fast requests may be sent; the others wait.
         max_reply: most bytes of a reply, unless many tokens are asked for.
+        outage: seconds without one answer after which no request is sent any more.
     """
 
     api_key: str = ""
     timeout: float = 600.0
     pace: RequestPace = field(default_factory=RequestPace)
     max_reply: int = LIMIT * 2**20
+    outage: float = math.inf
 
 
 class HttpTransport:
@@ -76,6 +80,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(access.pace.at_once)
         self._turn: AsyncLimiter | None = None
+        self._refused_since = math.inf
 
     async def __aenter__(self) -> Self:
         # These belong to one event loop, and a transport may see several.
@@ -94,7 +99,18 @@ class HttpTransport:
         async with self._free:
             if self._turn:
                 await self._turn.acquire()
-            return await self._post(path, body)
+            if monotonic() - self._refused_since > self._access.outage:
+                raise EndpointError(
+                    f"{self.url}: look at the server, then run the same command again: for "
+                    f"{self._access.outage:g} s (--outage-timeout) it refused every request"
+                )
+            try:
+                answer = await self._post(path, body)
+            except TransientError:
+                self._refused_since = min(self._refused_since, monotonic())
+                raise
+            self._refused_since = math.inf
+            return answer
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         import aiohttp  # not before a request: it loads for a while

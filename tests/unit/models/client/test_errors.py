@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -153,6 +154,24 @@ def test_all_tries_together_are_bounded_in_time(waits: list[float]) -> None:
         ask(server)
     most = errors.WAIT_ASKED + errors.WAIT_MAX
     assert sum(waits) <= most * (TooFastError.attempts - 1)
+
+
+def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> None:
+    """Each request has its attempts, and all of them together have a bound, too."""
+
+    async def ask_often(server: FakeServer) -> None:
+        access = Access(outage=0.3)
+        async with Client(server.url, "fake", access=access) as connection:
+            for _ in range(60):
+                with suppress(EndpointError):
+                    await connection.chat(QUESTION, RequestParams())
+                await asyncio.sleep(0.02)
+            with pytest.raises(EndpointError, match="--outage-timeout"):
+                await connection.chat(QUESTION, RequestParams())
+
+    with FakeServer(faults=[429] * 1000) as server:
+        asyncio.run(ask_often(server))
+        assert len(server.requests) < 60 * TooFastError.attempts / 2
 
 
 REFUSALS: dict[str, tuple[str, int | None]] = {
