@@ -300,6 +300,8 @@ _FALCON = (
     "|EMAIL_ADDRESS|IP_ADDRESS"
 )
 
+_ROLES = "user|human|system|assistant|bot|gpt|model|developer|function|environment|observation"
+
 _KNOWN: tuple[tuple[str, str], ...] = (
     # ChatML, Qwen, Llama 3, Phi, Harmony (gpt-oss), ChatGLM, DeepSeek, Granite, Cohere, Kimi ...
     ("<", rf"{_S}\|[^<>|]{{1,80}}\|{_S}>"),
@@ -312,6 +314,12 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     # Mistral, Llama 2, ChatGLM, Kimi, BERT
     ("[", rf"{_S}(?:{_SQUARE}){_S}\]"),
     ("[", rf"{_S}\|{_S}/?[A-Za-z_]{{1,40}}{_S}\|{_S}\]"),  # EXAONE
+    # What looks like a marker of a role or of tools, in whichever family: <system>, <longcat_user>,
+    # <_user>, [USER], <AVAILABLE_TOOLS>, <TOOLCALL>, <C_Q>
+    ("<", rf"{_S}/?(?i:_?(?:[a-z0-9]{{1,20}}[_-])?(?:{_ROLES})(?:[_-]\w{{1,20}})?){_S}>"),
+    ("<", rf"{_S}/?(?i:[a-z_]{{0,20}}tool_?[a-z_]{{0,20}}){_S}>"),
+    ("<", rf"{_S}/?[A-Z](?:_[A-Z]){{1,3}}{_S}>"),
+    ("[", rf"{_S}/?(?i:{_ROLES}){_S}\]"),
     ("]", r"~!?b[\[\]]"),  # MiniMax
     ("]", r"<\]"),
     ("[", r"e~\["),

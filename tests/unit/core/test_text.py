@@ -276,6 +276,16 @@ VARIANTS = [
     "<|Assistant|>",
     "‹|im_end|›",
     "<\ud800|im_end|>",
+    *[
+        "<C_Q>",
+        "<_user>",
+        "<longcat_user>",
+        "<AVAILABLE_TOOLS>",
+        "</TOOLCALL>",
+        "[USER]",
+        "[/SYSTEM]",
+        "<system>",
+    ],
 ]
 ORDINARY = [
     "Sorry, I can't help with that.",
@@ -284,7 +294,7 @@ ORDINARY = [
     "[1] a source, [a link](http://example.org), - [ ] a task, [optional]",
     "x |> f |> g; a || b; cat file | sort > out; 1 << 3 >> 2",
     "https://example.org/think/no-thing",
-    "ssh <user>@<host>, {user}, $USER",
+    "ssh <name>@<host>, {user}, $USER, <username>, [name], #include <model.h>",
     "### Heading\n\n| a | b |\n|---|---|\n| 1 | 2 |",
     "«quoted», 《书名》, 【注意】, <<guillemets>>",
     "文字，标点。（括号）",
