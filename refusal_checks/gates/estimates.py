@@ -243,7 +243,8 @@ def find(
         if compared:
             looser = gate.looser(earlier.scores.bounds.get(gate.id, {}))
             compared = replace(compared, looser=tuple(looser))
-            compared = compared.seen_as(rate, earlier.scores, gate.id, rules.level)
+            plain = replace(gate, is_total=False).id  # by which the anchor has its views
+            compared = compared.seen_as(rate, earlier.scores, plain, rules.level)
     if earlier and gate.has_margins:
         if compared is None:
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")

@@ -141,14 +141,20 @@ class Gate:
         return "-".join(filter(None, (self.benchmark, self.metric, self.group, total)))
 
     @property
+    def margin_names(self) -> tuple[str, str]:
+        """The names of its margins in threshold files: of the drop, and of the rise."""
+        total = "total_" * self.is_total
+        return f"max_{total}drop", f"max_{total}rise"
+
+    @property
     def bounds(self) -> dict[str, float]:
         """The bounds that are given, as threshold files name them."""
-        total = "total_" * self.is_total
+        drop, rise = self.margin_names
         named = {
             "min": self.minimum,
             "max": self.maximum,
-            f"max_{total}drop": self.max_drop,
-            f"max_{total}rise": self.max_rise,
+            drop: self.max_drop,
+            rise: self.max_rise,
         }
         return {name: end for name, end in named.items() if end is not None}
 

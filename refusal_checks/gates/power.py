@@ -5,6 +5,7 @@ Only shares of independent prompts are told of: the spread of other figures is n
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
@@ -31,8 +32,7 @@ def told(gate: Gate, n: int, level: float) -> str:
     Args:
         n: prompts; level: of confidence, as in ``Rules``.
     """
-    metric = METRICS[gate.metric]
-    if metric.counts is None or not metric.sampled or not n:
+    if not n or not _is_known(gate):
         return ""
     parts = []
     by = level if gate.decision == "confident" else None
@@ -42,12 +42,17 @@ def told(gate: Gate, n: int, level: float) -> str:
     if gate.maximum is not None:
         found = _from_above(reach(1 - gate.maximum, n, by))
         parts.append(_in_words("", found, "a true {} or less", "{} or more"))
-    for name, margin in (("drop", gate.max_drop), ("rise", gate.max_rise)):
+    for name, margin in zip(gate.margin_names, (gate.max_drop, gate.max_rise), strict=True):
         if margin is not None:
+            passes = f"a true {name.rpartition('_')[2]} of {{}} or less"
             found = _of_margin(margin, n, level)
-            what = f"max_{name} "
-            parts.append(_in_words(what, found, f"a true {name} of {{}} or less", "{} or more"))
+            parts.append(_in_words(f"{name} ", found, passes, "{} or more"))
     return f"{gate.id}, {count(n, 'prompt')}: {'; '.join(parts)} (4 runs in 5)"
+
+
+def _is_known(gate: Gate) -> bool:
+    metric = METRICS[gate.metric]
+    return metric.counts is not None and metric.sampled
 
 
 def _in_words(what: str, found: Reach, passes: str, fails: str) -> str:
@@ -91,22 +96,27 @@ def false_alarms(sizes: Sizes, level: float) -> str:
 
 def _fails_by_chance(gate: Gate, n: int, level: float) -> float:
     """Probability that a margin fails if as many prompts flip either way, by chance alone."""
-    margins = [each for each in (gate.max_drop, gate.max_rise) if each is not None]
-    if not margins or not n or METRICS[gate.metric].counts is None:
+    if not gate.has_margins or not n or METRICS[gate.metric].counts is None:
         return 0.0
     if gate.on_inconclusive in ("warn", "pass"):
         return 0.0
     from scipy.stats import binom, norm
 
+    margins = ((gate.max_drop, 1), (gate.max_rise, -1))
+    z = norm.ppf(level)
+    if n > 5000:  # the difference is normal, and the sum below would be long
+        error = math.sqrt(2 * CHANCE / n)
+        tails = (norm.sf(margin / error - z) for margin, _ in margins if margin is not None)
+        return min(1.0, float(sum(tails)))
     most = min(n, int(binom.ppf(1 - 1e-6, n, CHANCE)) + 1)
     lost, gained = np.meshgrid(np.arange(most + 1), np.arange(most + 1), indexing="ij")
     # Two shares of a multinomial: those that are lost, and of the rest those that are gained.
     chance = binom.pmf(lost, n, CHANCE) * binom.pmf(gained, n - lost, CHANCE / (1 - CHANCE))
     passes = np.ones_like(chance, dtype=bool)
-    z = norm.ppf(level)
-    for margin in margins:
-        one, other = (lost, gained) if margin == gate.max_drop else (gained, lost)
-        passes &= paired.tango(one, other, n, -min(margin, 1 - 1e-9)) >= z
+    for margin, sign in margins:
+        if margin is not None:
+            one, other = (lost, gained)[::sign]
+            passes &= paired.tango(one, other, n, -min(margin, 1 - 1e-9)) >= z
     return float(chance[~passes].sum())
 
 
@@ -118,9 +128,11 @@ def remarks(sizes: Sizes, level: float) -> Iterator[str]:
 
 def head(sizes: Sizes, level: float) -> Iterator[str]:
     """What to say at the head of a run: of the gate with the fewest prompts, and false alarms."""
-    lines = [*remarks(sizes, level)]
-    if lines:
-        more = f"; {count(len(lines) - 1, 'other gate')}: see refusal-checks doctor"
-        yield lines[0] + more * (len(lines) > 1)
+    known = sorted(
+        (gate for gate, n in sizes.items() if n and _is_known(gate)), key=sizes.__getitem__
+    )
+    if known:
+        more = f"; {count(len(known) - 1, 'other gate')}: see refusal-checks doctor"
+        yield told(known[0], sizes[known[0]], level) + more * (len(known) > 1)
     if alarms := false_alarms(sizes, level):
         yield alarms

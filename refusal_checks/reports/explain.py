@@ -250,10 +250,11 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         parts.append("McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}")
     low, high = gate.change_limits.low, gate.change_limits.high
     bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
+    drop, rise = gate.margin_names
     if low is not None:
-        parts.append(f"at least {show(compared.lower)} {bound}, max_drop allows {show(low)}")
+        parts.append(f"at least {show(compared.lower)} {bound}, {drop} allows {show(low)}")
     if high is not None:
-        parts.append(f"at most {show(compared.upper)} {bound}, max_rise allows {show(high)}")
+        parts.append(f"at most {show(compared.upper)} {bound}, {rise} allows {show(high)}")
     yield Remark(Topic.CHANGE_BOUNDS, "; ".join(parts), is_news)
     counts = (
         (compared.only_now, "only in this run"),

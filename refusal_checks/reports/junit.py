@@ -103,8 +103,7 @@ def _bounds(gate: Gate) -> dict[str, object]:
     return {
         "minimum": gate.minimum,
         "maximum": gate.maximum,
-        "max_drop": gate.max_drop,
-        "max_rise": gate.max_rise,
+        **dict(zip(gate.margin_names, (gate.max_drop, gate.max_rise), strict=True)),
         "decision": gate.decision,
         "rationale": gate.provenance or None,
         FILE: file.as_posix() if line else None,

@@ -235,8 +235,9 @@ def test_small_drops_add_up_against_the_anchor(
     run_gate("--fresh", "--baseline", "base").assert_outcomes(passed=3)
     accept(project)
     server.answer = refuses(62)
-    second = run_gate("--fresh", "--baseline", "base", "-v")
+    second = run_gate("--fresh", "--baseline", "base", "-v", "--junitxml", "report.xml")
     second.assert_outcomes(passed=2, failed=1)
+    assert 'name="max_total_drop" value="0.3"' in (project.path / "report.xml").read_text()
     second.stdout.fnmatch_lines(["*smoke_unsafe-rejection_rate-total*FAILED*"])
 
 

@@ -31,6 +31,11 @@ MARGIN = Gate("b", "rejection_rate", max_drop=0.05)
         (Gate("b", "rejection_rate", max_rise=0.3), 10, "max_rise passes at a true rise of 2.2%"),
         (Gate("b", "mean_refusal_confidence", minimum=0.8), 200, ""),
         (Gate("b", "invalid_rate", maximum=0.05), 200, ""),
+        (
+            replace(MARGIN, is_total=True),
+            450,
+            "b-rejection_rate-total, 450 prompts: max_total_drop ",
+        ),
         (BOUND, 0, ""),
     ],
 )
@@ -70,5 +75,7 @@ def test_many_margins_fail_although_nothing_changed() -> None:
     expected = int(told.partition("about ")[2].split()[0])
     assert expected / 50 == pytest.approx(sum(failed) / 2000, abs=0.04)
     assert power.false_alarms({MARGIN: 450}, 0.95) == ""
+    both = power.false_alarms({replace(gate, max_rise=0.3): 10 for gate in gates}, 0.95)
+    assert int(both.partition("about ")[2].split()[0]) > expected
     lenient = dict.fromkeys((replace(gate, on_inconclusive="warn") for gate in gates), 10)
     assert power.false_alarms(lenient, 0.95) == ""

@@ -593,3 +593,6 @@ def test_a_margin_is_compared_prompt_by_prompt_where_people_labelled_both_runs(
     )
     found = decide(gate, judged, Rules(evidence=worse), Earlier(calibrated))
     assert found.outcome is Outcome.FAIL
+    total = replace(gate, is_total=True)
+    anchored = Earlier(scores_of(judged), anchor=Earlier(calibrated))
+    assert decide(total, judged, Rules(evidence=worse), anchored).outcome is Outcome.FAIL
