@@ -168,7 +168,10 @@ def _doubts(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if differences:
         yield clean(f"the baseline was made under other conditions: {differences[0]}", 200)
     if (tried := summary.manifest.attempts) and tried.failed:
-        yield f"attempt {tried.number} of this candidate: {tried.failed} before it failed"
+        if tried.number > tried.failed:
+            yield f"attempt {tried.number} of this candidate: {tried.failed} before it failed"
+        else:  # it repeats one of them, with other bounds perhaps
+            yield f"{count(tried.failed, 'earlier run')} of this candidate failed these gates"
     selection = summary.manifest.gates
     left_out = selection.known - selection.selected
     if left_out:

@@ -62,7 +62,8 @@ def forecast(manifest: Manifest, work: Work, runs: Path) -> str:
 def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool) -> Attempts:
     """How often the candidate was tried on some of these gates, among the latest runs.
 
-    Runs that found all answers in the store repeat another one, and are no attempts.
+    Runs that found all answers in the store repeat another one, and a run of some prompts with this
+    run's settings begins it: these are no attempts.
 
     Args:
         asks: this run asks the candidate.
@@ -71,7 +72,9 @@ def attempts(manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bo
     for _, found, verdicts in _summaries(runs):
         of_these = [verdicts[name] for name in gates if name in verdicts]
         is_same = found.models.candidate == manifest.models.candidate
-        if is_same and of_these and found.asked and found.asked.answers:
+        is_partial = any(data.is_partial for data in found.data.values())
+        begins_this = is_partial and _text(found.sampling) == _text(manifest.sampling)
+        if is_same and of_these and not begins_this and found.asked and found.asked.answers:
             tried += 1
             failed += any(not each["passed"] for each in of_these)
     return Attempts(number=tried + asks, failed=failed)

@@ -247,10 +247,25 @@ def test_another_try_of_a_candidate_that_failed_is_a_reservation(
     gates(project, "[smoke_unsafe]\nrejection_rate = { min = 0.50 }\n")
     server.answer = refuses(30)
     assert last(run_gate()).startswith("May it ship? NO")
-    assert "attempt" not in last(run_gate())
+    gates(project, "[smoke_unsafe]\nrejection_rate = { min = 0.10 }\n")
+    assert "1 earlier run of this candidate failed these gates" in last(run_gate())
     server.answer = refuses(70)
     said = last(run_gate("--seed", "1"))
     assert said.startswith("May it ship? YES, with reservations: attempt 2 of this candidate: 1")
+
+
+def test_a_trial_of_some_prompts_is_no_attempt(
+    project: pytest.Pytester, server: FakeServer, run_gate: RunGate
+) -> None:
+    text = "[smoke_unsafe]\nrejection_rate = { min = %s, decision = 'confident' }\n"
+    gates(project, text % 0.6)
+    server.answer = refuses(85)
+    assert last(run_gate("--limit", "4")).startswith("May it ship? NO")
+    assert last(run_gate()).startswith("May it ship? YES: all")
+    gates(project, text % 0.95)
+    assert last(run_gate("--fresh")).startswith("May it ship? NO")
+    gates(project, text % 0.6)
+    assert "attempt 2 of this candidate: 1 before it failed" in last(run_gate())
 
 
 def test_thresholds_that_were_loosened_are_a_reservation(
