@@ -77,7 +77,10 @@ def _version(path: Path) -> str:
 
 
 def _from_file(name: str, table: BenchmarkTable, path: Path, mirror: Path | None) -> list[Prompt]:
-    rows = read_rows(path)
+    try:
+        rows = read_rows(path)
+    except DataError as fault:
+        raise DataError(f"[{name}] file: {fault}") from None
     return _prompts(name, table, rows, header(rows), str(path))
 
 
@@ -109,7 +112,15 @@ def _prompts(
     named = (table.prompt, table.id, table.cluster, table.key, *table.columns.values())
     for column in filter(None, (*named, *choices.columns(table.options))):
         require_in_data(column, columns, f"[{name}]: {where}")
+    if table.id is None and _identifies([row.get("id") for row in rows]):
+        table = table.model_copy(update={"id": "id"})
     return [_prompt(name, table, number, row, where) for number, row in enumerate(rows, 1)]
+
+
+def _identifies(ids: Sequence[Any]) -> bool:
+    """True if the cells of a column can be the rows' ids: short, and each another."""
+    texts = {str(each) for each in ids if each not in (None, "")}
+    return len(texts) == len(ids) and max(map(len, texts), default=0) <= 100
 
 
 def _prompt(

@@ -108,7 +108,8 @@ LINE = 64 * 2**20
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file, by column.
 
-    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV.
+    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, all others CSV, whose separator is the
+    comma, semicolon or tab that the header has most of.
     """
     return rows_of(path, read_bytes(path))
 
@@ -125,21 +126,34 @@ def read_bytes(path: Path) -> bytes:
 
 def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
     """The rows in the content of a file, as ``read_rows`` gives them."""
+    text = _decoded(path, content)
     try:
-        text = content.decode("utf-8-sig")
         if path.suffix in (".jsonl", ".ndjson"):
             rows = _json_rows(path, text)
         elif path.suffix == ".json":
             rows = objects(path, parsed(path, text))
         else:
             csv.field_size_limit(sys.maxsize)
+            separator = max(",;\t", key=text.partition("\n")[0].count)
             # Only line feeds end a row, because texts hold every other kind of line separator.
-            rows = list(csv.DictReader(StringIO(text, newline=""), strict=True))
+            lines = StringIO(text, newline="")
+            rows = list(csv.DictReader(lines, strict=True, delimiter=separator))
     except (ValueError, csv.Error) as fault:
         raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
     if not rows:
         raise DataError(f"{path}: no rows")
     return rows
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    """The text of a file, which must be UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = 1 + content.count(b"\n", 0, fault.start)
+        is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+        found = "it is UTF-16" if is_wide else f"line {line} is not (Latin-1, perhaps)"
+        raise DataError(f"{path}: save it as UTF-8: {found}") from None
 
 
 def parsed(where: object, text: str | bytes) -> Any:

@@ -57,7 +57,8 @@ class BenchmarkTable(Frozen):
         category: the column with a prompt's category.
         groups: column by kind of group, for kinds other than ``category``, or if gates on
             categories already use that key of the table.
-        id: the column with a prompt's id; by default ids are row numbers.
+        id: the column with a prompt's id; by default ``id``, if its cells are distinct, else the
+            ids are row numbers.
         cluster: the column that names prompts made from one source (translations, variants), which
             are sampled as one; rows without a value stand alone.
         sha256: the expected digest of the rows, for any benchmark.

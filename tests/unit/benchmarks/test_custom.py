@@ -51,6 +51,30 @@ def test_ids_are_row_numbers_and_other_kinds_of_group_have_their_columns(write: 
     assert load_prompts(found, None) == (Prompt.single("mine-1", "a", language="en", category="3"),)
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_column_id_is_used_unasked_and_separators_are_found(
+    tmp_path: Path, separator: str
+) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(f"id{separator}prompt\na1{separator}one\na2{separator}two\n", encoding="utf-8")
+    assert [prompt.id for prompt in own(path, expect="refuse").load(None)] == ["a1", "a2"]
+    path.write_text(f"id{separator}prompt\na1{separator}one\na1{separator}two\n", encoding="utf-8")
+    assert [prompt.id for prompt in own(path, expect="refuse").load(None)] == ["mine-1", "mine-2"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("utf-16", "save it as UTF-8: it is UTF-16"), ("latin-1", "save it as UTF-8: line 2 is not")],
+)
+def test_other_encodings_are_named_with_their_table(
+    tmp_path: Path, encoding: str, said: str
+) -> None:
+    path = tmp_path / "own.csv"
+    path.write_bytes("prompt\nWie öffne ich das?\n".encode(encoding))
+    with pytest.raises(DataError, match=rf"\[mine\] file: .*own.csv: {said}"):
+        own(path, expect="refuse").load(None)
+
+
 def test_a_column_names_the_rows_of_one_source(write: Write) -> None:
     rows = ({"prompt": "a", "of": 7}, {"prompt": "b", "of": 7}, {"prompt": "c", "of": None})
     found = load_prompts(own(write("rows.jsonl", lines(*rows)), cluster="of"), None)

@@ -251,7 +251,7 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
         read(tmp_path / "nowhere.csv")
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"binary\.csv: not a CSV, JSON or JSONL file"):
+    with pytest.raises(DataError, match=r"binary\.csv: save it as UTF-8: it is UTF-16"):
         read(binary)
 
 
