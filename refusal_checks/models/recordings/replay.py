@@ -8,6 +8,7 @@ by id if the file has the benchmark's ids, else by the prompt's text.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from refusal_checks.core.files import find_columns, header, read_rows, require_i
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import brief, clean, listed, storable
+from refusal_checks.core.text import brief, clean, count, listed, storable
 from refusal_checks.models.recordings.formats import FORMATS, NEVER_ASKED, Document, Row
 
 LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -66,6 +67,10 @@ class ReplayOptions:
     partial: bool = False
 
 
+def _loose(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
 @dataclass(frozen=True)
 class Recording:
     """The recorded answers of one file.
@@ -92,8 +97,22 @@ class Recording:
             raise DataError(
                 f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
                 f"{benchmark}; the first is {missing[0].id}. Record the rest, or gate what there "
-                "is with --replay-partial"
+                f"is with --replay-partial{self._known(missing)}"
             )
+
+    def _known(self, missing: Sequence[Prompt]) -> str:
+        """What the file has in place of these prompts, without their texts."""
+        found = []
+        if self.by_id:
+            wanted, ids = missing[0].id, list(self.by_id)
+            near = difflib.get_close_matches(wanted, ids, 1, 0.5) or ids[:1]
+            found.append(f"{count(len(ids), 'id')}, the nearest to {wanted} is {brief(near[0])}")
+        if self.by_text:
+            loose = {_loose(text) for text in self.by_text}
+            alike = sum(_loose(prompt.request) in loose for prompt in missing)
+            same = f", {alike} of them alike but for case, spaces or punctuation" if alike else ""
+            found.append(f"{count(len(self.by_text), 'prompt')}{same}")
+        return f". The file has {' and '.join(found)}" if found else ""
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
         """Ids of prompts that were matched by id although their recorded text is different."""

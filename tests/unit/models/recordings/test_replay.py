@@ -171,7 +171,10 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
     message = str(caught.value)
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
     assert "the first is v1" in message
-    assert "--replay-partial" in message
+    assert "--replay-partial. The file has 1 id, the nearest to v1 is 'v2'" in message
+    other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
+    with pytest.raises(DataError, match="has 2 prompts, 1 of them alike but for case, spaces or"):
+        other.require("bench", [ONE, TWO])
 
 
 BROKEN = {
