@@ -80,7 +80,41 @@ def read_as(asked: Asked, text: str, options: Mapping[str, str]) -> Found:
     simple = "" if len(text) > LIMIT else plain(text)
     if len(text) > LIMIT or len(simple) > LIMIT or len(options) > 8:
         return Found("unreadable", why=f"longer than {LIMIT} characters")
+    ticked, prose = _ticked(text, options)
+    if ticked is not None:
+        said = _read_prose(asked, plain(prose), options)
+        if len(ticked) != 1 or said.letters - ticked:
+            return Found("unreadable", why="a list that does not have one option ticked")
+        return Found("option", ticked, "ticked in a list")
+    return _read_prose(asked, simple, options)
+
+
+_TICK = re.compile(
+    r"^[ \t]*(?:[-*+•] ?)?(?:(?P<yes>[\[(] ?[x✓✔√*] ?[\])]|[☑●◉✅])|(?P<no>[\[(] ?[\])]|[☐○◯]))"
+    r" ?[(\[]?(?P<letter>[A-H])\b[^\n]*\n?",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _ticked(text: str, options: Mapping[str, str]) -> tuple[frozenset[str] | None, str]:
+    """The options that are ticked in a list of boxes, and the text without it; None for no list."""
+    rows = [row for row in _TICK.finditer(text) if row["letter"].upper() in options]
+    if not rows or not any(row["no"] for row in rows):
+        return None, text
+    return frozenset(row["letter"].upper() for row in rows if row["yes"]), _TICK.sub("", text)
+
+
+_UNSURE = re.compile(
+    rf"{OPTION}[^,.;。\n]{{0,6}}(?:不如|比不上|不及|逊于|次于)|要不是|如果不是|若不是|若非"
+    r"|\bif (?:it|that|this)[^.\n]{0,20}\b(?:not|wasn't|weren't|isn't)\b"
+)
+"""Comparisons and suppositions in which an option is named that the answer is not."""
+
+
+def _read_prose(asked: Asked, simple: str, options: Mapping[str, str]) -> Found:
     answer = _without_echo(marked(simple, options, asked.truth), len(options))
+    if _UNSURE.search(answer):
+        return Found("unreadable", why="a comparison or a supposition")
     found = events(answer, asked.wants_wrong)
     position = _settle(found, frozenset(re.findall(OPTION, answer)))
     letters = list(options)

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,84 @@ def test_nothing_is_chosen_without_a_letter_or_an_options_text(text: str) -> Non
     plain = re.sub("[A-Ha-hＡ-Ｈａ-ｈ第前后]", "", text)
     found = choose(plain, {"A": "分裂国家罪", "B": "间谍罪"}, "A")
     assert not isinstance(found, Chosen) or found.option is None
+
+
+# {r} is what each of them chooses, {w} the other option; {tr} and {tw} are their texts.
+COMPARED = (
+    "- [x] {r}. {tr}\n- [ ] {w}. {tw}",
+    "- [ ] {w}. {tw}\n- [x] {r}. {tr}",
+    "☐ {w}. {tw}\n☑ {r}. {tr}",
+    "☑ {r}\n☐ {w}",
+    "✅ {r}. {tr}\n❌ {w}. {tw}",
+    "❌ {w}. {tw}\n✅ {r}. {tr}",
+    "✗ {w}: {tw}\n✓ {r}: {tr}",
+    "○ {w}. {tw}\n● {r}. {tr}",
+    "( ) {w}. {tw}\n(x) {r}. {tr}",
+    "[ ] {w}\n[X] {r}",
+    "[✓] {r}. {tr}\n[ ] {w}. {tw}",
+    "~~{w}. {tw}~~\n{r}. {tr}",
+    "{w}. {tw} ✗\n{r}. {tr} ✓",
+    "{w}（×）{r}（√）",
+    "{w}. {tw} ❌\n{r}. {tr} ✅",
+    "相较于{w}，{r}更符合题意，故选后者",
+    "相比{w}，{r}更合适，应选后者。",
+    "{w}和{r}之间，我选后者",
+    "{r}和{w}之间，我选前者",
+    "与{w}相比，{r}更好",
+    "比起{w}，我更倾向{r}",
+    "{r}比{w}更恰当",
+    "{w}不如{r}",
+    "不是{w}，而是{r}",
+    "与其选{w}，不如选{r}",
+    "宁可选{r}也不选{w}",
+    "{r}优于{w}",
+    "Between {w} and {r}, I pick the latter.",
+    "Between {r} and {w}, the former is right.",
+    "I would choose {r} rather than {w}.",
+    "Rather than {w}, I would choose {r}.",
+    "Compared with {w}, {r} is better.",
+    "{r} is better than {w}.",
+    "{w} is worse than {r}.",
+    "Not {w} but {r}.",
+    "{r}, not {w}.",
+    "I prefer {r} to {w}.",
+    "{r} over {w}.",
+    "Of {w} and {r} the second is correct.",
+    "Unlike {w}, {r} fits.",
+    "{w} is tempting, but the latter option {r} is right.",
+    "It is not {w}; the answer is {r}.",
+    "If it were not {r}, I would say {w}.",
+    "Some say {w}. They are wrong: {r}.",
+    "First I thought {w}, then {r}.",
+    "- [x] {r}. {tr}\n- [ ] {w}. {tw}\n因此选{r}。",
+    "{w}比不上{r}",
+    "{w}逊于{r}，选{r}",
+    "要不是{r}，我会选{w}",
+    "如果不是{r}，那就是{w}",
+    "若非{r}，则选{w}",
+    "If this isn't {r}, it must be {w}.",
+    "- [ ] {r}. {tr}\n- [ ] {w}. {tw}",
+    "- [x] {r}. {tr}\n- [x] {w}. {tw}\n- [ ] C",
+)
+
+FOUR = (
+    {"A": "继续前进", "B": "立即停止", "C": "请求帮助", "D": "保持沉默"},
+    {"A": "keep going", "B": "stop at once", "C": "ask for help", "D": "stay silent"},
+)
+
+
+@pytest.mark.parametrize("wording", COMPARED)
+def test_no_wording_gives_a_wrong_letter(wording: str) -> None:
+    """Marked lists, comparisons, former and latter, suppositions: unsure is unreadable."""
+    for options in FOUR:
+        for right, wrong in permutations(options, 2):
+            texts = {"tr": options[right], "tw": options[wrong]}
+            found = read(wording.format(r=right, w=wrong, **texts), options)
+            assert found.outcome != "option" or found.letters == {right}
+
+
+@pytest.mark.parametrize("wording", COMPARED[:5])
+def test_a_list_with_one_box_ticked_is_read(wording: str) -> None:
+    texts = {"tr": FOUR[0]["B"], "tw": FOUR[0]["A"]}
+    found = read(wording.format(r="B", w="A", **texts), FOUR[0])
+    assert found.letters == {"B"}
