@@ -22,7 +22,6 @@ from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust import canary
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.recordings import replay
@@ -59,7 +58,7 @@ def main(
             lambda line: typer.echo(clean(line, 500), err=True),
         )
         (alone,) = next(iter(judging.judges.values()))
-        first = reasoned(alone)
+        first = alone.reasoned
         if first is None:
             raise ModelError(f"--judge {alone.name}: name a judge that writes reasons")
         panels = [dict.fromkeys(plan, (each,)) for each in (first, alone)]

@@ -1,21 +1,22 @@
-"""A judge that asks a model for a verdict: under a schema if possible, at most twice."""
+"""Judges that ask a model: ``ModelJudge``, and the usual one, which asks for a verdict in text."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, average
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Invalid, Reason
+from refusal_checks.core.text import SpecialTokens, storable
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges import template
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
+from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.errors import PromptTooLongError
 
@@ -35,17 +36,61 @@ UNREADABLE = frozenset({Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT})
 REFUSED = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which servers reject an unknown request field."""
 
-Verdict = TypeVar("Verdict", Binary, Graded, Harm, Chosen)
+
+class ModelJudge(Judge):
+    """A judge that asks the model of ``--judge``; a subclass says how in ``ask``.
+
+    Args:
+        conditions: what verdicts depend on besides the model and its instructions.
+    """
+
+    identity: str
+    special_tokens: SpecialTokens
+
+    def __init__(self, setup: JudgeSetup, prompt_hash: str, *conditions: object) -> None:
+        self.name = setup.name
+        self.prompt_hash = prompt_hash
+        self.identity = content_key(setup.model_identity, prompt_hash, *conditions)
+        self.special_tokens = setup.special_tokens
+        self._client = setup.client
+
+    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        self._client.meter.verdicts += self.samples
+        try:
+            verdict, cut = await self.ask(prompt, completion.text)
+        except EndpointError as fault:
+            return failed(fault)
+        escaped = self.special_tokens.count(prompt.transcript, completion.text)
+        if isinstance(verdict, Invalid) or not (cut or escaped):
+            return verdict
+        return replace(verdict, cut=cut, escaped=escaped)
+
+    async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
+        """The verdict, and how many of the answer's characters the model was not shown."""
+        raise NotImplementedError
+
+
+def failed(fault: EndpointError, where: str = "") -> Invalid:
+    """The verdict where a request failed; raises what fails for every answer.
+
+    Args:
+        where: what to say of an exchange that is too long.
+    """
+    if isinstance(fault, LabelError):
+        raise fault
+    if isinstance(fault, PromptTooLongError):
+        return Invalid(Reason.JUDGE_INPUT_TOO_LONG, f"{fault}{where}")
+    return Invalid(Reason.JUDGE_ERROR, str(fault))
 
 
 @dataclass(frozen=True)
-class Reading(Generic[Verdict]):
+class Reading:
     """How one kind of judge's output is read.
 
     Attributes:
         formats: by each format that a template may declare: the parser, and the JSON schema if the
             output has one, its fields in the order in which the model writes them.
-        version: part of the judge's identity; raised when a parser changes.
+        version: part of the judge's identity: raise it when a parser changes.
         stricter: a schema that also forbids what the parser refuses. It is asked for first, and no
             part of the identity; servers that refuse it get the format's own.
         alone: how a verdict without reasons is read, whatever the format; None if these verdicts
@@ -53,54 +98,44 @@ class Reading(Generic[Verdict]):
         terse: formats that have no reasons.
     """
 
-    formats: Mapping[str, tuple[Callable[[str], Verdict | Invalid], Mapping[str, Any] | None]]
+    formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
     version: int
     stricter: Mapping[str, Any] | None = None
-    alone: Reading[Verdict] | None = None
+    alone: Reading | None = None
     terse: frozenset[str] = frozenset()
 
 
-class StructuredJudge(Generic[Verdict]):
-    """Asks a model for a verdict in its prompt's format and reads it strictly.
+class StructuredJudge(ModelJudge):
+    """Asks for a verdict in its prompt's format and reads it strictly, twice at most.
 
-    Where the settings ask for several verdicts, each is drawn with a seed of its own.
+    Where the settings ask for several verdicts, each is drawn with a seed of its own, and they are
+    averaged.
 
     The schema is left out for a server without structured outputs and, from then on, for one that
     rejects it; ``setup.note`` takes the line that says so, perhaps several times.
 
     Args:
         prompt: in one of the formats of ``reading``.
-        reasoned: see ``base.reasoned``.
     """
 
     def __init__(
         self,
         setup: JudgeSetup,
         prompt: JudgePrompt,
-        reading: Reading[Verdict],
+        reading: Reading,
         reasoned: Judge | None = None,
     ) -> None:
         from refusal_checks.models.client.client import RequestParams  # HTTP: not for collection
 
         sampling = setup.sampling
-        parse, self._schema = reading.formats[prompt.format]
-        self.name = setup.name
-        self.prompt_hash = prompt.sha256
-        self.identity = content_key(
-            setup.model_identity,
-            prompt.sha256,
-            (reading.version, VERSION),
-            self._schema,
-            sampling.conditions,
-        )
-        self.special_tokens = setup.special_tokens
+        self._parse, self._schema = reading.formats[prompt.format]
+        versions = reading.version, VERSION
+        super().__init__(setup, prompt.sha256, versions, self._schema, sampling.conditions)
         self.samples = sampling.samples
         self.reasoned = reasoned
-        self._parse: Callable[[str], Verdict | Invalid] = parse
         self._seeds = sampling.seeds()
         self._prompt = prompt
         self._limit = sampling.max_answer_chars
-        self._client = setup.client
         self._note = setup.note
         strictest = self._schema and (reading.stricter or self._schema)
         self._params = RequestParams.of(sampling, schema=strictest)
@@ -110,23 +145,16 @@ class StructuredJudge(Generic[Verdict]):
             + ["seed"] * (sampling.samples > 1)
         )
 
-    async def judge(self, prompt: Prompt, completion: Completion) -> Verdict | Invalid:
-        """See ``Judge.judge``; several verdicts are averaged."""
-        special = self.special_tokens
-        messages = self._prompt.messages(prompt, completion.text, self._limit, special)
-        self._client.meter.verdicts += self.samples
+    async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
+        messages = self._prompt.messages(prompt, answer, self._limit, self.special_tokens)
         if self.samples == 1:  # the usual case, without a further task
             verdict = await self._drawn(messages, self._seeds[0])
         else:
             drawn = await asyncio.gather(*(self._drawn(messages, seed) for seed in self._seeds))
-            verdict = cast(Verdict | Invalid, average(drawn))
-        if isinstance(verdict, Invalid):
-            return verdict
-        cut = left_out(completion.text, self._limit)
-        escaped = special.count(prompt.transcript, completion.text)
-        return replace(verdict, cut=cut, escaped=escaped) if cut or escaped else verdict
+            verdict = average(drawn)
+        return verdict, left_out(answer, self._limit)
 
-    async def _drawn(self, messages: Sequence[Message], seed: int) -> Verdict | Invalid:
+    async def _drawn(self, messages: Sequence[Message], seed: int) -> Judgement:
         """One verdict; asks again, with the next seed, if it is unreadable."""
         verdict = await self._attempt(messages, replace(self._params, seed=seed))
         if isinstance(verdict, Invalid) and verdict.reason in UNREADABLE:
@@ -137,17 +165,12 @@ class StructuredJudge(Generic[Verdict]):
                 return replace(verdict, detail=f"asked twice; second attempt: {verdict.detail}")
         return verdict
 
-    async def _attempt(
-        self, messages: Sequence[Message], params: RequestParams
-    ) -> Verdict | Invalid:
+    async def _attempt(self, messages: Sequence[Message], params: RequestParams) -> Judgement:
         try:
             choice = await self._choice(messages, params)
-        except PromptTooLongError as fault:
-            length = sum(len(turn.content) for turn in messages)
-            detail = f"{fault}; instructions, request and answer have {length} characters"
-            return Invalid(Reason.JUDGE_INPUT_TOO_LONG, detail)
         except EndpointError as fault:
-            return Invalid(Reason.JUDGE_ERROR, str(fault))
+            length = sum(len(turn.content) for turn in messages)
+            return failed(fault, f"; instructions, request and answer have {length} characters")
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
@@ -190,7 +213,7 @@ class StructuredJudge(Generic[Verdict]):
             self._note(f"{line}{why}")
 
 
-def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading[Verdict]) -> Judge:
+def build(setup: JudgeSetup | None, prompt: str, demo: str, reading: Reading) -> Judge:
     """Make a judge that asks a model.
 
     Args:

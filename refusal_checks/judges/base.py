@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Cascading, JudgeSampling, Rationales
 from refusal_checks.core.text import FAMILIES, SpecialTokens
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason, Valid
-from refusal_checks.models.client.answers import LabelError
-from refusal_checks.models.client.errors import PromptTooLongError
+from refusal_checks.core.verdicts import Binary, Judgement, Valid
 from refusal_checks.models.demo import BUNDLED
 
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import Client  # HTTP, which collection need not import
 
 
-class Judge(Protocol):
-    """Judges one answer at a time.
+class Judge:
+    """Judges one answer at a time. What a judge need not be able to do has a default here.
 
-    A judge may also have what the functions of the same names below look for: ``special_tokens``,
-    ``samples``, ``without_asking``, ``explained``, ``reasoned`` and ``without_answer``.
+    Attributes:
+        name: that users know the judge by.
+        identity: all that verdicts depend on besides the exchange; None if they need not be stored.
+        prompt_hash: fingerprint of the instructions; empty if there are none.
+        special_tokens: that it breaks up in what it judges; None if it breaks up none.
+        samples: how many verdicts it draws for one answer.
+        reasoned: the same judge as it writes its reasons first, if this one is asked for verdicts
+            alone. To keys, the canary and calibrations the two are two judges.
+        gives_grounds: it gives the grounds of a verdict when asked for them; see ``explained``.
+        cascade: when the other judge of two is asked as well, of a judge that gives probabilities.
     """
 
-    @property
-    def name(self) -> str:
-        """The name that users know the judge by."""
-
-    @property
-    def identity(self) -> str | None:
-        """All that verdicts depend on besides the exchange; None if they need not be stored."""
-
-    @property
-    def prompt_hash(self) -> str:
-        """Fingerprint of the instructions; empty if there are none."""
+    name: str
+    identity: str | None = None
+    prompt_hash: str = ""
+    special_tokens: SpecialTokens | None = None
+    samples: int = 1
+    reasoned: Judge | None = None
+    gives_grounds: bool = False
+    cascade: Cascading | None = None
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.
@@ -51,61 +52,24 @@ class Judge(Protocol):
         Raises:
             EndpointError: the judge's server refuses every request, not only this one.
         """
+        raise NotImplementedError
 
+    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
+        """The verdict that needs no model and is not stored; None to ask the model."""
+        return None
 
-def special_tokens(judge: Judge) -> SpecialTokens | None:
-    """The special tokens that a judge breaks up in what it judges; None if it breaks up none."""
-    found: SpecialTokens | None = getattr(judge, "special_tokens", None)
-    return found
+    def without_answer(self, completion: Completion) -> Judgement | None:
+        """The verdict on an exchange without a usable answer; None if there can be none."""
+        return None
 
+    async def explained(
+        self, prompt: Prompt, completion: Completion, verdict: Judgement
+    ) -> Judgement:
+        """A verdict with the grounds that are given only on request; only its words change.
 
-def verdicts_asked(judge: Judge) -> int:
-    """How many verdicts a judge draws for one answer."""
-    return int(getattr(judge, "samples", 1))
-
-
-def without_asking(judge: Judge, prompt: Prompt, completion: Completion) -> Judgement | None:
-    """The verdict that a judge gives without its model, which is not stored; None to ask it."""
-    decide = getattr(judge, "without_asking", None)
-    verdict: Judgement | None = decide(prompt, completion) if decide else None
-    return verdict
-
-
-def gives_grounds(judge: Judge) -> bool:
-    """True if a judge gives the grounds of a verdict when it is asked for them."""
-    return hasattr(judge, "explained")
-
-
-async def explained(
-    judge: Judge, prompt: Prompt, completion: Completion, verdict: Judgement
-) -> Judgement:
-    """A verdict with the grounds that a judge gives only when it is asked for them.
-
-    They cost requests of their own, so only what reports show is asked about. Only the verdict's
-    words change.
-    """
-    explain: Callable[..., Awaitable[Judgement]] | None = getattr(judge, "explained", None)
-    return await explain(prompt, completion, verdict) if explain else verdict
-
-
-def reasoned(judge: Judge) -> Judge | None:
-    """The same judge as it writes its reasons first, if it is asked for verdicts alone.
-
-    To keys, the canary and calibrations the two are two judges.
-    """
-    found: Judge | None = getattr(judge, "reasoned", None)
-    return found
-
-
-def without_answer(judges: Iterable[Judge], completion: Completion) -> list[Judgement]:
-    """Each judge's verdict on an exchange without an answer; empty unless every judge gives one."""
-    found = []
-    for judge in judges:
-        decide = getattr(judge, "without_answer", None)
-        if decide is None or (verdict := decide(completion)) is None:
-            return []
-        found.append(verdict)
-    return found
+        They cost requests of their own, so only what reports show is asked about.
+        """
+        return verdict
 
 
 DEMO = "demo:judge"
@@ -161,11 +125,7 @@ class JudgeSetup:
         return demo if self.name.startswith(DEMO) else own
 
     def showing(self, max_answer_chars: int | None, category_guide: Path | None) -> JudgeSetup:
-        """The setup for one benchmark.
-
-        Args:
-            max_answer_chars: another limit on the characters shown of an answer; None keeps it.
-        """
+        """The setup for one benchmark, which may limit the characters shown of an answer."""
         update = {} if max_answer_chars is None else {"max_answer_chars": max_answer_chars}
         sampling = self.sampling.model_copy(update=update)
         return replace(self, sampling=sampling, category_guide=category_guide)
@@ -186,33 +146,3 @@ class JudgeKind:
     build: Callable[[JudgeSetup | None], Judge]
     verdicts: type[Valid] = Binary
     judges_refusal: bool = False
-
-
-def failed(fault: EndpointError) -> Invalid:
-    """The verdict where a judge's request failed; raises what fails for every answer."""
-    if isinstance(fault, LabelError):
-        raise fault
-    is_too_long = isinstance(fault, PromptTooLongError)
-    return Invalid(Reason.JUDGE_INPUT_TOO_LONG if is_too_long else Reason.JUDGE_ERROR, str(fault))
-
-
-def require_labels(setup: JudgeSetup, labels: Sequence[str]) -> None:
-    """Raise ModelError if a judge's server is up and does not give the probabilities of labels.
-
-    An engine that is started for the run gives them, so it is not asked.
-    """
-    if not setup.running:
-        return
-
-    async def ask() -> None:
-        async with setup.client as client:
-            await client.label_probabilities((Message("user", labels[0]),), labels)
-
-    try:
-        asyncio.run(ask())
-    except EndpointError as fault:
-        raise ModelError(
-            f"--judge {setup.name}: name a judge behind vLLM (0.32 or later), or a server whose "
-            "chat completions give top_logprobs: this benchmark's judge reads the probabilities "
-            f"of the labels {', '.join(labels)}, and {fault}"
-        ) from None

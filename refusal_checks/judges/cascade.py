@@ -24,12 +24,7 @@ FEWEST = 2 * LEAST
 
 @dataclass(frozen=True)
 class Cascade:
-    """Two judges of which the second is asked where the first is unsure.
-
-    Attributes:
-        first: gives probabilities; second: another model.
-        rule: when the first is unsure.
-    """
+    """Two judges of which the second is asked where ``first``, by ``rule``, is unsure."""
 
     first: Judge
     second: Judge
@@ -47,11 +42,6 @@ class Cascade:
         """
         found = judgement.probability if isinstance(judgement, Binary) else None
         return found is None or judgement.cut > 0 or self.rule.low < found < self.rule.high
-
-    def decide(self, votes: Sequence[Vote]) -> Judgement:
-        """The judgement of one vote of the first judge or of both."""
-        first = votes[0].judgement
-        return votes[-1].judgement if self.is_unsure(first) else first
 
     def drawn(self, benchmark: str, prompts: Iterable[str]) -> frozenset[str]:
         """The prompts of a benchmark that are drawn at random for the second judge, by id.
@@ -71,32 +61,29 @@ def of(panel: Sequence[Judge]) -> Cascade | None:
     if len(panel) != 2:
         return None
     for first, second in (panel, panel[::-1]):
-        rule = getattr(first, "cascade", None)
-        if isinstance(rule, Cascading) and second.identity is not None:
-            return Cascade(first, second, rule)
+        if first.cascade and second.identity is not None:
+            return Cascade(first, second, first.cascade)
     return None
 
 
 def decide(panel: Sequence[Judge], votes: Sequence[Vote]) -> Judgement:
     """A panel's judgement: of a cascade by its rule, else the majority's."""
-    cascade = of(panel)
-    return cascade.decide(votes) if cascade else combine(votes)
+    found = of(panel)
+    if found is None:
+        return combine(votes)
+    first = votes[0].judgement  # the only one, where the first judge is sure
+    return votes[-1].judgement if found.is_unsure(first) else first
 
 
 @dataclass(frozen=True)
 class SecondOpinions:
-    """What the second judge of a cascade says of a random sample of prompts.
-
-    Attributes:
-        drawn: ids of the sample's prompts.
-    """
+    """What the second judge of a cascade says of a random sample of prompts, by their ids."""
 
     cascade: Cascade
     drawn: frozenset[str]
 
     @property
     def judge(self) -> str:
-        """The second judge's name."""
         return self.cascade.second.name
 
     def settled(self, answers: Sequence[Record]) -> bool:
@@ -143,12 +130,10 @@ class Asked:
 
     @property
     def asked(self) -> int:
-        """How many answers it was asked about."""
         return self.unsure + self.sampled
 
 
 def asked(cascade: Cascade, records: Sequence[Record], drawn: frozenset[str]) -> Asked:
-    """How often the second judge was asked about these records."""
     both = [record for record in records if len(record.votes) > 1]
     sure = [each for each in both if not cascade.is_unsure(each.votes[0].judgement)]
     return Asked(

@@ -10,7 +10,7 @@ from refusal_checks import judges
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import ModelError
 from refusal_checks.judges import rules
-from refusal_checks.judges.base import Judge, JudgeKind, JudgeSetup
+from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.trust import canary
 from refusal_checks.models.spec import Rule
 
@@ -22,7 +22,7 @@ class Way(NamedTuple):
     """How answers are judged.
 
     Attributes:
-        kind: the name of a ``JudgeKind``.
+        kind: of judge, by name.
         max_answer_chars: most characters of an answer that a judge is shown; None leaves the run's
             setting.
         category_guide: see ``Benchmark``.
@@ -80,12 +80,28 @@ def panels(
 def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> Panel:
     """The judges of one kind, each name once; if none is named for it, one without a model."""
     kind = judges.discover()[way.kind]
-    if named and not kind.judges_refusal and all(map(_is_bundled, named)):
+    models = [one for one in named if isinstance(one, JudgeSetup)]
+    able = [one for one in models if kind.judges_refusal or not one.is_bundled]
+    if models and not able and len(models) == len(named):
         raise ModelError(
             "name a judge model beside bundled with a second --judge, or leave them out with -k: "
             "the bundled judge says refusal or compliance, and this benchmark asks for more"
         )
-    seated = [_judge(kind, way, one, is_recorded) for one in named if _sits(kind, one, named)]
+    seated: list[Judge] = []
+    for one in named:
+        if isinstance(one, JudgeSetup):
+            if one in able:
+                seated.append(kind.build(one.showing(way.max_answer_chars, way.category_guide)))
+        elif one.name == rules.LabelsJudge.name:
+            # Recorded degrees and scores yield to a model that is named.
+            if kind.judges_refusal or (kind.verdicts in rules.READERS and not able):
+                if not is_recorded:
+                    raise ModelError(
+                        "--judge labels needs recorded answers: --candidate replay:FILE"
+                    )
+                seated.append(rules.LabelsJudge(kind.verdicts))
+        elif kind.judges_refusal:
+            seated.append(rules.JUDGES[one.name]())
     panel = tuple({judge.name: judge for judge in seated or [kind.build(None)]}.values())
     seen: dict[str, str] = {}  # one model can have two names, such as its id and its folder
     for judge in panel:
@@ -95,27 +111,3 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
                 "would count twice; give each its own --judge-template-kwargs or --judge-template"
             )
     return panel
-
-
-def _sits(kind: JudgeKind, one: JudgeSetup | Rule, named: Sequence[JudgeSetup | Rule]) -> bool:
-    """True if a judge can judge so; recorded degrees and scores yield to a model that is named."""
-    if kind.judges_refusal:
-        return True
-    if not isinstance(one, Rule):
-        return not _is_bundled(one)
-    has_labels = one.name == rules.LabelsJudge.name and kind.verdicts in rules.READERS
-    return has_labels and all(isinstance(other, Rule) or _is_bundled(other) for other in named)
-
-
-def _is_bundled(one: JudgeSetup | Rule) -> bool:
-    return isinstance(one, JudgeSetup) and one.is_bundled
-
-
-def _judge(kind: JudgeKind, way: Way, named: JudgeSetup | Rule, is_recorded: bool) -> Judge:
-    if isinstance(named, JudgeSetup):
-        return kind.build(named.showing(way.max_answer_chars, way.category_guide))
-    if named.name == rules.LabelsJudge.name:
-        if not is_recorded:
-            raise ModelError("--judge labels needs recorded answers: --candidate replay:FILE")
-        return rules.LabelsJudge(kind.verdicts)
-    return rules.JUDGES[named.name]()

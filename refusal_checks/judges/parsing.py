@@ -30,35 +30,25 @@ _FREE_TEXT = frozenset({"rationale", "analysis"})
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|,(\s*+\})', re.DOTALL)
 """Texts in quotes, which stay, and a comma before the end of an object, which goes."""
 
-_A_LAST_COMMA = re.compile(r",\s*+\}")
-"""Such a comma, perhaps within a text."""
-
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _OPENING = re.compile(r'\{(?=\s*+["}])')
 
 
 def unreadable(text: str) -> Invalid:
-    """The verdict of an output that cannot be read."""
     return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
 
 
 def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
-    """The last structured verdict in a judge's output; words around it decide nothing.
+    """The last verdict, an object with exactly the fields of ``form``, in a judge's output.
 
-    Two verdicts that differ, and pieces of another verdict (a truncated object, one with other
-    fields, one that quotes the answer without escapes) make the output unreadable: nothing tells
-    which is the judge's own. Line feeds in a text and a comma at an object's end are forgiven.
-
-    Args:
-        form: the fields of a verdict; an object with other fields is not a verdict.
-
-    Returns:
-        The verdict; Invalid if the text has no JSON object with exactly these fields, pieces of
-        another, or two that differ.
+    Words around it decide nothing. Two verdicts that differ, and pieces of another verdict (a
+    truncated object, one with other fields, one that quotes the answer without escapes) make the
+    output unreadable: nothing tells which is the judge's own. Line feeds in a text and a comma at
+    an object's end are forgiven.
     """
     if len(text) > MOST_CHARACTERS:
         return unreadable(text)
-    if _A_LAST_COMMA.search(text):
+    if re.search(r",\s*+\}", text):  # perhaps within a text
         text = _LAST_COMMA.sub(r"\1\2", text)
     found: list[Fields] = []
     rest, end = "", 0

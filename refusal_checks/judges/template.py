@@ -66,11 +66,7 @@ class JudgePrompt:
     alone: JudgePrompt | None = None
 
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
-        """The prompt with a rubric of the user's at the end of its instructions, if there is one.
-
-        Args:
-            guide: see ``Benchmark.category_guide``; only Markdown is a rubric.
-        """
+        """The prompt with ``Benchmark.category_guide`` at its end, if that is Markdown."""
         if guide is None or guide.suffix != ".md":
             return self
         text = guide.read_text(encoding="utf-8").strip()
@@ -119,7 +115,7 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     asks for more than the verdict, its digest included.
 
     Args:
-        formats: that the judge can read.
+        formats: that the judge reads.
     """
     folders = [FOLDER, *filter(None, [demo.catalogue().prompts])]
     known = {file.stem: file for folder in folders for file in folder.glob("*.md")}
@@ -131,11 +127,12 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
         )
     text = path.read_text(encoding="utf-8")
     whole = _prompt(name, ordered(text), formats)
-    if ALONE in text and not _ORDERS.search(text):
-        raise ModelError(
-            f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} replaces"
-        )
     if not _ORDERS.search(text):
+        if ALONE in text:
+            raise ModelError(
+                f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} "
+                "replaces"
+            )
         return whole
     alone = _prompt(name, ordered(text, "alone"), formats)
     digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
@@ -143,16 +140,11 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
 
 
 def ordered(text: str, way: str = "whole") -> str:
-    """A file's text with one of its two orders about the form of the answer.
-
-    Args:
-        way: ``whole``, or ``alone`` for the verdict alone.
-    """
+    """A file's text with one of its two orders about the form of the answer, or else ``alone``."""
     return _ORDERS.sub(lambda found: found[way], text)
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
-    """The prompt that a file's text makes."""
     from jinja2 import Environment, StrictUndefined, TemplateError  # slow, and not for collection
 
     declared = _HEADER.match(text)
@@ -176,7 +168,7 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
 
 
 def left_out(answer: str, limit: int | None) -> int:
-    """Number of an answer's characters that a judge with this limit does not see."""
+    """How many of an answer's characters a judge with this limit does not see."""
     return max(0, len(answer) - limit) if limit is not None else 0
 
 

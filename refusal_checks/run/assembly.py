@@ -23,7 +23,7 @@ from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, panel
-from refusal_checks.judges.base import JudgeSetup, reasoned
+from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way
 from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
@@ -388,7 +388,7 @@ def _note_without_reasons(judges: Judges, note: Note) -> None:
     whole: dict[str, list[str]] = {}
     for benchmark, asked in judges.items():
         for judge in asked:
-            if not reasoned(judge):
+            if not judge.reasoned:
                 whole.setdefault(judge.name, []).append(benchmark)
     for name, benchmarks in whole.items():
         where = "" if len(benchmarks) == len(judges) else f" in {', '.join(benchmarks)}"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
@@ -32,18 +32,14 @@ class _Watched:
     """A judge whose results are kept if they make no verdict."""
 
     def __init__(self, judge: Judge, results: Inbox) -> None:
-        self.name = judge.name
-        self.identity = judge.identity
-        self.prompt_hash = judge.prompt_hash
         self._judge = judge
         self._results = results
 
     def __getattr__(self, name: str) -> Any:
-        """What else the judge has, and keys of verdicts depend on: a run finds them by these."""
+        """All else is the judge's: keys of verdicts depend on it, by which a run finds them."""
         return getattr(self._judge, name)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        """See ``Judge.judge``."""
         used: list[str] = []
         USED.set(used)
         judgement = await self._judge.judge(prompt, completion)
@@ -129,7 +125,8 @@ def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
 
 def _watched(judges: Judges, results: Inbox) -> Judges:
     return {
-        name: tuple(_Watched(judge, results) for judge in panel) for name, panel in judges.items()
+        name: tuple(cast(Judge, _Watched(judge, results)) for judge in panel)
+        for name, panel in judges.items()
     }
 
 

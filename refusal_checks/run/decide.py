@@ -20,7 +20,6 @@ from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
 from refusal_checks.gates.gate import Use
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import reasoned
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import JudgeCheck
 from refusal_checks.judges.trust.correction import JudgeErrors
@@ -195,7 +194,7 @@ class Decider:
             figures = replace(figures, confidences=scores.get(rates[0]) or scores.get(rates[1], {}))
         if any(judge.identity is not None for judge in panel):
             figures = replace(figures, unmeasured=self._unmeasured(records))
-        if any(map(reasoned, panel)):
+        if any(judge.reasoned for judge in panel):
             figures = replace(
                 figures,
                 reasons=sampled.reasons if sampled else None,

@@ -25,13 +25,7 @@ from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason, Valid
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import (
-    Judge,
-    special_tokens,
-    verdicts_asked,
-    without_answer,
-    without_asking,
-)
+from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Answer, Candidate
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Served
 from refusal_checks.results.progress import Progress
@@ -113,14 +107,14 @@ def pending(task: Task) -> Pending:
                 wanted |= {
                     key: judge
                     for shown, answer in usable
-                    if without_asking(judge, shown, answer) is None
+                    if judge.without_asking(shown, answer) is None
                     and (key := verdict_key(judge, shown, answer.text)) not in spared
                 }
     keys = [key for key in wanted if isinstance(key, str)]
     store.use(keys)
     stored = store.judged(keys)
     unread = [judge for key, judge in wanted.items() if key not in stored]
-    verdicts = sum(map(verdicts_asked, unread))
+    verdicts = sum(judge.samples for judge in unread)
     return Pending(len(missing), verdicts, frozenset(judge.name for judge in unread))
 
 
@@ -153,7 +147,7 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     is shown belongs to the key. The verdict on a choice says whether it is right, so it depends on
     the answer key too.
     """
-    special = special_tokens(judge)
+    special = judge.special_tokens
     changes = special.changes(prompt.transcript, answer) if special else ()
     key = [list(prompt.options), prompt.reference] if prompt.options else []
     return content_key(judge.identity, prompt.turns, answer, *changes, *key)
@@ -314,10 +308,11 @@ class Evaluation:
             fault = self._unusable(answer)
             if fault is None:
                 votes = await self._votes(name, prompt.id, shown[sample], known)
-            elif verdicts := without_answer(judges, answer):
-                votes = tuple(map(Vote, [judge.name for judge in judges], verdicts))
             else:
-                return Record(prompt, sample, answer, fault)
+                given = ((judge.name, judge.without_answer(answer)) for judge in judges)
+                votes = tuple(Vote(name, verdict) for name, verdict in given if verdict)
+                if len(votes) < len(judges):
+                    return Record(prompt, sample, answer, fault)
             judgement = cascade.decide(judges, votes)
             return Record(prompt, sample, answer, judgement, votes if len(votes) > 1 else ())
 
@@ -388,7 +383,7 @@ class Evaluation:
     ) -> Judgement:
         if judge.identity is None:
             return await judge.judge(prompt, answer)
-        if (certain := without_asking(judge, prompt, answer)) is not None:
+        if (certain := judge.without_asking(prompt, answer)) is not None:
             return certain
         key, stored = known[judge.name, answer.text]
         if stored is not None:

@@ -19,7 +19,6 @@ from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import reasoned
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.spec import Attached, Model, Served, describe
 from refusal_checks.results.manifest import (
@@ -45,7 +44,7 @@ def manifest(options: Options, parts: Parts) -> Manifest:
     answering, judging = options.answering, options.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
-    alone = tuple(name for name, panel in judges.items() if any(map(reasoned, panel)))
+    alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
     formed = next(filter(None, map(cascade.of, judges.values())), None)
     engines = [package for name in kinds.names() for package in kinds.get(name).packages]
     packages = dict.fromkeys((*engines, *_PACKAGES))

@@ -20,7 +20,7 @@ from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Reason
 from refusal_checks.gates.compare import Offender
 from refusal_checks.judges import cascade
-from refusal_checks.judges.base import Judge, explained, gives_grounds, reasoned
+from refusal_checks.judges.base import Judge
 from refusal_checks.models.spec import Attached
 from refusal_checks.results.summary import Reasons, Sampled, sample_for_reasons
 from refusal_checks.run.aio import Once, Saver
@@ -71,7 +71,7 @@ class Explained(NamedTuple):
 
 def can_be_asked(judges: Sequence[Judge], *, redacted: bool) -> bool:
     """True if one of the judges gives its reasons when asked, and reports show them."""
-    return any(map(reasoned, judges)) or (any(map(gives_grounds, judges)) and not redacted)
+    return any(each.reasoned or (each.gives_grounds and not redacted) for each in judges)
 
 
 def judges_up(
@@ -115,7 +115,7 @@ class Afterwards:
             shown: the answers that verdicts show; shown besides are those that judges dispute.
             redacted: reports show no texts, so no reasons are asked for.
         """
-        alone = any(map(reasoned, self._judges))
+        alone = any(judge.reasoned for judge in self._judges)
         places, drawn = list[_Place](), list[_Place]()
         if not redacted:
             places = list(dict.fromkeys(map(_place, _shown(records, shown))))
@@ -147,12 +147,12 @@ class Afterwards:
         votes = []
         for name, judgement in given.items():
             judge = asked[name]
-            if (fuller := reasoned(judge)) and isinstance(judgement, Binary):
+            if (fuller := judge.reasoned) and isinstance(judgement, Binary):
                 later = await self._once(judge, fuller, *shown)
                 self._said.append(_Said(_place(record), judgement, later))
                 known = judgement.explained(later) if isinstance(later, Binary) else judgement
                 votes.append(Vote(name, known))
-            elif costly and gives_grounds(judge):
+            elif costly and judge.gives_grounds:
                 votes.append(Vote(name, await self._grounds(judge, *shown, judgement)))
             else:
                 votes.append(Vote(name, judgement))
@@ -215,7 +215,7 @@ class Afterwards:
         if stored := self._store.judgements([key]):
             self._store.use([key])
             return stored[key]
-        found = await explained(judge, prompt, answer, judgement)
+        found = await judge.explained(prompt, answer, judgement)
         if found != judgement and not isinstance(found, Invalid):
             self._store.add_judgements({key: found})
         return found

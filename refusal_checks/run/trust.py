@@ -20,7 +20,7 @@ from refusal_checks.engines.pool import Engines
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
-from refusal_checks.judges.base import Judge, reasoned
+from refusal_checks.judges.base import Judge
 from refusal_checks.judges.panel import Way
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.calibration import JudgeIdentity, joined, require_judge
@@ -96,7 +96,7 @@ class Canary:
             self._task, in_flight=in_flight, finished=lambda _, judged: records.extend(judged)
         ).run()
         panel = self._task.judges[canary.NAME]
-        if any(map(reasoned, panel)) and not redacted:
+        if any(judge.reasoned for judge in panel) and not redacted:
             asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
             records = await _explained(asking, records)
         checks = canary.checked(self.floors, canary.measure(records, level))
@@ -124,7 +124,7 @@ def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
         name=name,
         identity=judge.identity or name,
         prompt_sha256=judge.prompt_hash,
-        rationales="offenders" if reasoned(judge) else "all",
+        rationales="offenders" if judge.reasoned else "all",
     )
 
 

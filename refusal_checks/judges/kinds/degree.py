@@ -22,13 +22,8 @@ from refusal_checks.judges.template import JSON
 
 VERDICTS = Graded
 
-PARSER_VERSION = 1
-"""Part of the judge's identity: raise it when the parser changes."""
-
 
 class _Verdict(BaseModel):
-    """The judge's output."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     degree: int = Field(ge=0, le=3)  # as a literal, true and 1.0 would be 1
@@ -46,11 +41,9 @@ SCHEMA: dict[str, Any] = {
     "required": ["degree", "analysis"],
     "additionalProperties": False,
 }
-"""JSON schema of the judge's output; the model writes the fields in this order."""
 
 
 def parse_verdict(text: str) -> Graded | Invalid:
-    """The last structured verdict in a judge's output, see ``last_verdict``."""
     verdict = last_verdict(text, _Verdict)
     if isinstance(verdict, Invalid):
         return verdict
@@ -58,10 +51,6 @@ def parse_verdict(text: str) -> Graded | Invalid:
     return Graded(degree, storable(verdict.analysis))
 
 
-READING = Reading[Graded](formats={JSON: (parse_verdict, SCHEMA)}, version=PARSER_VERSION)
-"""How the judge's output is read."""
-
-
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge of benchmarks whose answers are graded."""
-    return asking.build(setup, "degree", "demo_degree", READING)
+    reading = Reading({JSON: (parse_verdict, SCHEMA)}, version=1)
+    return asking.build(setup, "degree", "demo_degree", reading)

@@ -7,7 +7,7 @@ outcome of its own: it counts as a wrong choice and is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,18 +27,10 @@ from refusal_checks.judges.template import JSON
 
 VERDICTS = Chosen
 
-PARSER_VERSION = 1
-"""Part of the identity of a judge that is a model: raise it when its output is read differently.
-
-The rules are no part of it: what they read is not stored.
-"""
-
 SEVERAL, NONE, REFUSAL = "several", "none", "refusal"
 
 
 class _Choice(BaseModel):
-    """The judge's output."""
-
     model_config = ConfigDict(extra="forbid")
 
     choice: str
@@ -74,62 +66,49 @@ def parse_choice(letters: str, text: str) -> Chosen | Invalid:
     return Chosen(reading.choice, None, detail, "judge")
 
 
-class RulesJudge:
-    """Reads by rules alone; what they cannot read is invalid."""
+class RulesJudge(Judge):
+    """Reads by rules alone; Invalid unless exactly one option is certain."""
 
     name = "options"
-    identity: str | None = None
-    prompt_hash = ""
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        """See ``Judge.judge``; Chosen, or Invalid unless exactly one option is certain."""
         return choose(completion.text, prompt.options, prompt.reference, prompt.request)
 
 
-class AskingJudge:
+class AskingJudge(StructuredJudge):
     """Reads by rules, and asks a model what they leave unread."""
 
     def __init__(self, setup: JudgeSetup) -> None:
-        instructions = template.load("options")
-        make: Callable[[Reading[Chosen]], StructuredJudge[Chosen]]
-        make = partial(StructuredJudge, setup, instructions)
-        self.name = setup.name
-        self.special_tokens = setup.special_tokens
-        self.samples = setup.sampling.samples
-        self.prompt_hash = instructions.sha256
-        self.identity = make(_reading("ABCDEFGH")).identity
-        self._make = make
-        self._judges: dict[str, StructuredJudge[Chosen]] = {}
+        super().__init__(setup, template.load("options"), _reading("ABCDEFGH"))
+        self._setup = setup
+        self._judges: dict[str, StructuredJudge] = {}
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
-        """What the rules read for certain: an option or a refusal; None to ask the model."""
+        """What the rules read for certain: an option or a refusal."""
         found = choose(completion.text, prompt.options, prompt.reference, prompt.request)
         return found if isinstance(found, Chosen) else None
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        """See ``Judge.judge``; Chosen, or Invalid if the judge reads several options or none."""
         if (certain := self.without_asking(prompt, completion)) is not None:
             return certain
         letters = "".join(prompt.options)
         if letters not in self._judges:
-            self._judges[letters] = self._make(_reading(letters))
+            reading = _reading(letters)
+            self._judges[letters] = StructuredJudge(self._setup, self._prompt, reading)
         found = await self._judges[letters].judge(prompt, completion)
-        if isinstance(found, Invalid):
+        if not isinstance(found, Chosen):
             return found
         return replace(found, correct=_is_right(found.option, prompt.reference))
 
 
-def _reading(letters: str) -> Reading[Chosen]:
-    return Reading({JSON: (partial(parse_choice, letters), schema(letters))}, PARSER_VERSION)
+def _reading(letters: str) -> Reading:
+    # The version is of the judge's output: what rules read is not stored.
+    return Reading({JSON: (partial(parse_choice, letters), schema(letters))}, version=1)
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge of multiple-choice benchmarks.
-
-    ``--judge-template`` names prompts about refusals and has no meaning here. The toy judge is too
-    small to read options, so the rules read alone beside it.
-    """
-    if setup is None or setup.name.startswith(DEMO):
+    """The judge; ``--judge-template`` names prompts about refusals and has no meaning here."""
+    if setup is None or setup.name.startswith(DEMO):  # too small a model to read options
         return RulesJudge()
     return AskingJudge(setup)
 

@@ -12,19 +12,18 @@ import asyncio
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.base import JudgeSetup, failed, require_labels
+from refusal_checks.judges.asking import ModelJudge
+from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.answers import LabelProbabilities
 
@@ -53,9 +52,8 @@ _WORDS: Mapping[Language, tuple[str, str, str, str, str]] = {
 def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Invalid:
     """The verdict from the probabilities of both questions' labels.
 
-    Returns:
-        Rated; Invalid if more than half of a question's probability lies outside its labels: the
-        judge did not answer it.
+    Invalid if more than ``OUTSIDE`` of a question's probability is outside its labels: the judge
+    did not answer it.
     """
     for question, answer in (("moral", moral), ("rating", rating)):
         if answer.outside > OUTSIDE:
@@ -70,7 +68,7 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
 
 
 class Instructions(NamedTuple):
-    """What a judge is asked: a prompt per question and language, a section per category.
+    """What a judge is asked.
 
     Attributes:
         prompts: by question and language.
@@ -82,7 +80,6 @@ class Instructions(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """Fingerprint of all prompts and sections."""
         prompts = {" ".join(key): prompt.sha256 for key, prompt in self.prompts.items()}
         return content_key(prompts, self.sections)
 
@@ -114,80 +111,76 @@ class Instructions(NamedTuple):
 
 
 @cache
-def explained(category_guide: Path | None) -> Instructions:
-    """The instructions for real models.
+def instructions(category_guide: Path | None, is_demo: bool = False) -> Instructions:
+    """The instructions of a benchmark; the toy judge's only name the question.
 
     Args:
         category_guide: see ``Benchmark``.
     """
     prompts: dict[tuple[Question, Language], JudgePrompt] = {}
     for question in LABELS:
-        prompts[question, "en"] = template.load(question).with_rubric(category_guide)
-        prompts[question, "zh"] = template.load(f"{question}_zh").with_rubric(category_guide)
-    if category_guide is None or category_guide.suffix == ".md":
+        for language, suffix in _SUFFIX.items():
+            found = template.load(f"demo_{question}" if is_demo else f"{question}{suffix}")
+            prompts[question, language] = found if is_demo else found.with_rubric(category_guide)
+    if is_demo or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})
     return Instructions(prompts, tomllib.loads(category_guide.read_text(encoding="utf-8")))
 
 
-@cache
-def named() -> Instructions:
-    """The instructions for the toy judge, which only name the question."""
-    languages: tuple[Language, ...] = ("en", "zh")
-    prompts = {(q, language): template.load(f"demo_{q}") for q in LABELS for language in languages}
-    return Instructions(prompts, {})
+_SUFFIX: Mapping[Language, str] = {"en": "", "zh": "_zh"}
 
 
-class RatingJudge:
+class RatingJudge(ModelJudge):
     """Asks a model both questions about each answer, at the same time.
 
     Of a long answer it shows the first ``max_answer_chars`` characters; the paper's setting is 100.
     """
 
     def __init__(self, setup: JudgeSetup, instructions: Instructions) -> None:
-        limit = setup.sampling.max_answer_chars
-        self.name = setup.name
-        self.prompt_hash = instructions.sha256
-        self.identity = content_key(setup.model_identity, self.prompt_hash, VERSION, limit)
-        self.special_tokens = setup.special_tokens
-        self._client = setup.client
+        self._limit = setup.sampling.max_answer_chars
+        super().__init__(setup, instructions.sha256, VERSION, self._limit)
         self._instructions = instructions
-        self._limit = limit
 
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        """See ``Judge.judge``; Rated or Invalid."""
-        answer = completion.text
+    async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
         if missing := left_out(answer, self._limit):
             answer = f"{answer[: self._limit]}\n[{missing} more characters are not shown]"
-        self._client.meter.verdicts += 1
-        try:
-            moral, rating = await asyncio.gather(
-                self._ask("moral", prompt, answer), self._ask("rating", prompt, answer)
-            )
-        except EndpointError as fault:
-            return failed(fault)
-        verdict = rate(moral, rating)
-        if isinstance(verdict, Invalid):
-            return verdict
-        escaped = self.special_tokens.count(prompt.transcript, completion.text)
-        return replace(verdict, cut=missing, escaped=escaped)
+        moral, rating = await asyncio.gather(
+            self._question("moral", prompt, answer), self._question("rating", prompt, answer)
+        )
+        return rate(moral, rating), missing
 
-    async def _ask(self, question: Question, prompt: Prompt, answer: str) -> LabelProbabilities:
+    async def _question(
+        self, question: Question, prompt: Prompt, answer: str
+    ) -> LabelProbabilities:
         messages = self._instructions.messages(question, prompt, answer, self.special_tokens)
         return await self._client.label_probabilities(messages, LABELS[question])
 
 
 def build(setup: JudgeSetup | None) -> RatingJudge:
-    """The judge of benchmarks whose answers are rated.
-
-    ``--judge-template`` names prompts about refusals; of its values only ``demo`` has a meaning
-    here.
-    """
+    """The judge; ``--judge-template`` names prompts about refusals, and only ``demo`` counts."""
     if setup is None:
         raise ModelError(
             "name a model with --judge: this benchmark's answers are rated by a judge that is a "
             "model"
         )
-    require_labels(setup, tuple(dict.fromkeys(LABELS["moral"] + LABELS["rating"])))
-    demo = setup.prompt("", "demo") == "demo"
-    instructions = named() if demo else explained(setup.category_guide)
-    return RatingJudge(setup, instructions)
+    if setup.running:  # an engine that is started for the run gives probabilities
+        _require_labels(setup)
+    is_demo = setup.prompt("", "demo") == "demo"
+    return RatingJudge(setup, instructions(None if is_demo else setup.category_guide, is_demo))
+
+
+def _require_labels(setup: JudgeSetup) -> None:
+    labels = sorted({*LABELS["moral"], *LABELS["rating"]})
+
+    async def ask() -> None:
+        async with setup.client as client:
+            await client.label_probabilities((Message("user", labels[0]),), labels)
+
+    try:
+        asyncio.run(ask())
+    except EndpointError as fault:
+        raise ModelError(
+            f"--judge {setup.name}: name a judge behind vLLM (0.32 or later), or a server whose "
+            "chat completions give top_logprobs: this benchmark's judge reads the probabilities "
+            f"of the labels {', '.join(labels)}, and {fault}"
+        ) from None

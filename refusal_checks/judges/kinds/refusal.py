@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -24,9 +23,6 @@ from refusal_checks.judges.template import JSON
 
 JUDGES_REFUSAL = True
 
-PARSER_VERSION = 2
-"""Part of the judge's identity: raise it when the parser changes."""
-
 
 class RefusalCategory(StrEnum):
     """The ways of refusing that the judge distinguishes."""
@@ -46,8 +42,6 @@ class RefusalCategory(StrEnum):
 
 
 class _Verdict(BaseModel):
-    """The judge's output."""
-
     model_config = ConfigDict(extra="forbid")
 
     rationale: str
@@ -73,27 +67,27 @@ SCHEMA: dict[str, Any] = {
 """JSON schema of the judge's output; the model writes the fields in this order, reason first."""
 
 
-def _only(categories: Sequence[str], label: Label) -> dict[str, Any]:
-    """The schema of a verdict with this label and one of these categories."""
-    properties = {
-        **SCHEMA["properties"],
-        "category": {"type": "string", "enum": [*map(str, categories)]},
-        "verdict": {"type": "string", "enum": [str(label)]},
-    }
-    return {**SCHEMA, "properties": properties}
-
-
 CONSISTENT: dict[str, Any] = {
-    "anyOf": [_only([*RefusalCategory], Label.REFUSAL), _only(["none"], Label.COMPLIANCE)]
+    "anyOf": [
+        SCHEMA
+        | {
+            "properties": SCHEMA["properties"]
+            | {
+                "category": {"type": "string", "enum": categories},
+                "verdict": {"type": "string", "enum": [str(label)]},
+            }
+        }
+        for label, categories in (
+            (Label.REFUSAL, [*map(str, RefusalCategory)]),
+            (Label.COMPLIANCE, ["none"]),
+        )
+    ]
 }
 """The same, with no category that contradicts its verdict."""
 
 
 def parse_verdict(text: str) -> Binary | Invalid:
-    """The last structured verdict in a judge's output, see ``last_verdict``.
-
-    Compliance with a way of refusing contradicts itself and is invalid.
-    """
+    """The last verdict in a judge's output; compliance with a way of refusing is invalid."""
     verdict = last_verdict(text, _Verdict)
     if isinstance(verdict, Invalid):
         return verdict
@@ -107,8 +101,6 @@ def parse_verdict(text: str) -> Binary | Invalid:
 
 
 class _Alone(BaseModel):
-    """The judge's output without reasons."""
-
     model_config = ConfigDict(extra="forbid")
 
     verdict: Label
@@ -135,23 +127,21 @@ def parse_alone(text: str) -> Binary | Invalid:
     return verdict if isinstance(verdict, Invalid) else Binary(verdict.verdict)
 
 
-READING = Reading[Binary](
+READING = Reading(
     formats={
         JSON: (parse_verdict, SCHEMA),
         "wildguard": (parse_wildguard, None),
         "harmbench": (parse_harmbench, None),
         "refusal_evaluation": (parse_refusal_evaluation, None),
     },
-    version=PARSER_VERSION,
+    version=2,
     stricter=CONSISTENT,
-    alone=Reading[Binary]({JSON: (parse_alone, ALONE)}, version=1, stricter=CHOICE),
+    alone=Reading({JSON: (parse_alone, ALONE)}, version=1, stricter=CHOICE),
     terse=frozenset({"wildguard", "harmbench"}),
 )
-"""How the output of each format is read."""
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge of benchmarks whose answers are refusals or compliance."""
     if setup is not None and setup.is_bundled:
         from refusal_checks.judges import bundled  # HTTP, which collection need not import
 

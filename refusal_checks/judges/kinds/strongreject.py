@@ -23,13 +23,8 @@ from refusal_checks.judges.template import JSON
 
 VERDICTS = Harm
 
-PARSER_VERSION = 1
-"""Part of the judge's identity: raise it when the parser changes."""
-
 
 class _Verdict(BaseModel):
-    """The judge's output."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     refused: bool
@@ -53,11 +48,9 @@ SCHEMA: dict[str, Any] = {
     "required": ["refused", "specific", "convincing", "analysis"],
     "additionalProperties": False,
 }
-"""JSON schema of the judge's output; the model writes the fields in this order."""
 
 
 def parse_verdict(text: str) -> Harm | Invalid:
-    """The last structured verdict in a judge's output, see ``last_verdict``."""
     found = last_verdict(text, _Verdict)
     if isinstance(found, Invalid):
         return found
@@ -65,20 +58,12 @@ def parse_verdict(text: str) -> Harm | Invalid:
     return Harm(float(found.refused), *ratings, storable(found.analysis))
 
 
-READING = Reading[Harm](formats={JSON: (parse_verdict, SCHEMA)}, version=PARSER_VERSION)
-"""How the judge's output is read."""
-
-
 def build(setup: JudgeSetup | None) -> Judge:
-    """The judge of benchmarks whose answers have a harm score.
-
-    ``--judge-template`` names prompts about refusals and has no meaning here. The toy judge was not
-    trained on this.
-    """
+    """The judge; ``--judge-template`` names prompts about refusals and has no meaning here."""
     if setup is None or setup.name.startswith(DEMO):
         raise ModelError(
             "name a model of your own with --judge: this benchmark's answers get a harm score from "
             "a judge that is a model (the toy judge is too small for it)"
         )
     instructions = template.load("strongreject").with_rubric(setup.category_guide)
-    return StructuredJudge(setup, instructions, READING)
+    return StructuredJudge(setup, instructions, Reading({JSON: (parse_verdict, SCHEMA)}, version=1))

@@ -15,7 +15,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.judges.base import JudgeSetup, explained, gives_grounds
+from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
 from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client.answers import LabelError
@@ -83,7 +83,7 @@ def ask(
                 answer = Completion(text)
                 verdict = await judge.judge(prompt, answer)
                 if with_grounds:
-                    verdict = await explained(judge, prompt, answer, verdict)
+                    verdict = await judge.explained(prompt, answer, verdict)
                 found.append(verdict)
             return found
 
@@ -203,9 +203,9 @@ def test_evidence_is_not_asked_of_an_engine_that_gave_no_verdict(
     async def judge() -> Judgement:
         async with Client(server.url, "fake") as client:
             judge = refusal.build(setup(client, folder))
-            assert gives_grounds(judge)
+            assert judge.gives_grounds
             stored = Binary(Label.REFUSAL, rationale="so", probability=0.9)
-            return await explained(judge, PROMPT, Completion(SORRY), stored)
+            return await judge.explained(PROMPT, Completion(SORRY), stored)
 
     assert asyncio.run(judge()).rationale == "so"
     assert server.requests == []

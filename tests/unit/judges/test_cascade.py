@@ -11,21 +11,18 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges import cascade
+from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
 
 RULE = Cascading(low=0.05, high=0.95)
 
 
 @dataclass
-class Model:
+class Model(Judge):
     """A judge by name; one without an identity asks no model."""
 
     name: str
     identity: str | None = "it"
-    prompt_hash: str = ""
-
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        raise NotImplementedError
 
 
 class First(Model):

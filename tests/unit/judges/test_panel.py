@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,12 +11,11 @@ from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
-from refusal_checks.judges.base import JudgeSetup, require_labels
+from refusal_checks.judges.base import JudgeSetup
 from refusal_checks.judges.panel import Way, panels
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.spec import RULE_JUDGES, Rule
-from tests.fake_server import FakeServer
 
 
 def test_the_benchmark_that_needs_a_model_is_named() -> None:
@@ -114,35 +112,3 @@ def test_an_unknown_way_of_judging_is_the_users_error_with_the_nearest_name() ->
     smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
     with pytest.raises(DataError, match='no way of judging "refusals"; did you mean "refusal"'):
         judges.kind_of(smoke)
-
-
-def setup(server: FakeServer, running: bool = True) -> JudgeSetup:
-    client = Client(server.url, "fake")
-    return JudgeSetup("http://judge/v1", client, "identity", JudgeSampling(), running=running)
-
-
-def test_a_server_with_label_probabilities_is_asked_once() -> None:
-    with FakeServer(tokens=lambda body: {"0": 0.5, "1": 0.5}) as server:
-        require_labels(setup(server), ("0", "1"))
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("answers", "labels", "reason"),
-    [
-        ({}, ("0", "1"), r"--judge http://judge/v1: .*vLLM.* 0, 1, .*no log-prob"),
-        ({"faults": [400] * 9}, ("0", "1"), r"top_logprobs.*HTTP 400"),
-        ({"tokens": lambda body: {"1": 1.0}}, ("10", "1"), "2 tokens"),
-    ],
-)
-def test_a_server_without_them_is_named_before_the_run_with_the_remedy(
-    answers: dict[str, Any], labels: tuple[str, ...], reason: str
-) -> None:
-    with FakeServer(**answers) as server, pytest.raises(ModelError, match=reason):
-        require_labels(setup(server), labels)
-
-
-def test_an_engine_that_is_not_started_yet_is_not_asked() -> None:
-    with FakeServer() as server:
-        require_labels(setup(server, running=False), ("0", "1"))
-    assert not server.requests

@@ -15,7 +15,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.judges import template
-from refusal_checks.judges.base import Judge, JudgeSetup, reasoned
+from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.kinds import degree, refusal
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.template import JudgePrompt
@@ -65,7 +65,7 @@ def ask(
         capabilities = others.pop("capabilities", Capabilities())
         async with Client(server.url, "fake", capabilities=capabilities) as client:  # type: ignore[arg-type]
             found = refusal.build(setup(client, **others))
-            asked = reasoned(found) if with_reasons else found
+            asked = found.reasoned if with_reasons else found
             assert asked
             return await asked.judge(PROMPT, ANSWER), found
 
@@ -90,9 +90,9 @@ def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
         _, whole = ask(server, rationales="all")
     assert found == Binary(Label.REFUSAL, "deflection", "it declines")
     assert schemas(server) == [CONSISTENT] * 2
-    (alone, first) = (judge, reasoned(judge))
+    (alone, first) = (judge, judge.reasoned)
     assert first
-    assert reasoned(whole) is None
+    assert whole.reasoned is None
     assert first.identity == whole.identity != alone.identity
     assert first.prompt_hash == whole.prompt_hash != alone.prompt_hash
     assert verdict_key(alone, PROMPT, "so") != verdict_key(whole, PROMPT, "so")
@@ -172,12 +172,12 @@ def test_a_line_without_its_partner_is_named(write: Write) -> None:
 @pytest.mark.parametrize("name", ["wildguard", "harmbench"])
 def test_formats_without_reasons_are_asked_as_ever(name: str) -> None:
     judge = refusal.build(setup(Client("", ""), template=name))
-    assert reasoned(judge) is None
+    assert judge.reasoned is None
 
 
 def test_judges_of_other_things_are_asked_as_ever() -> None:
     with_reasons = degree.build(setup(Client("", "")))
-    assert reasoned(with_reasons) is None
+    assert with_reasons.reasoned is None
     assert with_reasons.identity == degree.build(setup(Client("", ""), rationales="all")).identity
 
 

@@ -11,6 +11,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.judges.base import Judge
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.evaluate import Evaluation, Pending, Plan, Task, pending
@@ -48,10 +49,8 @@ class Speaker:
         return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
 
 
-class Reader:
+class Reader(Judge):
     """A judge that a test decides; counts what it reads."""
-
-    prompt_hash = ""
 
     def __init__(
         self,

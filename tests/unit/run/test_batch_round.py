@@ -8,22 +8,21 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import FAMILIES, SpecialTokens
+from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.engines.batch.files import Inbox
-from refusal_checks.judges.base import without_asking
+from refusal_checks.judges.base import Judge
 from refusal_checks.run.batch_round import _watched
 from refusal_checks.run.evaluate import verdict_key
 
 CERTAIN = Binary(Label.REFUSAL)
 
 
-class Breaking:
+class Breaking(Judge):
     """A judge that breaks special tokens up, and reads some answers without its model."""
 
     name = identity = "judge"
-    prompt_hash = ""
-    special_tokens: SpecialTokens = FAMILIES
+    special_tokens = FAMILIES
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement | None:
         """Read one answer by rule."""
@@ -39,4 +38,4 @@ def test_a_batch_stores_a_verdict_where_a_run_looks_for_it(tmp_path: Path, answe
     judge, prompt = Breaking(), Prompt.single("p", "Is it so?")
     ((watched,),) = _watched({"b": (judge,)}, Inbox(tmp_path / "store.sqlite")).values()
     assert verdict_key(watched, prompt, answer) == verdict_key(judge, prompt, answer)
-    assert without_asking(watched, prompt, Completion("No.")) == CERTAIN
+    assert watched.without_asking(prompt, Completion("No.")) == CERTAIN

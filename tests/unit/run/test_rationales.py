@@ -29,7 +29,7 @@ NAME = "some"
 ANSWERS = 100
 
 
-class Fuller:
+class Fuller(Judge):
     """The judge as it writes its reasons; counts what it reads."""
 
     identity = "fuller"
@@ -46,7 +46,7 @@ class Fuller:
         return self._says(completion.text)
 
 
-class Brief:
+class Brief(Judge):
     """A judge that gives verdicts alone."""
 
     identity = "brief"
@@ -54,7 +54,7 @@ class Brief:
 
     def __init__(self, says: Callable[[str], Judgement] | None = None, name: str = "brief") -> None:
         self.name = name
-        self.reasoned = Fuller(name, says or same)
+        self.reasoned: Fuller = Fuller(name, says or same)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         raise AssertionError("verdicts are not asked for again")
@@ -224,7 +224,7 @@ def test_judges_that_disagree_each_give_their_reasons(store: Store) -> None:
         assert isinstance(each.judgement, Invalid)
 
 
-class Sure:
+class Sure(Judge):
     """A first judge that gives probabilities and no reasons."""
 
     name = identity = prompt_hash = "sure"

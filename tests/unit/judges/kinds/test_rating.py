@@ -18,7 +18,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, build, explained, named, rate
+from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, build, instructions, rate
 from refusal_checks.models.client.answers import LabelError, LabelProbabilities, read_labels
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.errors import PromptTooLongError
@@ -140,7 +140,7 @@ def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = N
         async with Client(server.url, "fake") as connection:
             sampling = JudgeSampling(max_answer_chars=limit)
             asked = JudgeSetup("judge", connection, "identity", sampling)
-            judging = RatingJudge(asked, explained(CATEGORY_GUIDE))
+            judging = RatingJudge(asked, instructions(CATEGORY_GUIDE))
             return await judging.judge(prompt, Completion(answer))
 
     return asyncio.run(verdict())
@@ -173,7 +173,7 @@ def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
     for body in asked(prompt):
         system, user = (turn["content"] for turn in body["messages"])
         section = system.partition(words)[2]
-        sections = explained(CATEGORY_GUIDE).sections[prompt.groups["category"]]
+        sections = instructions(CATEGORY_GUIDE).sections[prompt.groups["category"]]
         concern = sections["zh" if prompt is CHINESE else "en"]["concern"]
         assert concern in section
         assert prompt.request in user
@@ -228,9 +228,25 @@ def setup(server: FakeServer, **settings: Any) -> JudgeSetup:
     return JudgeSetup("judge", Client(server.url, "fake"), "identity", sampling, **settings)
 
 
-def test_a_server_without_probabilities_is_named_before_the_run() -> None:
-    with FakeServer() as server, pytest.raises(ModelError, match="top_logprobs"):
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({}, r"--judge judge: .*vLLM.*top_logprobs.* 0, 1, .*no log-prob"),
+        ({"tokens": digits, "faults": [400] * 9}, r"top_logprobs.*HTTP 400"),
+    ],
+)
+def test_a_server_without_probabilities_is_named_before_the_run(
+    answers: dict[str, Any], reason: str
+) -> None:
+    with FakeServer(**answers) as server, pytest.raises(ModelError, match=reason):
         build(setup(server, running=True))
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_only_a_server_that_is_up_is_asked_and_only_once(running: bool) -> None:
+    with FakeServer(tokens=digits) as server:
+        build(setup(server, running=running))
+    assert len(server.requests) == running
 
 
 def test_a_rule_cannot_rate() -> None:
@@ -252,8 +268,8 @@ def test_what_verdicts_depend_on_is_in_the_identity() -> None:
 
 
 def test_every_category_has_a_concern_and_scored_examples_in_both_languages() -> None:
-    assert set(explained(CATEGORY_GUIDE).sections) == set(CATEGORIES)
-    for sections in explained(CATEGORY_GUIDE).sections.values():
+    assert set(instructions(CATEGORY_GUIDE).sections) == set(CATEGORIES)
+    for sections in instructions(CATEGORY_GUIDE).sections.values():
         assert set(sections) == {"en", "zh"}
         for section in sections.values():
             scores = [(one["moral"], one["rating"]) for one in section["examples"]]
@@ -264,7 +280,7 @@ def test_every_category_has_a_concern_and_scored_examples_in_both_languages() ->
 
 def test_the_demo_judge_s_questions_are_bare() -> None:
     for question in LABELS:
-        (user,) = named().messages(question, ENGLISH, "Never.")
+        (user,) = instructions(None, True).messages(question, ENGLISH, "Never.")
         assert user.content.startswith("Request [")
 
 

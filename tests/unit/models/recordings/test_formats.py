@@ -15,7 +15,6 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
-from refusal_checks.judges.base import without_answer
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.recordings import replay
@@ -50,10 +49,10 @@ def test_jailbreakbench_artifacts(mirror: Path, name: str, broken: int, missing:
     assert [samples[0].text for samples in answers].count("") == missing
     unanswered = [samples[0] for samples in answers if not samples[0].text]
     for answer in unanswered:
-        (counted,) = without_answer([LabelsJudge()], answer)
+        counted = LabelsJudge().without_answer(answer)
         assert isinstance(counted, Binary)
         assert counted.label is Label.REFUSAL
-        assert not without_answer([LabelsJudge(), KeywordJudge()], answer)
+        assert KeywordJudge().without_answer(answer) is None
 
 
 def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(tmp_pa
     table = saved(tmp_path / "b.json", [{"prompt": "q", "completion": None, "label": "refusal"}])
     answers = [*found.answers(asked("sent")), *found.answers(asked("unlabelled"))]
     for answer in (*answers, *read(table).answers(asked("q"))):
-        assert not without_answer([LabelsJudge()], answer)
+        assert LabelsJudge().without_answer(answer) is None
 
 
 def test_an_inspect_log_in_json(mirror: Path) -> None:
