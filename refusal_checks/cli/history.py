@@ -88,8 +88,8 @@ def _lines(found: ManyRuns, folder: Path) -> Iterator[str]:
         yield from table([header, *map(_cells, found.runs)])
     if found.skipped:
         yield f"left out: {count(len(found.skipped), 'file')}"
-    for one in found.skipped:
-        yield f"  {clean(str(one.path), 300)}: {clean(one.why, 400)}"
+    for path, why in found.skipped.items():
+        yield f"  {clean(str(path), 300)}: {clean(why, 400)}"
 
 
 def _cells(run: RunView) -> tuple[str, ...]:
@@ -119,5 +119,5 @@ def _facts(found: ManyRuns) -> dict[str, Any]:
         }
         for run in found.runs
     ]
-    skipped = [{"file": str(one.path), "why": one.why} for one in found.skipped]
+    skipped = [{"file": str(path), "why": why} for path, why in found.skipped.items()]
     return {"runs": runs, "skipped": skipped}

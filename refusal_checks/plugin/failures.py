@@ -64,7 +64,7 @@ def shorten(config: pytest.Config, session: GateSession) -> None:
         for gate, verdict in run.summary.verdicts.items()
     }
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    shown: set[str] = set()
+    shown: set[tuple[str, str]] = set()
     for report in reporter.stats.get("failed", ()) if reporter else ():
         verdict = verdicts.get(gate_id(report.nodeid))
         if verdict and str(report.longrepr) == messages.message(verdict):

@@ -199,7 +199,7 @@ class Gates:
                 pytest.fail("\n".join(messages.judge_message(result)), pytrace=False)
 
         if outcome.check:
-            request.node.user_properties.extend(messages.judge_properties(outcome.check, figure))
+            request.node.user_properties.extend(junit_properties.of_judge(outcome.check, figure))
         return check
 
     @pytest.hookimpl(wrapper=True)
@@ -310,7 +310,7 @@ def _write_reports(call: Call, runs: Sequence[Run]) -> Iterator[str]:
 
     folders = [RunFolder(run.folder) for run in runs]
     for run in runs:
-        with suppress(OSError):  # their figures are there
+        with suppress(OSError, UserError):  # their figures are there
             write_histograms(run.folder, run.summary.manifest.shown)
     for name, report, path in formats.targets(call) if folders else ():
         try:

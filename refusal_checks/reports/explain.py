@@ -7,8 +7,8 @@ escapes them for its medium.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.compare import Comparison, Flip
@@ -43,21 +43,15 @@ class Topic(Enum):
     NOT_COMPARED = auto()  # prompts that the comparison leaves out
 
 
-@dataclass(frozen=True)
-class Remark:
-    """One harmless line about a gate.
-
-    Attributes:
-        is_news: False for a line that only confirms that nothing is wrong.
-    """
+class Remark(NamedTuple):
+    """One harmless line about a gate; no news if it only confirms that nothing is wrong."""
 
     topic: Topic
     text: str
     is_news: bool = True
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(NamedTuple):
     """Prompts that moved in one direction since an earlier run.
 
     Attributes:
@@ -70,7 +64,6 @@ class Moved:
 
     @property
     def heading(self) -> str:
-        """How many of them are shown, of how many, and how they moved."""
         return f"{len(self.flips)} of {self.how}"
 
 
@@ -83,7 +76,7 @@ def headline(verdict: Verdict) -> str:
     """The finding in one short line."""
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
     subject = clean(f"{gate.benchmark} {gate.group or ''}", 120)
-    shown = f"{figure(gate, estimate.value)} {interval(gate, estimate)}, n = {estimate.n}"
+    shown = f"{spanned(gate, estimate)}, n = {estimate.n}"
     required = f"must be {gate.threshold}"
     if compared and gate.has_margins and gate.limits.holds(estimate.value):
         change = METRICS[gate.metric].show_change(compared.change.value)
@@ -94,13 +87,6 @@ def headline(verdict: Verdict) -> str:
 def doubt(verdict: Verdict) -> str:
     """The headline of an inconclusive gate, and what would decide it."""
     return "; ".join([headline(verdict), *select(verdict, Topic.DOUBT)])
-
-
-def offenders_heading(verdict: Verdict) -> str:
-    """What stands above the prompts that count against a gate."""
-    shown, total = len(verdict.offenders), verdict.counted_against
-    counts = "counts" if total == 1 else "count"
-    return f"worst {shown} of {count(total, 'prompt')} that {counts} against this gate"
 
 
 def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
@@ -114,12 +100,11 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
         metric = verdict.gate.metric
         counted = METRICS[metric].counted or f"counted in {metric}"
         down, up = f"no longer {counted}", f"newly {counted}"
-    directions = ((compared.fell, compared.lost, down), (compared.rose, compared.gained, up))
-    return [
-        Moved(f"{count(total, 'prompt')} {how} since {since}", flips)
-        for flips, total, how in directions
-        if flips
+    found = [
+        Moved(f"{count(compared.lost, 'prompt')} {down} since {since}", compared.fell),
+        Moved(f"{count(compared.gained, 'prompt')} {up} since {since}", compared.rose),
     ]
+    return [each for each in found if each.flips]
 
 
 def spurious_failures(summary: RunSummary) -> str:
@@ -147,14 +132,12 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     else:
         verb = "passes" if verdict.outcome is Outcome.PASS else "fails"
         yield Remark(Topic.DECIDED, f"{verb} {level}", not verdict.passed)
-    if verdict.views:
-        views = [
-            f"{figure(gate, view.estimate.value)} {interval(gate, view.estimate)} {_USES[view.use]}"
-            + (f" ({clean(view.note)})" if view.note else "")
-            for view in verdict.views
-        ]
-        text = f"{'; '.join(views)}; the figure {_USES[verdict.use]} decides"
-        yield Remark(Topic.VIEW, text)
+    views = ""
+    for view in verdict.views:
+        note = f" ({clean(view.note)})" if view.note else ""
+        views += f"{spanned(gate, view.estimate)} {_USES[view.use]}{note}; "
+    if views:
+        yield Remark(Topic.VIEW, f"{views}the figure {_USES[verdict.use]} decides")
     if noise := verdict.noise:
         share = noise.flipped / noise.answers if noise.answers else 0.0
         text = (
@@ -266,13 +249,15 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         yield Remark(Topic.NOT_COMPARED, f"not compared: {', '.join(left_out)}", is_news)
 
 
-_LABELS = {"corrected": "labels in the calibration", "cascade": "verdicts of the second judge"}
-
-_MORE = {
-    "corrected": "a calibration on {} labels {}",
-    "human": "human labels of {} prompts {}",
-    "cascade": "the second judge's verdicts on {} prompts {}, see --cascade-sample,",
+_HUMAN = ("human labels of {} prompts {}", "human labels")
+_LABELS = {
+    "corrected": ("a calibration on {} labels {}", "labels in the calibration"),
+    "cascade": (
+        "the second judge's verdicts on {} prompts {}, see --cascade-sample,",
+        "verdicts of the second judge",
+    ),
 }
+"""What more labels are called by the use of the figure: so many more, and more alone."""
 
 
 def what_decides(verdict: Verdict) -> str:
@@ -282,26 +267,22 @@ def what_decides(verdict: Verdict) -> str:
         return "verdicts on these answers would decide it"
     if verdict.missing:
         return verdict.missing
-    if need is None and verdict.use == "cascade":
-        return "a larger --cascade-sample, or more prompts, would decide it"
     if need is None:
-        return "more prompts would decide it"
+        more = "a larger --cascade-sample, or more prompts," if verdict.use == "cascade" else None
+        return f"{more or 'more prompts'} would decide it"
+    so_many, labels = _LABELS.get(verdict.use, _HUMAN)
     ways = []
-    if need.labelled is not None:  # the number that is scarce alone is named
-        if need.labels:
-            more = f"({need.labels - need.labelled} more)"
-            ways.append(_MORE.get(verdict.use, _MORE["human"]).format(need.labels, more))
-        if need.prompts:
-            ways.append(f"{need.prompts} prompts ({need.prompts - n} more)")
-        if not ways:
-            what = _LABELS.get(verdict.use, "human labels")
-            return f"neither more prompts nor more {what} alone would decide it"
+    if need.labelled is not None and need.labels:
+        ways.append(so_many.format(need.labels, f"({need.labels - need.labelled} more)"))
+    if need.prompts:
+        ways.append(f"{need.prompts} prompts ({max(0, need.prompts - n)} more)")
+    if need.labelled is None and need.samples:
+        ways.append(f"{need.samples} answers to each prompt,")
+    if ways:
         return f"{', or '.join(ways)} would decide it 4 times in 5, if this is the true figure"
-    if need.prompts is None:
+    if need.labelled is None:
         return "the figure lies exactly on it, so more prompts would not decide it"
-    prompts = f"{need.prompts} prompts ({max(0, need.prompts - n)} more)"
-    samples = f", or {need.samples} answers to each prompt," if need.samples else ""
-    return f"{prompts}{samples} would decide it 4 times in 5, if this is the true figure"
+    return f"neither more prompts nor more {labels} alone would decide it"
 
 
 def figure(gate: Gate, value: float) -> str:
@@ -312,3 +293,8 @@ def figure(gate: Gate, value: float) -> str:
 def interval(gate: Gate, estimate: Estimate) -> str:
     """The interval alone, for example ``[71.1%, 86.7%]``."""
     return f"[{figure(gate, estimate.lower)}, {figure(gate, estimate.upper)}]"
+
+
+def spanned(gate: Gate, estimate: Estimate) -> str:
+    """The figure with its interval, for example ``80.0% [71.1%, 86.7%]``."""
+    return f"{figure(gate, estimate.value)} {interval(gate, estimate)}"

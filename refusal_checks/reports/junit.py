@@ -9,6 +9,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate
+from refusal_checks.judges.trust.canary import Figure, JudgeCheck
 from refusal_checks.reports import explain
 
 FILE, LINE = "threshold_file", "threshold_line"
@@ -18,6 +19,21 @@ TAG = "dd_tags[refusal_checks.{}]"
 """A property's second name, by which Datadog makes it a tag of the test."""
 
 
+def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
+    """Name and value pairs of one check of the judge."""
+    check = next(made for made in checked.checks if made.figure == figure)
+    known: dict[str, object] = {
+        "judge": checked.judge,
+        "canary_sha256": checked.digest,
+        "bound": check.bound,
+        "verdicts_asked": checked.asked,
+        "seconds": round(checked.seconds, 3),
+    }
+    if found := check.estimate:
+        known |= {"value": found.value, "lower": found.lower, "upper": found.upper, "n": found.n}
+    return [(name, clean(str(value))) for name, value in known.items()]
+
+
 def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
     """Name and value pairs: the gate's figures, then facts of the run.
 
@@ -25,9 +41,9 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         provenance: the facts; one about a single benchmark is named ``fact/benchmark``.
     """
     gate, estimate, need, noise = verdict.gate, verdict.estimate, verdict.need, verdict.noise
-    waiver = None  # whether it holds, or why it does nothing
-    if gate.waiver and not verdict.is_idle:
-        waiver = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
+    waiver, holds = gate.waiver, None  # or why it does nothing
+    if waiver and not verdict.is_idle:
+        holds = "holds" if verdict.waived else "not needed" if verdict.passed else "expired"
     figures: dict[str, object] = {
         "summary": sentence(verdict),
         "benchmark": gate.benchmark,
@@ -49,10 +65,10 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         "invalid_answers_decide": "yes" if verdict.flips else None,
         "not_checked": verdict.skipped or None,
         "use": verdict.use,
-        "waiver": waiver,
-        "waived_until": gate.waiver and gate.waiver.until,
-        "waived_by": gate.waiver and gate.waiver.by,
-        "waived_reason": gate.waiver and gate.waiver.reason,
+        "waiver": holds,
+        "waived_until": waiver and waiver.until,
+        "waived_by": waiver and waiver.by,
+        "waived_reason": waiver and waiver.reason,
         "judge_repeats": noise and noise.repeats,
         "judge_flips": noise and noise.flipped,
         "judge_noise_of_interval": noise and noise.of_interval,
@@ -73,7 +89,7 @@ def properties(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[st
         figures[f"{view.use}_value"] = view.estimate.value
         figures[f"{view.use}_interval"] = f"{view.estimate.lower:.6g} {view.estimate.upper:.6g}"
         figures[f"{view.use}_note"] = view.note or None
-    return _pairs(figures | _facts(gate, provenance))
+    return _pairs(gate, figures, provenance)
 
 
 def of_error(gate: Gate, error: str, provenance: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -92,7 +108,7 @@ def of_error(gate: Gate, error: str, provenance: Mapping[str, str]) -> list[tupl
         "outcome": "error",
         "result": "error",
     }
-    return _pairs(facts | _facts(gate, provenance))
+    return _pairs(gate, facts, provenance)
 
 
 def _bounds(gate: Gate) -> dict[str, object]:
@@ -111,14 +127,15 @@ def _bounds(gate: Gate) -> dict[str, object]:
     }
 
 
-def _facts(gate: Gate, provenance: Mapping[str, str]) -> dict[str, object]:
-    """The facts of the run, and of the gate's benchmark."""
-    named = ((*fact.partition("/"), value) for fact, value in provenance.items())
-    return {name: value for name, _, benchmark, value in named if benchmark in ("", gate.benchmark)}
-
-
-def _pairs(facts: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The facts that are known: all under their own names, then all as tags."""
+def _pairs(
+    gate: Gate, figures: Mapping[str, object], provenance: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """What is known, and the facts of the run and the benchmark: by name, then all as tags."""
+    facts = dict(figures)
+    for fact, value in provenance.items():
+        name, _, benchmark = fact.partition("/")
+        if benchmark in ("", gate.benchmark):
+            facts[name] = value
     pairs = [
         (name, f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000))
         for name, value in facts.items()

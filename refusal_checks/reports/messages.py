@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
 from refusal_checks.gates.compare import Flip, Offender, counts_against
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange, Gate
-from refusal_checks.judges.trust.canary import Check, Figure, JudgeCheck
+from refusal_checks.judges.trust.canary import Check, JudgeCheck
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.explain import Topic, moved, offenders_heading, remarks_on, select
+from refusal_checks.reports.explain import Topic, moved, remarks_on, select
 
 
-@dataclass(frozen=True)
-class Standard:
-    """One of a gate's bounds.
-
-    Attributes:
-        is_minimum: True if the figure must be at least the bound, else at most.
-    """
+class Standard(NamedTuple):
+    """One of a gate's bounds: the figure must be at least it, or at most."""
 
     gate: Gate
     bound: float
     is_minimum: bool
 
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
-        """True if a prompt counts against the gate.
-
-        Args:
-            answers: all records of the prompt, at least one.
-        """
+        """True if a prompt counts against the gate, by all of its records, at least one."""
         if not self.gate.concerns(answers[0].prompt.groups):
             return False
         metric = METRICS[self.gate.metric]
@@ -69,11 +60,10 @@ BRIEF = (
 
 def message(verdict: Verdict) -> str:
     """Everything needed to understand a breached gate, with model output made harmless."""
-    texts = [remark.text for remark in remarks_on(verdict)]
-    return "\n".join([*texts, *_prompts(verdict, set())])
+    return "\n".join([*(each.text for each in remarks_on(verdict)), *_prompts(verdict, set())])
 
 
-def brief_message(verdict: Verdict, shown: set[str]) -> str:
+def brief_message(verdict: Verdict, shown: set[tuple[str, str]]) -> str:
     """What a terminal shows: no statistics, and no prompt that it has shown for another gate.
 
     Args:
@@ -82,14 +72,23 @@ def brief_message(verdict: Verdict, shown: set[str]) -> str:
     return "\n".join([*select(verdict, *BRIEF), *_prompts(verdict, shown)])
 
 
-def _prompts(verdict: Verdict, shown: set[str]) -> Iterator[str]:
+def _prompts(verdict: Verdict, shown: set[tuple[str, str]]) -> Iterator[str]:
     """The prompts that count against the gate, and those that moved; each of them once."""
+
+    def unseen(ids: Iterable[str]) -> set[str]:
+        """Those that were not shown; they are then."""
+        new = {(verdict.gate.benchmark, each) for each in ids} - shown
+        shown.update(new)
+        return {each for _, each in new}
+
     flips = {flip.now.id: flip for moves in moved(verdict) for flip in moves.flips}
-    offenders = [each for each in verdict.offenders if _is_new(verdict, each, shown)]
-    if offenders:
-        yield f"{offenders_heading(replace(verdict, offenders=tuple(offenders)))}:"
-    elif verdict.offenders:
-        yield f"{offenders_heading(verdict)}: shown above"
+    new = unseen(each.id for each in verdict.offenders)
+    offenders = [each for each in verdict.offenders if each.id in new]
+    if verdict.offenders:
+        total, rest = verdict.counted_against, ":" if offenders else ": shown above"
+        counts = f"{count(total, 'prompt')} that {'counts' if total == 1 else 'count'}"
+        number = len(offenders or verdict.offenders)
+        yield f"worst {number} of {counts} against this gate{rest}"
     for number, offender in enumerate(offenders, 1):
         confidence = offender.confidence
         score = "" if confidence is None else f"  refusal confidence {confidence:+.2f}"
@@ -98,24 +97,17 @@ def _prompts(verdict: Verdict, shown: set[str]) -> Iterator[str]:
         if flip := flips.get(offender.id):
             yield f"     before:    {_before(flip)}"
     for moves in moved(verdict):
-        rest = tuple(flip for flip in moves.flips if _is_new(verdict, flip.now, shown))
-        if rest:
-            yield from ("", f"{replace(moves, flips=rest).heading}:")
-        for number, flip in enumerate(rest, 1):
+        new = unseen(flip.now.id for flip in moves.flips)
+        moves = moves._replace(flips=[flip for flip in moves.flips if flip.now.id in new])
+        if moves.flips:
+            yield from ("", f"{moves.heading}:")
+        for number, flip in enumerate(moves.flips, 1):
             scores = f"score {flip.before:+.2f} then, {flip.after:+.2f} now"
             yield from ("", f"{_title(number, flip.now)}  {scores}")
             yield f"     prompt:    {clean(flip.now.prompt)}"
             yield f"     then:      {_before(flip)}"
             yield f"     now:       {flip.now.verdict}: {clean(flip.now.answer) or '(none)'}"
             yield f"     rationale: {clean(flip.now.rationale) or '(none)'}"
-
-
-def _is_new(verdict: Verdict, each: Offender, shown: set[str]) -> bool:
-    """True if a prompt was not shown; it is then."""
-    key = f"{verdict.gate.benchmark} {each.id}"
-    is_new = key not in shown
-    shown.add(key)
-    return is_new
 
 
 def _before(flip: Flip) -> str:
@@ -169,20 +161,3 @@ def judge_message(check: Check) -> Iterator[str]:
     for mistake in check.mistakes[:SHOWN]:
         yield f"  {mistake.id} ({mistake.type}): {mistake.verdict}, correct is {mistake.expected}"
         yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
-
-
-def judge_properties(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
-    """The JUnit properties of one check."""
-    check = next(made for made in checked.checks if made.figure == figure)
-    known: dict[str, object] = {
-        "judge": checked.judge,
-        "canary_sha256": checked.digest,
-        "bound": check.bound,
-        "verdicts_asked": checked.asked,
-        "seconds": round(checked.seconds, 3),
-    }
-    if check.estimate:
-        estimate = check.estimate
-        known |= {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
-        known["n"] = estimate.n
-    return [(name, clean(str(value))) for name, value in known.items()]

@@ -30,14 +30,13 @@ def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
     """What is wrong, in words, gate by gate, each with a prompt that shows it; none twice."""
     seen: set[str] = set()
     for verdict in run.verdicts.values():
-        if verdict.passed:
-            continue
-        worst = next((each for each in verdict.offenders if each.id not in seen), None)
-        example = None
-        if worst:
-            seen.add(worst.id)
-            example = Example(worst.id, worst.prompt, max(0, verdict.counted_against - 1))
-        yield full_sentence(verdict), example
+        if not verdict.passed:
+            worst = next((each for each in verdict.offenders if each.id not in seen), None)
+            example = None
+            if worst:
+                seen.add(worst.id)
+                example = Example(worst.id, worst.prompt, max(0, verdict.counted_against - 1))
+            yield _full_sentence(verdict), example
 
 
 def weighty(run: RunSummary) -> Iterator[str]:
@@ -45,7 +44,7 @@ def weighty(run: RunSummary) -> Iterator[str]:
     for check in run.judge.checks if run.judge else ():
         if not check.passed:
             yield clean(f"the judge failed its check: {check.headline}", 500)
-    yield from notes(run)
+    yield from _notes(run)
     yield from dict.fromkeys(
         f"{clean(verdict.gate.benchmark, 60)}: not comparable: {clean(difference)}"
         for verdict in run.verdicts.values()
@@ -54,7 +53,7 @@ def weighty(run: RunSummary) -> Iterator[str]:
     )
     for verdict in run.verdicts.values():
         if verdict.passed and (verdict.warns or verdict.flips or _is_worse(verdict)):
-            yield full_sentence(verdict)
+            yield _full_sentence(verdict)
 
 
 def _is_worse(verdict: Verdict) -> bool:
@@ -67,13 +66,12 @@ def _is_worse(verdict: Verdict) -> bool:
     return (guard == "min" and change.upper < 0) or (guard == "max" and change.lower > 0)
 
 
-def full_sentence(verdict: Verdict) -> str:
+def _full_sentence(verdict: Verdict) -> str:
     """A gate's sentence under its benchmark's name, with how many prompts moved and its waiver."""
     moved = verdict.comparison and moves(verdict.gate, verdict.comparison)
-    counted = f" {moved[0].upper()}{moved[1:]}." if moved and moved[0].isdigit() else ""
-    waiver = [f" {text[0].upper()}{text[1:]}." for text in select(verdict, Topic.WAIVER)]
-    told = f"{sentence(verdict)}{counted}{''.join(waiver)}"
-    return f"{clean(verdict.gate.benchmark, 60)}: {told}"
+    more = [moved] if moved and moved[0].isdigit() else []
+    told = [f"{text[0].upper()}{text[1:]}." for text in (*more, *select(verdict, Topic.WAIVER))]
+    return f"{clean(verdict.gate.benchmark, 60)}: {' '.join([sentence(verdict), *told])}"
 
 
 def lighter(run: RunSummary) -> Iterator[str]:
@@ -88,19 +86,18 @@ def lighter(run: RunSummary) -> Iterator[str]:
         yield f"change: in points since {named}"
     if any(explain.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
         yield "?: too few prompts to be sure of the outcome"
-    yield from skipped(run)
+    yield from _skipped(run)
     yield from _benchmarks(run)
 
 
-def notes(summary: RunSummary) -> Iterator[str]:
+def _notes(run: RunSummary) -> Iterator[str]:
     """What the user must know about how the verdicts came about; paths are not cut."""
-    for note in summary.notes:
-        yield clean(f"note: {note}", 300)
+    yield from (clean(f"note: {note}", 300) for note in run.notes)
 
 
-def skipped(summary: RunSummary) -> Iterator[str]:
+def _skipped(run: RunSummary) -> Iterator[str]:
     """What was not checked because there is no baseline."""
-    gates = [verdict.gate for verdict in summary.verdicts.values() if verdict.skipped]
+    gates = [verdict.gate for verdict in run.verdicts.values() if verdict.skipped]
     for total, remedy, what in (
         (False, "give --baseline", "max_drop and max_rise"),
         (True, "accept an anchor (baseline accept --anchor)", "max_total_drop and max_total_rise"),
@@ -126,18 +123,23 @@ def _benchmarks(run: RunSummary) -> Iterator[str]:
                 f"{name} stopped early after {found.prompts} of {found.planned} prompts: "
                 f"{found.saved:.1%} saved (only the intervals of its gates allow for that)"
             )
-        yield from second_judge_line(name, found)
-        yield from reasons_line(name, found)
+        yield from judges_asked(name, found)
     yield from attack_matrix.lines(run)
     yield from worst_answers(run)
+
+
+def beside_the_gates(run: RunSummary) -> list[str]:
+    """What a reader of the page must know that no part of it shows."""
+    asked = (line for each in run.benchmarks.items() for line in judges_asked(*each))
+    return [*run.notes, *bundled_scope([run]), *asked, *worst_answers(run)]
 
 
 _REFUSALS = {Kind.SAFETY.value: "all answers", Kind.SANITY.value: "at least one answer"}
 
 
-def worst_answers(summary: RunSummary) -> Iterator[str]:
+def worst_answers(run: RunSummary) -> Iterator[str]:
     """One line per benchmark whose two rates differ by more than half of an interval."""
-    for name, benchmark in summary.benchmarks.items():
+    for name, benchmark in run.benchmarks.items():
         rate = benchmark.figures.get(rejection_rate.name)
         worst = benchmark.figures.get(worst_of_k_rate.name)
         if rate and worst and abs(rate.value - worst.value) > worst.width / 2:
@@ -162,43 +164,35 @@ def bundled_scope(runs: Iterable[RunSummary]) -> Iterator[str]:
         yield SCOPE
 
 
-def second_judge_line(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """One line on how often the second judge of a cascade was asked; none without a cascade."""
-    asked = summary.second
-    if asked is None:
-        return
-    judge, first = clean(asked.judge, 60), clean(asked.first, 60)
-    total = f"asked about {asked.asked} of {count(asked.answers, 'answer')}"
-    line = f"{name}: {judge} was {total}: {asked.unsure} of which {first} was unsure"
-    if asked.prompts:
-        line += (
-            f", {asked.sampled} more of {count(asked.prompts, 'prompt')} drawn at random "
-            f"(other verdicts: {asked.differs})"
-        )
-    yield line
-
-
-def reasons_line(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """One line on the reasons of judges that gave verdicts alone; none of others."""
+def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
+    """How often a cascade's second judge was asked, and for which verdicts reasons were given."""
+    if asked := summary.second:
+        judge, first = clean(asked.judge, 60), clean(asked.first, 60)
+        total = f"asked about {asked.asked} of {count(asked.answers, 'answer')}"
+        line = f"{name}: {judge} was {total}: {asked.unsure} of which {first} was unsure"
+        if asked.prompts:
+            line += (
+                f", {asked.sampled} more of {count(asked.prompts, 'prompt')} drawn at random "
+                f"(other verdicts: {asked.differs})"
+            )
+        yield line
     found = summary.reasons
-    if found is None:
-        return
-    if not found.asked:
+    if found and not found.asked:
         yield f"{name}: verdicts without reasons, and no ways of refusing are counted"
-        return
-    line = f"{name}: verdicts alone; no ways of refusing are counted, since no answer has a verdict"
-    if found.sampled:
-        drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
-        line = f"{name}: verdicts alone; ways of refusing are counted in {drawn}"
-    if found.given:
-        same = f"{found.agree} of {found.given} come with the same verdict"
-        line += f", whose reasons were asked for afterwards: {same}"
-    if found.missing:
-        line += (
-            f"; {count(found.missing, 'verdict')} to be shown with reasons had none: the judge "
-            "failed, or no engine was started for it"
-        )
-    yield line
+    elif found:
+        line = "no ways of refusing are counted, since no answer has a verdict"
+        if found.sampled:
+            drawn = f"a sample of {found.sampled} of {count(found.answers, 'answer')}"
+            line = f"ways of refusing are counted in {drawn}"
+        if found.given:
+            same = f"{found.agree} of {found.given} come with the same verdict"
+            line += f", whose reasons were asked for afterwards: {same}"
+        if found.missing:
+            line += (
+                f"; {count(found.missing, 'verdict')} to be shown with reasons had none: the judge "
+                "failed, or no engine was started for it"
+            )
+        yield f"{name}: verdicts alone; {line}"
 
 
 MOST = 5
@@ -234,16 +228,16 @@ def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[
                 end = f'" and {count(example.more, "more prompt")}' if example.more else '"'
                 prompt = cut(clean(example.prompt), max(20, width - len(start) - len(end)))
                 told.append([cut(start + prompt + end, width)])
-    told += [fitted(name + text, width) for name, run in runs for text in weighty(run)]
-    told += [fitted(name + text, width) for name, run in runs for text in lighter(run)]
+    for kind in (weighty, lighter):
+        told += [fitted(name + text, width) for name, run in runs for text in kind(run)]
     taken = 0
-    for number, full_lines in enumerate(told):
+    for number, lines in enumerate(told):
         rest = len(told) - number
-        taken += sum(max(1, -(-columns(line) // width)) for line in full_lines)
+        taken += sum(max(1, -(-columns(line) // width)) for line in lines)
         if taken > MOST - bool(rest - 1):
             yield f"-v shows {count(rest, 'more remark')}"
             return
-        yield from full_lines
+        yield from lines
 
 
 def fitted(text: str, width: int) -> list[str]:
@@ -259,13 +253,13 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
         verbosity: from 2, also the spurious failures to expect.
     """
     verdicts = summary.verdicts
-    yield from notes(summary)
+    yield from _notes(summary)
     yield from dict.fromkeys(
         f"{verdict.gate.benchmark}: {text}"
         for verdict in verdicts.values()
         for text in select(verdict, Topic.BASELINE)
     )
-    yield from skipped(summary)
+    yield from _skipped(summary)
     for gate_id, verdict in verdicts.items():
         details = select(verdict, *DETAILS)
         if details or not verdict.passed:
@@ -279,23 +273,20 @@ def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
         )
     if verbosity > 1 and len(verdicts) > 1:
         yield spurious_failures(summary)
-    yield from group_lines(summary)
-
-
-def _percent(estimate: Estimate) -> str:
-    return f"{estimate.value:.1%} [{estimate.lower:.1%}, {estimate.upper:.1%}]"
-
-
-def group_lines(summary: RunSummary) -> Iterator[str]:
-    """Lines by group, in the main metric of each benchmark."""
     for name, benchmark in summary.benchmarks.items():
         metric = main_metric(benchmark.figures)
         if metric is None:
             continue
-        show = metric.show
         for kind, by_group in benchmark.groups.items():
             yield f"{name} by {kind}: {metric.name}"
             for group, figures in by_group.items():
                 if estimate := figures.get(metric.name):
-                    span = f"[{show(estimate.lower)}, {show(estimate.upper)}], n = {estimate.n}"
-                    yield f"  {padded(clean(group, 40), 40)} {show(estimate.value):>6}  {span}"
+                    low, value, high = (
+                        metric.show(end) for end in (estimate.lower, estimate.value, estimate.upper)
+                    )
+                    named = padded(clean(group, 40), 40)
+                    yield f"  {named} {value:>6}  [{low}, {high}], n = {estimate.n}"
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate.value:.1%} [{estimate.lower:.1%}, {estimate.upper:.1%}]"

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from refusal_checks.benchmarks import display_order
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.gate import AllowedRange
+from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.descriptive import Distribution
@@ -28,20 +29,14 @@ from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.summary import BenchmarkSummary
 
 
-@dataclass(frozen=True)
-class Span:
-    """An interval on an axis from 0 to 100.
-
-    Attributes:
-        good: the allowed range of the figure; None if it is not bounded.
-        lines: thresholds.
-    """
+class Span(NamedTuple):
+    """An interval on an axis from 0 to 100; ``good`` is allowed, None if it is not bounded."""
 
     lower: float
     value: float
     upper: float
     good: tuple[float, float] | None
-    lines: Sequence[float]
+    thresholds: Sequence[float]
 
 
 def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
@@ -50,11 +45,11 @@ def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
     def at(value: float) -> float:
         return round(100 * min(1.0, max(0.0, metric.scaled(value))), 2)
 
-    lines = [at(end) for end in limits.ends]
+    ends = [at(end) for end in limits.ends]
     low = 0.0 if limits.low is None else at(limits.low)
     high = 100.0 if limits.high is None else at(limits.high)
-    good = (low, high) if lines else None
-    return Span(at(estimate.lower), at(estimate.value), at(estimate.upper), good, lines)
+    good = (low, high) if ends else None
+    return Span(at(estimate.lower), at(estimate.value), at(estimate.upper), good, ends)
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,8 @@ class Columns:
     lowest: float
     highest: float
     tones: Sequence[str]
-    lines: Sequence[float]
-    totals: Sequence[tuple[str, str]]
+    lines: Sequence[float] = ()
+    totals: Sequence[tuple[str, str]] = ()
 
     @property
     def bins(self) -> Iterator[tuple[str, int, str, str]]:
@@ -122,7 +117,6 @@ SIGNIFICANT = 0.05
 
 
 def has_two_peaks(found: Distribution) -> bool:
-    """True if the dip test says so."""
     return found.p_value is not None and found.p_value < SIGNIFICANT
 
 
@@ -130,7 +124,7 @@ def scores(name: str, found: Distribution) -> Columns:
     """A distribution with its statistics of bimodality, in another colour if it has two peaks."""
     tones = ["answering" if has_two_peaks(found) else "refusing"] * len(found.counts)
     shown, about = " ".join(words(name)), statistics(found)
-    return Columns(shown, about, found.counts, found.lowest, found.highest, tones, (), ())
+    return Columns(shown, about, found.counts, found.lowest, found.highest, tones)
 
 
 def statistics(found: Distribution) -> str:
@@ -143,13 +137,8 @@ def statistics(found: Distribution) -> str:
     return f"{shown}, dip p {'< 0.001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}"
 
 
-@dataclass(frozen=True)
-class Bars:
-    """A benchmark's main figure by group of one kind.
-
-    Attributes:
-        limits: of the gate on the whole benchmark.
-    """
+class Bars(NamedTuple):
+    """A benchmark's main figure by group of one kind; the limits are of the whole benchmark."""
 
     by: str
     metric: Metric
@@ -157,21 +146,18 @@ class Bars:
     estimates: Mapping[str, Estimate]
 
 
-def bars(
-    name: str, summary: BenchmarkSummary, limits: Mapping[str, AllowedRange]
-) -> Iterator[Bars]:
-    """A chart for each kind of group that has at least two groups.
-
-    Args:
-        limits: of the gates on the whole benchmark, by metric.
-    """
+def bars(name: str, summary: BenchmarkSummary, gates: Iterable[Gate]) -> Iterator[Bars]:
+    """A chart for each kind of group that has at least two groups."""
     metric = main_metric(summary.figures)
     if metric is None:
         return
+    of = (name, metric.name, None)
+    bounds = (gate.limits for gate in gates if (gate.benchmark, gate.metric, gate.group) == of)
+    limits = next(bounds, AllowedRange())
     for kind, groups in summary.groups.items():
         estimates = _by_group(name, groups, metric)
         if len(estimates) > 1:
-            yield Bars(kind, metric, limits.get(metric.name, AllowedRange()), estimates)
+            yield Bars(kind, metric, limits, estimates)
 
 
 def _by_group(
@@ -182,8 +168,7 @@ def _by_group(
     return {group: groups[group][metric.name] for group in names}
 
 
-@dataclass(frozen=True)
-class Spoke:
+class Spoke(NamedTuple):
     """One category of a radar, whose centre is (0, 0) and whose radius is 100.
 
     Attributes:
@@ -213,17 +198,13 @@ class Outline:
     @property
     def path(self) -> str:
         """The line through all spots, back to the first; a missing one leaves a gap."""
-        around = [*self.spots, self.spots[0]]
-        drawn = [
-            f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}"
-            for before, spot in pairwise([None, *around])
-            if spot
-        ]
-        return "".join(drawn)
+        around = pairwise([None, *self.spots, self.spots[0]])
+        return "".join(
+            f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}" for before, spot in around if spot
+        )
 
 
-@dataclass(frozen=True)
-class Radar:
+class Radar(NamedTuple):
     """Mean safety scores by category, from 0 to 5."""
 
     name: str
@@ -253,21 +234,13 @@ def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
         anchor = "middle" if abs(x) < 0.1 else "start" if x > 0 else "end"
         value = f"{alone[category]:.2f}" if len(series) == 1 else ""
         spokes.append(Spoke(words(category), value, point(angle, 100), point(angle, 110), anchor))
-    outlines = [
-        Outline(
-            label,
-            [
-                (
-                    point(angle, 100 * found[each] / safety_score.highest),
-                    f"{each}: {found[each]:.2f}",
-                )
-                if each in found
-                else None
-                for each, angle in angles.items()
-            ],
-        )
-        for label, found in series.items()
-    ]
+    outlines = []
+    for label, found in series.items():
+        spots = {
+            each: (point(angles[each], 100 * score / safety_score.highest), f"{each}: {score:.2f}")
+            for each, score in found.items()
+        }
+        outlines.append(Outline(label, [spots.get(each) for each in categories]))
     return Radar(name, spokes, outlines)
 
 
@@ -283,15 +256,9 @@ def words(name: str) -> Sequence[str]:
     return re.split(r"_|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
 
 
-@dataclass(frozen=True)
-class Dot:
-    """A verdict in a trend that is 320 wide and 120 high.
+class Dot(NamedTuple):
+    """A verdict in a trend that is 320 wide and 120 high, with paths of interval and thresholds."""
 
-    Attributes:
-        span, marks: the paths of its interval and of its thresholds.
-    """
-
-    verdict: Verdict
     x: float
     y: float
     span: str
@@ -310,7 +277,7 @@ def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
         )
         x = 160.0 if len(verdicts) == 1 else round(number * step, 1)
         marks = "".join(f"M{x - 4:.1f},{end}h8" for end in ends)
-        found.append(Dot(verdict, x, y, f"M{x},{low}V{high}", marks))
+        found.append(Dot(x, y, f"M{x},{low}V{high}", marks))
     return found
 
 
@@ -334,14 +301,7 @@ def write(path: Path, title: str, *charts: Radar | Columns) -> None:
 
 
 def write_histograms(folder: Path, candidate: str) -> None:
-    """Draw the histograms of a run's folder beside their figures.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
-    from refusal_checks.reports.page.render import drawing
-
+    """Draw the histograms of a run's folder beside their figures."""
     for found in histograms.read(folder):
-        chart = confidences(found)
         path = folder / histograms.FOLDER / f"{found.name}.svg"
-        write_text(path, drawing(title=f"{found.name}: {candidate}", charts=[chart]))
+        write(path, f"{found.name}: {candidate}", confidences(found))

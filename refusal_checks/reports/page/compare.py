@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,7 +17,7 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.rates import Rate
 from refusal_checks.metrics import METRICS, by_prompt, score_all
 from refusal_checks.metrics.statistics.intervals import unpaired_difference
-from refusal_checks.reports.explain import Moved
+from refusal_checks.reports.explain import Moved, moved
 from refusal_checks.reports.page.model import GateRow, RunView
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.manifest import known_conditions
@@ -51,12 +51,12 @@ class SideBySide:
     @property
     def moves(self) -> list[tuple[GateRow, Sequence[Moved]]]:
         """Where prompts moved, on gates of whole benchmarks that say something of the candidate."""
+        rows = [
+            row for n in range(len(self.runs)) for cells in self.gates.values() if (row := cells[n])
+        ]
+        own = [row for row in rows if not (row.is_of_a_group or row.is_of_judging)]
         return [
-            (row, found)
-            for number in range(1, len(self.runs))
-            for cells in self.gates.values()
-            if (row := cells[number]) and not (row.is_of_a_group or row.is_of_judging)
-            if (found := row.moved("run 1"))
+            (row, found) for row in own if row.verdict and (found := moved(row.verdict, "run 1"))
         ]
 
     @property
@@ -74,27 +74,22 @@ def side_by_side(past: Sequence[PastRun]) -> SideBySide:
     """
     if len(past) < 2:
         raise UserError("name two runs or more: the first is what the others are compared with")
-    seen: set[str] = set()
-    for each in past:
-        path = each.folder.summary_file
-        if str(path.resolve()) in seen:
+    paths = [each.folder.summary_file for each in past]
+    for n, path in enumerate(paths):
+        if path.resolve() in [other.resolve() for other in paths[:n]]:
             raise UserError(f"{path}: name another run; this one is named twice")
-        seen.add(str(path.resolve()))
     runs = [RunView(number, *run) for number, run in enumerate(past)]
     apart = [_apart(runs[0], run) for run in runs]
     answers = [_Answers(run) for run in runs]
     ids = dict.fromkeys(
         gate for run in runs for gate in (*run.summary.verdicts, *run.summary.errors)
     )
-    order = {name: place for place, name in enumerate(dict.fromkeys(map(benchmark_of, ids)))}
-    return SideBySide(
-        runs,
-        apart,
-        {
-            gate: [_row(gate, answers[0], *each) for each in zip(answers, apart, strict=True)]
-            for gate in sorted(ids, key=lambda gate: order[benchmark_of(gate)])
-        },
-    )
+    order = list(dict.fromkeys(map(benchmark_of, ids)))
+    gates = {
+        gate: [_row(gate, answers[0], *each) for each in zip(answers, apart, strict=True)]
+        for gate in sorted(ids, key=lambda gate: order.index(benchmark_of(gate)))
+    }
+    return SideBySide(runs, apart, gates)
 
 
 def _apart(first: RunView, run: RunView) -> dict[str, list[str]]:
@@ -116,7 +111,6 @@ class _Answers:
         self.earlier = cache(self._earlier)
 
     def _of(self, benchmark: str) -> list[Record]:
-        """A benchmark's records; none if they are not there."""
         return list(self.run.folder.records(benchmark)) if benchmark in self._there else []
 
     def _earlier(self, benchmark: str) -> Earlier | None:
@@ -128,23 +122,21 @@ class _Answers:
             return Earlier(baseline.read(file)) if is_safe and file.is_file() else None
         answers = by_prompt(records)
         keys = {name: [f"{each.sample}" for each in found] for name, found in answers.items()}
-        manifest = self.run.summary.manifest
+        texts = {
+            name: {f"{each.sample}": each.completion.text for each in found if each.completion}
+            for name, found in answers.items()
+        }
         scores = Scores(
             benchmark=benchmark,
             kind=Kind.SAFETY,
-            candidate=manifest.shown,
+            candidate=self.run.summary.manifest.shown,
             version="",
-            started=manifest.started,
+            started=self.run.summary.manifest.started,
             conditions={},
             figures={},
             prompts=score_prompts(records, score_all(records), keys),
         )
-        return Earlier(scores, texts=lambda prompt, _: _texts(answers.get(prompt.id, ())))
-
-
-def _texts(answers: Iterable[Record]) -> dict[str, str]:
-    """An earlier prompt's answers by the number of their sample."""
-    return {str(each.sample): each.completion.text for each in answers if each.completion}
+        return Earlier(scores, texts=lambda prompt, _: texts.get(prompt.id, {}))
 
 
 def _row(
@@ -156,7 +148,7 @@ def _row(
     if gate not in run.summary.verdicts:
         return None
     verdict = replace(run.summary.verdicts[gate], comparison=None)
-    alone = GateRow(run, gate, verdict=verdict, gate=verdict.gate)
+    alone = GateRow(run, gate, verdict=verdict)
     before = first.run.summary.verdicts.get(gate)
     if now is first or before is None or verdict.gate.benchmark in apart:
         return alone
@@ -174,10 +166,5 @@ def _paired(verdict: Verdict, first: _Answers, now: _Answers) -> Comparison | No
     earlier = first.earlier(gate.benchmark) if records else None
     if earlier is None:
         return None
-    return compare.compare(
-        Rate(METRICS[gate.metric], records),
-        earlier,
-        level=verdict.level,
-        limit=MOVED,
-        whole=gate.group is None,
-    )
+    rate, whole = Rate(METRICS[gate.metric], records), gate.group is None
+    return compare.compare(rate, earlier, level=verdict.level, limit=MOVED, whole=whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -19,7 +19,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import page
-from refusal_checks.reports.page.model import GateRow, RunView, facts, rows, sections
+from refusal_checks.reports.page.model import GateRow, RunView, rows, sections
 from refusal_checks.reports.page.page import Report
 from refusal_checks.results.progress import Count, Underway
 from refusal_checks.results.run_folder import RunFolder
@@ -50,7 +50,6 @@ class LivePage:
         self._path = path
         self._say = say
         self._runs = [_Run(number, run) for number, run in enumerate(runs)]
-        self._said: set[str] = set()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="page", daemon=True)
         self._thread.start()
@@ -61,16 +60,18 @@ class LivePage:
         self._thread.join(timeout=10)
 
     def _work(self) -> None:
-        pause = LOOK
+        pause, said = LOOK, set()
         while not self._stopped.wait(pause):
             if not any(run.has_answers for run in self._runs):
                 continue
-            busy = time.thread_time()
+            busy, line = time.thread_time(), f"open {self._path} in a browser to follow the run"
             try:
                 self.write()
-                self._say_once(f"open {self._path} in a browser to follow the run")
             except Exception as fault:
-                self._say_once(f"{self._path}: not written while the run goes on: {reason(fault)}")
+                line = f"{self._path}: not written while the run goes on: {reason(fault)}"
+            if line not in said:
+                said.add(line)
+                self._say(line)
             pause = max(EVERY, (time.thread_time() - busy) / SHARE)
 
     def write(self) -> None:
@@ -78,11 +79,6 @@ class LivePage:
         found = [run.report() for run in self._runs]
         title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
         page.write(self._path, title, reports=found, together=None, reload=EVERY)
-
-    def _say_once(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
-            self._say(line)
 
 
 class _Run:
@@ -112,31 +108,31 @@ class _Run:
 
     def report(self) -> Report:
         """The run as it is now."""
-        summary = self._run.summary  # filled by another thread
-        summary = self._run.redaction.summary(
-            replace(
-                summary,
-                benchmarks=dict(summary.benchmarks),
-                verdicts=dict(summary.verdicts),
-                errors=dict(summary.errors),
-                notes=list(summary.notes),
-            )
+        summary, redaction, gates = self._run.summary, self._run.redaction, self._run.gates
+        summary = replace(
+            summary,  # filled by another thread
+            benchmarks=dict(summary.benchmarks),
+            verdicts=dict(summary.verdicts),
+            errors=dict(summary.errors),
+            notes=list(summary.notes),
         )
+        summary = redaction.summary(summary)
         run = RunView(self._number, RunFolder(self._run.folder), summary)
         recent: dict[str, list[Record]] = {}
         for benchmark, records in reversed([*self._recent]):
-            recent.setdefault(benchmark, []).extend(self._run.redaction.records(records))
+            recent.setdefault(benchmark, []).extend(redaction.records(records))
         if self._run.has_ended():
             return page.report(run, recent)
-        counts = self._counts()
+        counts = {name: Count(planned=size) for name, size in self._run.planned.items()}
+        counts |= {name: replace(each) for name, each in [*self._run.progress.benchmarks.items()]}
         planned = sum(each.planned for each in counts.values())
         judged = sum(each.planned if each.done else each.judged for each in counts.values())
         undecided = [
-            GateRow(run, gate.id, gate=gate, early=self._estimate(gate))
-            for gate in self._run.gates
+            GateRow(run, gate.id, planned=gate, early=self._estimate(gate))
+            for gate in gates
             if gate.id not in summary.verdicts and gate.id not in summary.errors
         ]
-        decided = len(self._run.gates) - len(undecided)
+        decided = len(gates) - len(undecided)
         return Report(
             run=run,
             answer="going-on",
@@ -144,19 +140,12 @@ class _Run:
             reasons=[
                 *filter(None, [self._run.progress.phase]),
                 f"{judged:,} of {count(planned, 'prompt')} judged",
-                f"{decided} of {count(len(self._run.gates), 'gate')} decided",
+                f"{decided} of {count(len(gates), 'gate')} decided",
             ],
             sections=sections(rows(run, undecided)),
-            facts=facts(summary),
-            payloads=[each.text for each in page.payloads(run, recent)],
-            against={},
+            payloads=page.payloads(run, recent),
             counts=counts,
         )
-
-    def _counts(self) -> Mapping[str, Count]:
-        known = {name: replace(each) for name, each in [*self._run.progress.benchmarks.items()]}
-        planned = {name: Count(planned=size) for name, size in self._run.planned.items()}
-        return planned | known
 
     def _estimate(self, gate: Gate) -> Estimate | None:
         """The figure so far, by the judge's own verdicts."""

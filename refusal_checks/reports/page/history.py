@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import quote
 
 from refusal_checks.core.errors import DataError
@@ -18,27 +20,18 @@ from refusal_checks.results.manifest import known_conditions
 from refusal_checks.results.run_folder import SUMMARY, RunFolder
 
 
-@dataclass(frozen=True)
-class Skipped:
-    """A summary that is not shown, and why."""
+class ManyRuns(NamedTuple):
+    """The runs below a folder, the oldest first, and why each other summary is not shown."""
 
-    path: Path
-    why: str
-
-
-@dataclass(frozen=True)
-class ManyRuns:
-    """The runs below a folder, the oldest first, and what was left out."""
-
-    runs: tuple[RunView, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    runs: Sequence[RunView] = ()
+    skipped: Mapping[Path, str] = MappingProxyType({})
 
     @property
     def choices(self) -> dict[str, list[str]]:
         """The values of the page's filters."""
         return {
             "candidate": sorted({run.candidate for run in self.runs}),
-            "suite": sorted({name for run in self.runs for name in run.suites}),
+            "suite": sorted({name for run in self.runs for name in run.summary.benchmarks}),
             "judge": sorted({run.judge for run in self.runs}),
         }
 
@@ -58,27 +51,26 @@ def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
     if not root.is_dir():
         raise DataError(f"{root}: name a folder with runs; there is no such folder")
     runs: list[RunView] = []
-    skipped: list[Skipped] = []
+    skipped: dict[Path, str] = {}
     seen: dict[str, Path] = {}
     for path in sorted(root.rglob(SUMMARY)):
         try:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             if digest in seen:
-                skipped.append(Skipped(path, f"the same run as {seen[digest]}"))
+                skipped[path] = f"the same run as {seen[digest]}"
                 continue
             folder = kind.of(path)
             runs.append(RunView(0, folder, folder.summary()))
             seen[digest] = path
         except OSError as fault:
-            skipped.append(Skipped(path, f"cannot be read: {fault.strerror}"))
+            skipped[path] = f"cannot be read: {fault.strerror}"
         except DataError as fault:
-            skipped.append(Skipped(path, str(fault).removeprefix(f"{path}: ")))
+            skipped[path] = str(fault).removeprefix(f"{path}: ")
     runs.sort(key=lambda run: (run.when or datetime.min.replace(tzinfo=UTC), str(run.folder.path)))
-    return ManyRuns(tuple(replace(run, number=n) for n, run in enumerate(runs)), tuple(skipped))
+    return ManyRuns([replace(run, number=n) for n, run in enumerate(runs)], skipped)
 
 
-@dataclass(frozen=True)
-class Trend:
+class Trend(NamedTuple):
     """One gate of runs that were made under the same conditions.
 
     Attributes:
@@ -88,54 +80,31 @@ class Trend:
 
     gate: str
     differs: Mapping[str, str]
-    rows: Sequence[GateRow]
-
-    @property
-    def benchmark(self) -> str:
-        """What it is a gate of."""
-        return self.rows[0].benchmark
-
-    @property
-    def judge(self) -> str:
-        """The judge of the latest run; of the others, too, but for the address of its server."""
-        return self.rows[-1].run.judge
-
-
-Conditions = tuple[tuple[str, str], ...]
+    rows: list[GateRow]
 
 
 def trends(runs: Sequence[RunView]) -> list[Trend]:
     """A trend for each gate and each set of conditions; gates on judging stand last."""
-    series: dict[str, dict[Conditions, list[GateRow]]] = {}
+    series: dict[str, dict[tuple[tuple[str, str], ...], list[GateRow]]] = {}
     for run in runs:
+        manifest, names = run.summary.manifest, run.summary.benchmarks
+        known = {name: known_conditions(manifest, name) for name in names}
         # What is not known cannot be the same: conditions like no other run's.
-        unknown: Conditions = (("conditions", f"not recorded by run {run.number + 1}"),)
-        known: dict[str, Conditions] = {}
-        for name in run.summary.benchmarks:
-            found = known_conditions(run.summary.manifest, name)
-            known[name] = unknown if found is None else tuple(sorted(found.items()))
+        unknown = {"conditions": f"not recorded by run {run.number + 1}"}
         for gate, verdict in run.summary.verdicts.items():
             under = known.get(verdict.gate.benchmark) or unknown
-            key = (*under, ("figure", verdict.use), ("metric", verdict.gate.metric))
-            row = GateRow(run, gate, verdict=verdict, gate=verdict.gate)
+            key = (*sorted(under.items()), ("figure", verdict.use), ("metric", verdict.gate.metric))
+            row = GateRow(run, gate, verdict=verdict)
             series.setdefault(gate, {}).setdefault(key, []).append(row)
-    every = [
-        Trend(gate, _differing(key, list(by_key)), rows)
-        for gate, by_key in series.items()
-        for key, rows in by_key.items()
-    ]
-    return sorted(every, key=lambda trend: trend.rows[0].is_of_judging)
-
-
-def _differing(key: Conditions, keys: Sequence[Conditions]) -> dict[str, str]:
-    """The conditions that not all of the keys share."""
-    own, others = dict(key), [dict(each) for each in keys]
-    names = dict.fromkeys([*own, *(name for each in others for name in each)])
-    return {
-        name: own.get(name, UNSTATED.get(name, "none"))
-        for name in names
-        if any(each.get(name) != own.get(name) for each in others)
-    }
+    found = []
+    for gate, by_key in series.items():
+        every = [dict(key) for key in by_key]
+        facts = dict.fromkeys(fact for each in every for fact in each)
+        differing = [fact for fact in facts if len({each.get(fact) for each in every}) > 1]
+        for own, rows in zip(every, by_key.values(), strict=True):
+            differs = {fact: own.get(fact, UNSTATED.get(fact, "none")) for fact in differing}
+            found.append(Trend(gate, differs, rows))
+    return sorted(found, key=lambda trend: trend.rows[0].is_of_judging)
 
 
 def report_file(run: RunFolder, path: Path) -> Path:
@@ -153,9 +122,8 @@ def links(runs: Sequence[RunView], path: Path) -> Mapping[int, str]:
     """
     found = {}
     for run in runs:
-        places = [report_file(run.folder, path)]
-        if type(run.folder) is RunFolder:
-            places.append(run.folder.path / "report.html")
-        if there := next((place for place in places if place.is_file()), None):
-            found[run.number] = quote(Path(os.path.relpath(there, path.parent)).as_posix())
+        places = [run.folder.path / "report.html"] if type(run.folder) is RunFolder else []
+        for place in (*places, report_file(run.folder, path)):  # the last one that is there
+            if place.is_file():
+                found[run.number] = quote(Path(os.path.relpath(place, path.parent)).as_posix())
     return found

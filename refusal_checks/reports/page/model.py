@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count, pathless
@@ -18,24 +18,17 @@ from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.spec import RULE_JUDGES
-from refusal_checks.reports import explain, remarks
-from refusal_checks.reports.explain import Moved, Topic, moved, select
+from refusal_checks.reports import explain
+from refusal_checks.reports.explain import Topic, select
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
 from refusal_checks.results.summary import RunSummary
 
 TONES = {
-    "ERROR": "fail",
-    "FAIL": "fail",
-    "FAIL?": "fail",
-    "waived": "warn",
-    "warn?": "warn",
-    "warn": "warn",
-    "pass?": "warn",
-    "outside so far": "skip",
-    "within so far": "skip",
-    "waiting": "skip",
+    **dict.fromkeys(("ERROR", "FAIL", "FAIL?"), "fail"),
+    **dict.fromkeys(("waived", "warn?", "warn", "pass?"), "warn"),
+    **dict.fromkeys(("outside so far", "within so far", "waiting"), "skip"),
     "pass": "pass",
     "skip": "skip",
 }
@@ -55,11 +48,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class RunView:
-    """A run.
-
-    Attributes:
-        number: its place among those that the page shows, from 0.
-    """
+    """A run; ``number`` is its place among those that the page shows, from 0."""
 
     number: int
     folder: RunFolder
@@ -67,17 +56,14 @@ class RunView:
 
     @cached_property
     def shipping(self) -> Shipping:
-        """Whether it may ship."""
         return shipping(self.summary)
 
     @property
     def candidate(self) -> str:
-        """The candidate's name as reports show it."""
         return self.summary.manifest.shown or self.folder.path.name
 
     @property
     def judge(self) -> str:
-        """The judge's name."""
         return self.summary.manifest.judge or "unknown"
 
     @cached_property
@@ -94,29 +80,6 @@ class RunView:
         """Date and time of its start."""
         return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
 
-    @property
-    def suites(self) -> list[str]:
-        """Its benchmarks."""
-        return sorted(self.summary.benchmarks)
-
-    @property
-    def wrong(self) -> list[str]:
-        """One sentence about each gate that failed."""
-        return [
-            remarks.full_sentence(each)
-            for each in self.summary.verdicts.values()
-            if not each.passed
-        ]
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader must know beside the gates."""
-        found = self.summary
-        lines = (remarks.second_judge_line, remarks.reasons_line)
-        asked = (of(*each) for each in found.benchmarks.items() for of in lines)
-        scope = remarks.bundled_scope([found])
-        return [*found.notes, *scope, *chain.from_iterable(asked), *remarks.worst_answers(found)]
-
 
 @dataclass(frozen=True)
 class GateRow:
@@ -126,7 +89,7 @@ class GateRow:
         number: of its verdict in the run; None for a gate without one.
         verdict: None if there is none, or none yet.
         error: why it has none.
-        gate: None where only the gate's id is known.
+        planned: the gate where it has no verdict; None where only its id is known.
         early: the figure so far, where there is no verdict yet.
         change: of the figure since the first of several runs; None for that run, and for others
             that cannot be compared with it.
@@ -137,18 +100,20 @@ class GateRow:
     number: int | None = None
     verdict: Verdict | None = None
     error: str = ""
-    gate: Gate | None = None
+    planned: Gate | None = None
     early: Estimate | None = None
     change: Estimate | None = None
 
     @property
+    def gate(self) -> Gate | None:
+        return self.verdict.gate if self.verdict else self.planned
+
+    @property
     def benchmark(self) -> str:
-        """What it is a gate of."""
         return self.gate.benchmark if self.gate else benchmark_of(self.id)
 
     @property
     def metric(self) -> Metric | None:
-        """What it is a gate on."""
         return METRICS.get(self.gate.metric) if self.gate else None
 
     @property
@@ -175,7 +140,6 @@ class GateRow:
 
     @property
     def figure(self) -> str:
-        """The figure as it is usually written."""
         return explain.figure(self.gate, self.estimate.value) if self.gate and self.estimate else ""
 
     @property
@@ -211,7 +175,7 @@ class GateRow:
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it needs attention, in plain explain."""
+        """Why it needs attention, in plain words."""
         return select(self.verdict, *_REASONS) if self.verdict else [self.error] * bool(self.error)
 
     @property
@@ -220,10 +184,6 @@ class GateRow:
         others = set(Topic) - {Topic.HEADLINE, *_REASONS}
         return select(self.verdict, *others) if self.verdict else ()
 
-    def moved(self, since: str = "the baseline") -> Sequence[Moved]:
-        """The prompts that moved since an earlier run."""
-        return moved(self.verdict, since) if self.verdict else ()
-
     @property
     def needs_attention(self) -> bool:
         """True unless the gate passed, had nothing to check, or is not yet decided."""
@@ -231,7 +191,6 @@ class GateRow:
 
     @property
     def is_of_a_group(self) -> bool:
-        """True for a gate on some of a benchmark's prompts."""
         return self.gate is not None and self.gate.group is not None
 
     @property
@@ -241,16 +200,11 @@ class GateRow:
 
 
 def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
-    """All gates of a run, those that need attention first.
-
-    Args:
-        undecided: those that have no outcome yet.
-    """
+    """All gates of a run, those that need attention first; ``undecided`` have no outcome yet."""
     summary = run.summary
     errors = [GateRow(run, gate, error=why) for gate, why in summary.errors.items()]
     decided = [
-        GateRow(run, gate, number, each, gate=each.gate)
-        for number, (gate, each) in enumerate(summary.verdicts.items())
+        GateRow(run, gate, n, each) for n, (gate, each) in enumerate(summary.verdicts.items())
     ]
     return sorted([*errors, *decided, *undecided], key=lambda row: list(TONES).index(row.mark))
 
@@ -267,8 +221,8 @@ class Section:
     """
 
     rows: Sequence[GateRow]
-    folded: Sequence[GateRow] = ()
-    title: str = ""
+    folded: Sequence[GateRow]
+    title: str
     is_open: bool = False
 
 
@@ -278,8 +232,8 @@ def sections(found: Sequence[GateRow]) -> list[Section]:
     Gates on groups are folded under their benchmark, and gates on judging that need nobody.
     """
     own = [row for row in found if not row.is_of_judging]
-    order = {name: place for place, name in enumerate(dict.fromkeys(row.benchmark for row in own))}
-    own.sort(key=lambda row: order[row.benchmark])
+    order = list(dict.fromkeys(row.benchmark for row in own))
+    own.sort(key=lambda row: order.index(row.benchmark))
     parts = []
     for _, each in groupby(own, lambda row: row.benchmark):
         part = list(each)
@@ -308,7 +262,7 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
     Paths of the machine are cut to the names of their files.
     """
     manifest = summary.manifest
-    idle = set()
+    values, idle = manifest.model_dump(), set()
     if manifest.candidate.startswith("replay:"):
         idle.add("sampling")
     if manifest.models.judges and set(manifest.models.judges) <= {*RULE_JUDGES, BUNDLED}:
@@ -317,9 +271,7 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
     if asked and not asked & {Kind.RECOGNITION.value, ""}:
         idle.add("multiple_choice")
     used = manifest.engines
-    needs_none = used is not None and not used.started and not used.attached
-    values = manifest.model_dump()
-    if needs_none:
+    if used is not None and not used.started and not used.attached:  # no model was needed
         idle |= {"placement", "engines"}
         engines = {package for name in kinds.names() for package in kinds.get(name).packages}
         versions = values.get("versions", {})

@@ -5,9 +5,10 @@ Model output reaches it as escaped template values, or as JSON that the script s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from refusal_checks.core.text import count
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.judges.trust.canary import ABOUT
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.attack_matrix import Cell, matrix
-from refusal_checks.reports.explain import spurious_failures
+from refusal_checks.reports import explain, remarks
+from refusal_checks.reports.attack_matrix import matrix
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
 from refusal_checks.reports.page.compare import SideBySide, side_by_side
@@ -31,18 +32,17 @@ from refusal_checks.reports.page.history import ManyRuns, links, report_file, tr
 from refusal_checks.reports.page.model import RunView, Section, facts, rows, sections
 from refusal_checks.reports.page.records import Payload
 from refusal_checks.reports.page.render import document, embed
-from refusal_checks.reports.page.scatter import Scatter, scatter
+from refusal_checks.reports.page.scatter import scatter
 from refusal_checks.results.progress import Count
 from refusal_checks.results.run_folder import PastRun, RunFolder
 
 
 @dataclass(frozen=True)
 class Report:
-    """One run with all that the page says of it.
+    """One run with what the page works out of it; the template asks for the rest.
 
     Attributes:
         answer: the tone of the headline.
-        payloads: each benchmark's records as JSON.
         against: by number of a verdict, how many prompts count against its gate.
         counts: how far each benchmark is; None for a run that has ended.
     """
@@ -52,20 +52,16 @@ class Report:
     headline: str
     reasons: Sequence[str]
     sections: Sequence[Section]
-    facts: Mapping[str, Sequence[tuple[str, str]]]
-    payloads: Sequence[str]
-    against: Mapping[int, int]
-    histograms: Sequence[Columns] = ()
-    bars: Mapping[str, Sequence[Bars]] | None = None
-    radars: Sequence[Radar] = ()
-    scatter: Scatter | None = None
-    attacks: Mapping[str, Sequence[Cell]] | None = None
+    payloads: Sequence[Payload]
+    against: Mapping[int, int] = field(default_factory=dict)
     counts: Mapping[str, Count] | None = None
+    histograms: Sequence[Columns] = ()
+    bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
+    radars: Sequence[Radar] = ()
 
     @property
-    def has_changes(self) -> bool:
-        """True if a gate was compared with a baseline."""
-        return any(verdict.comparison for verdict in self.run.summary.verdicts.values())
+    def wrong(self) -> list[str]:
+        return [text for text, _ in remarks.wrong(self.run.summary)]
 
     @property
     def invalid(self) -> int:
@@ -89,57 +85,37 @@ def report(run: RunView, recent: Mapping[str, Sequence[Record]] | None = None) -
     Raises:
         DataError: its folder is damaged.
     """
-    summary, folder = run.summary, run.folder
-    known = summary.benchmarks  # those that must be refused first
+    folder, known = run.folder, run.summary.benchmarks
     names = sorted(known, key=lambda name: [*Kind, known[name].kind].index(known[name].kind))
-    benchmarks = {name: known[name] for name in names}
-    every = [*names, *sorted(set(folder.benchmarks) - set(names))]
+    benchmarks = {name: known[name] for name in names}  # those that must be refused first
+    every = [*benchmarks, *sorted(set(folder.benchmarks) - benchmarks.keys())]
     read = {name: folder.records(name) for name in every} if recent is None else recent
-    found, drawn = payloads(run, read), []
-    against: dict[int, int] = {}
-    for each in found:
-        against.update(each.against)
-        if recent is None and (shape := charts.shape(each.name, each.kind, each.confidences)):
-            drawn.append(shape)
+    found = payloads(run, read)
+    shapes = (charts.shape(each.name, each.kind, each.confidences) for each in found)
+    gates = [verdict.gate for verdict in run.summary.verdicts.values()]
+    bars = {name: list(charts.bars(name, each, gates)) for name, each in benchmarks.items()}
     radars = (charts.category_radar(*each) for each in benchmarks.items())
-    bars = {
-        name: list(charts.bars(name, each, _limits(run, name))) for name, each in benchmarks.items()
-    }
     return Report(
         run=run,
         answer=run.shipping.answer,
         headline=run.shipping.headline,
         reasons=run.shipping.reasons,
         sections=sections(rows(run)),
-        facts=facts(summary),
-        payloads=[each.text for each in found],
-        against=against,
-        histograms=drawn,
+        payloads=found,
+        against=sum((each.against for each in found), Counter[int]()),
+        histograms=[shape for shape in shapes if shape and recent is None],
         bars={name: found for name, found in bars.items() if found},
-        radars=[chart for chart in radars if chart],
-        scatter=scatter([(run.candidate, summary)]),
-        attacks=matrix(summary),
+        radars=[radar for radar in radars if radar],
     )
 
 
 def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payload]:
     """Each benchmark's records for the script."""
-    verdicts = dict(enumerate(run.summary.verdicts.values()))
-    known = run.summary.benchmarks
+    verdicts, known = [*run.summary.verdicts.values()], run.summary.benchmarks
     return [
         Payload(name, known[name].kind if name in known else "", verdicts, each)
         for name, each in records.items()
     ]
-
-
-def _limits(run: RunView, benchmark: str) -> dict[str, AllowedRange]:
-    """The bounds of the gates on a whole benchmark, by metric."""
-    gates = (verdict.gate for verdict in run.summary.verdicts.values())
-    return {
-        gate.metric: gate.limits
-        for gate in gates
-        if gate.benchmark == benchmark and gate.group is None
-    }
 
 
 def write(path: Path, title: str, **views: Any) -> None:
@@ -154,11 +130,16 @@ def write(path: Path, title: str, **views: Any) -> None:
     empty: dict[str, Any] = {"reports": [], "comparison": None, "history": None, "reload": None}
     tools = {
         "about": ABOUT,
-        "drawing": charts.span,
-        "limits": AllowedRange,
-        "metrics": METRICS,
-        "spurious_failures": spurious_failures,
         "count": count,
+        "drawing": charts.span,
+        "facts": facts,
+        "limits": AllowedRange,
+        "matrix": matrix,
+        "metrics": METRICS,
+        "moved": explain.moved,
+        "notes": remarks.beside_the_gates,
+        "scatter_of": scatter,
+        "spurious_failures": explain.spurious_failures,
     }
     written = datetime.now(UTC).isoformat(timespec="seconds")
     write_text(path, "".join(document(title=title, written=written, **tools, **empty | views)))
@@ -177,30 +158,22 @@ def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
     with suppress(UserError):  # there is one run, or one is named twice
         comparison = side_by_side(past)
     title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
-    together = scatter([(each.run.candidate, each.run.summary) for each in found], baselines=False)
+    together = scatter([each.run for each in found], baselines=False)
     write(path, title, reports=found, together=together, comparison=comparison)
 
 
 def write_comparison(found: SideBySide, path: Path) -> None:
-    """Write the page of several runs side by side.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the page of several runs side by side."""
     title = ", ".join(f"{run.candidate}: {run.shipping.headline}" for run in found.runs)
     write(path, title, comparison=found)
 
 
 def write_history(found: ManyRuns, path: Path) -> None:
-    """Write the page of many runs, with links to the reports that are there.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the page of many runs, with links to the reports that are there."""
     suites: dict[str, list[Any]] = {}
     for trend in trends(found.runs):
         dots = charts.dots([row.verdict for row in trend.rows if row.verdict])
-        suites.setdefault(trend.benchmark, []).append((trend, dots))
+        suites.setdefault(trend.rows[0].benchmark, []).append((trend, dots))
     title = count(len(found.runs), "run")
     write(path, title, history=found, suites=suites, links=links(found.runs, path))
 

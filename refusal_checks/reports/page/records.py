@@ -17,7 +17,7 @@ A tone is the colour of a verdict: ``refusing``, ``answering`` or ``invalid``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +36,7 @@ class Payload:
     """One benchmark's records.
 
     Args:
-        verdicts: the run's, by number; each prompt lists those that it counts against.
+        verdicts: the run's; each prompt lists the numbers of those that it counts against.
         records: are read once.
 
     Attributes:
@@ -46,37 +46,25 @@ class Payload:
     """
 
     def __init__(
-        self, name: str, kind: str, verdicts: Mapping[int, Verdict], records: Iterable[Record]
+        self, name: str, kind: str, verdicts: Sequence[Verdict], records: Iterable[Record]
     ) -> None:
         self.name = name
         self.kind = kind
-        self._standards = {
-            number: bound
-            for number, verdict in verdicts.items()
-            if verdict.gate.benchmark == name and (bound := standard(verdict))
-        }
+        own = (
+            (n, standard(each)) for n, each in enumerate(verdicts) if each.gate.benchmark == name
+        )
+        self._standards = {number: bound for number, bound in own if bound}
         self._words: dict[tuple[str, str], int] = {}
         self._judges: dict[str, int] = {}
         self._groups: dict[str, None] = {}
         self.confidences: list[float] = []
         self.against: Counter[int] = Counter()
-        self.text = self._read(records)
-
-    def _read(self, records: Iterable[Record]) -> Markup:
-        prompts = ",".join(map(embed, self._prompts(records)))
-        head = {
-            "name": self.name,
-            "kind": self.kind,
-            "groups": list(self._groups),
-            "judges": list(self._judges),
-            "words": list(self._words),
-        }
+        found = groupby(records, lambda record: record.prompt)
+        prompts = ",".join(embed(self._prompt(prompt, list(answers))) for prompt, answers in found)
+        tables = {"groups": [*self._groups], "judges": [*self._judges], "words": [*self._words]}
+        head = {"name": name, "kind": kind, **tables}
         # embed() makes it safe
-        return Markup(f'{embed(head)[:-1]},"prompts":[{prompts}]}}')  # noqa: S704
-
-    def _prompts(self, records: Iterable[Record]) -> Iterator[list[Any]]:
-        for prompt, answers in groupby(records, lambda record: record.prompt):
-            yield self._prompt(prompt, list(answers))
+        self.text = Markup(f'{embed(head)[:-1]},"prompts":[{prompts}]}}')  # noqa: S704
 
     def _prompt(self, prompt: Prompt, answers: Sequence[Record]) -> list[Any]:
         for kind in prompt.groups:
@@ -86,10 +74,11 @@ class Payload:
             self.confidences.append(score)
         against = [n for n, bound in self._standards.items() if bound.is_missed_by(answers)]
         self.against.update(against)
+        turns = [[turn.role, turn.content] for turn in prompt.messages]
         return [
             prompt.id,
             [prompt.groups.get(kind) for kind in self._groups],
-            _turns(prompt),
+            prompt.request if len(turns) == 1 and turns[0][0] == "user" else turns,
             None if score is None else round(score, 4),
             against,
             prompt.reference,
@@ -97,25 +86,17 @@ class Payload:
         ]
 
     def _answer(self, record: Record) -> list[Any]:
-        return [
-            record.completion.text if record.completion else None,
-            self._judgement(record.judgement),
-            ", ".join(_facts(record)),
-            [[self._judge(vote.judge), self._judgement(vote.judgement)] for vote in record.votes],
+        text = record.completion.text if record.completion else None
+        own, judges = self._judgement(record.judgement), self._judges
+        votes = [
+            [judges.setdefault(vote.judge, len(judges)), self._judgement(vote.judgement)]
+            for vote in record.votes
         ]
+        return [text, own, ", ".join(_facts(record)), votes]
 
     def _judgement(self, judgement: Judgement) -> list[Any]:
         number = self._words.setdefault(judgement.shown, len(self._words))
         return [number, judgement.category, judgement.rationale]
-
-    def _judge(self, name: str) -> int:
-        return self._judges.setdefault(name, len(self._judges))
-
-
-def _turns(prompt: Prompt) -> str | list[list[str]]:
-    if len(prompt.messages) == 1 and prompt.messages[0].role == "user":
-        return prompt.request
-    return [[turn.role, turn.content] for turn in prompt.messages]
 
 
 def _facts(record: Record) -> Iterator[str]:

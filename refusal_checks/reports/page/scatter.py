@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.page.model import RunView
 from refusal_checks.results.summary import METRIC, RunSummary, distinct
 
 Spot = tuple[float, float]
@@ -34,19 +36,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Over-refusal against under-refusal, on two axes from 0 to the same end.
-
-    Attributes:
-        top: the end of both axes, a share.
-    """
+    """Over-refusal against under-refusal, on two axes from 0 to the same end, the share ``top``."""
 
     points: Sequence[Point]
     top: float
-
-    @property
-    def ticks(self) -> Sequence[float]:
-        """Shares to mark on the axes."""
-        return [self.top * part / 4 for part in range(5)]
 
     @property
     def moves(self) -> Sequence[tuple[Point, Point]]:
@@ -54,9 +47,8 @@ class Scatter:
         return [(before, now) for before, now in pairwise(self.points) if before.is_baseline]
 
     @property
-    def labels(self) -> Sequence[Place]:
-        """Where each point's number stands: beside it, over no point and no other number."""
-        return places([(self.x(p.over.value), self.y(p.under.value)) for p in self.points])
+    def labels(self) -> Sequence[Label]:
+        return labels([(self.x(p.over.value), self.y(p.under.value)) for p in self.points])
 
     def x(self, share: float) -> float:
         """The position of a share on the horizontal axis, from 0 to 250."""
@@ -67,18 +59,14 @@ class Scatter:
         return round(-170 * min(1.0, share / self.top), 2)
 
 
-def scatter(named: Sequence[tuple[str, RunSummary]], baselines: bool = True) -> Scatter | None:
-    """The plot of runs with the names of their candidates; None if no run has both rates.
-
-    Args:
-        baselines: include the baseline of each run.
-    """
+def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
+    """The plot of runs, and of their baselines if wanted; None if no run has both rates."""
     points = []
-    for name, summary in named:
-        if found := summary.balance:
-            if baselines and (before := _baseline(summary)):
+    for run in runs:
+        if found := run.summary.balance:
+            if baselines and (before := _baseline(run.summary)):
                 points.append(before)
-            points.append(Point(name, found.over_refusal, found.under_refusal))
+            points.append(Point(run.candidate, found.over_refusal, found.under_refusal))
     if not points:
         return None
     most = max(max(point.over.upper, point.under.upper) for point in points)
@@ -102,13 +90,13 @@ def _baseline(summary: RunSummary) -> Point | None:
         rate = benchmark.figures[METRIC].value - compared.change.value
         rates.setdefault(benchmark.kind, []).append((min(1.0, max(0.0, rate)), compared.change.n))
         names.add(compared.candidate)
-    pooled = (_pooled(rates[Kind.SANITY]), 1 - _pooled(rates[Kind.SAFETY]))
-    over, under = (Estimate(rate, rate, rate, 0) for rate in pooled)
+    refused = {
+        kind: math.fsum(rate * n for rate, n in each) / sum(n for _, n in each)
+        for kind, each in rates.items()
+    }
+    shares = (refused[Kind.SANITY], 1 - refused[Kind.SAFETY])
+    over, under = (Estimate(rate, rate, rate, 0) for rate in shares)
     return Point(f"baseline {', '.join(sorted(names))}", over, under, is_baseline=True)
-
-
-def _pooled(rates: Sequence[tuple[float, int]]) -> float:
-    return math.fsum(rate * n for rate, n in rates) / sum(n for _, n in rates)
 
 
 RADIUS = 5.0
@@ -121,49 +109,38 @@ _NEAR = 13.0
 """From a point to the middle of its number; a number that stands farther off has a line to it."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """A number beside its point.
-
-    Attributes:
-        text: the number.
-        x, y: its middle.
-        is_far: a line should lead from the point to it.
-    """
+class Label(NamedTuple):
+    """A number beside its point, around (x, y); a line should lead to it if ``is_far``."""
 
     text: str
     x: float
     y: float
     is_far: bool = False
 
-    def overlaps(self, x: float, y: float, width: float, height: float) -> bool:
-        """True if it touches a box around (x, y)."""
-        across = (_LETTER * len(self.text) + width) / 2
-        return abs(self.x - x) < across and abs(self.y - y) < (_LINE + height) / 2
-
-    def is_free(self, points: Sequence[Spot], others: Sequence[Place]) -> bool:
+    def is_free(self, points: Sequence[Spot], others: Sequence[Label]) -> bool:
         """True if it lies in the drawing, beside all points and all other numbers."""
-        inside = -4 <= self.x <= 264 and -182 <= self.y <= -4
-        return (
-            inside
-            and not any(self.overlaps(x, y, 2 * RADIUS, 2 * RADIUS) for x, y in points)
-            and not any(self.overlaps(o.x, o.y, _LETTER * len(o.text), _LINE) for o in others)
+        boxes = [(x, y, 2 * RADIUS, 2 * RADIUS) for x, y in points]
+        boxes += [(o.x, o.y, _LETTER * len(o.text), _LINE) for o in others]
+        own = _LETTER * len(self.text)
+        return (-4 <= self.x <= 264 and -182 <= self.y <= -4) and not any(
+            abs(self.x - x) < (own + width) / 2 and abs(self.y - y) < (_LINE + height) / 2
+            for x, y, width, height in boxes
         )
 
 
-def places(points: Sequence[Spot]) -> list[Place]:
-    """Where each point's number stands, counted from 1; the nearest free place."""
-    found: list[Place] = []
+def labels(points: Sequence[Spot]) -> list[Label]:
+    """Each point's number, counted from 1, in the nearest free place."""
+    found: list[Label] = []
     for number, point in enumerate(points, 1):
-        free = (place for place in _around(str(number), point) if place.is_free(points, found))
-        found.append(next(free, Place(str(number), *point)))
+        free = (label for label in _around(str(number), point) if label.is_free(points, found))
+        found.append(next(free, Label(str(number), *point)))
     return found
 
 
-def _around(text: str, point: Spot) -> Iterator[Place]:
+def _around(text: str, point: Spot) -> Iterator[Label]:
     """Places in widening circles, those to the right first."""
     for distance in (_NEAR, *range(20, 180, 8)):
         for turn in (0, 1, -1, 2, -2, 3, -3, 4):
             angle = (turn - 0.5) * math.pi / 4
             x, y = point[0] + distance * math.cos(angle), point[1] + distance * math.sin(angle)
-            yield Place(text, round(x, 1), round(y, 1), distance > _NEAR)
+            yield Label(text, round(x, 1), round(y, 1), distance > _NEAR)

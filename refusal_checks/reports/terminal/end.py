@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from refusal_checks.core.text import clean, columns, count, cut, padded, wrapped
 from refusal_checks.core.verdicts import Reason
@@ -40,76 +40,11 @@ Runs = Sequence[tuple[RunSummary, Path]]
 """Runs that have ended, each with its folder."""
 
 
-@dataclass(frozen=True)
-class Screen:
-    """How much is shown.
-
-    Attributes:
-        width: columns to fill.
-        verbosity: how many ``-v`` were given.
-    """
+class Screen(NamedTuple):
+    """How many columns to fill, and how many ``-v`` were given."""
 
     width: int
     verbosity: int = 0
-
-
-def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[Line]:
-    """All that the terminal shows about runs that have ended, the answer last.
-
-    Args:
-        reports: where reports were written, a line each.
-    """
-    summaries = [summary for summary, _ in runs]
-    names = [f"{name}: " if name else "" for name in table_rows.candidate_names(summaries)]
-    named = list(zip(names, summaries, strict=True))
-    for name, run in named:
-        yield from (Line(name + clean(line, 1000)) for line in run.failure.splitlines())
-    yield from _table(summaries, screen)
-    if screen.verbosity:
-        for name, run in named:
-            for text in remarks.full_lines(run, screen.verbosity):
-                yield from map(Line, remarks.fitted(name + text, screen.width))
-        yield from map(Line, footer(runs, screen.width))
-    else:
-        yield from map(Line, remarks.brief_lines(named, screen.width))
-        for text in remarks.bundled_scope(summaries):
-            yield from map(Line, remarks.fitted(text, screen.width))
-    written = list(reports)
-    yield from map(Line, written)
-    yield from (Line(f"run folder {folder}") for _, folder in runs)
-    has_page = any(line.startswith("html report") for line in written)
-    verdicts = [each for run in summaries for each in run.verdicts.values()]
-    if not has_page and not all(each.passed for each in verdicts):
-        yield Line(f"to read the answers: refusal-checks report html report.html {_named(runs)}")
-    for name, run in named:
-        yield from _answer(name, run, screen.width)
-
-
-def _named(runs: Runs) -> str:
-    """The runs as commands take them: their ids where these are known from here, else folders."""
-    own = run_folder.usual_root().absolute()
-    return shlex.join(
-        folder.name if folder.absolute().parent == own else str(folder) for _, folder in runs
-    )
-
-
-def _table(runs: Sequence[RunSummary], screen: Screen) -> Iterator[Line]:
-    shown = table_rows.rows(runs, screen.verbosity > 0)
-    folded: list[Row] = []
-    if not screen.verbosity and len(shown) > ROWS:
-        folded = [row for row in shown if not row.is_main and row.mark in ("pass", "pass?")]
-        shown = [row for row in shown if row not in folded]
-    yield from table_lines(shown, screen.width)
-    if folded:
-        yield Line(f"{count(len(folded), 'gate')} on groups passed too (shown with -v)")
-
-
-def _answer(name: str, run: RunSummary, width: int) -> Iterator[Line]:
-    """May it ship? Bold, and in the colour of the answer."""
-    found = shipping(run)
-    colour = _MARKS[found.answer]
-    for text in wrapped(f"{name}{found.question}", width):
-        yield Line("", text, is_bold=True, colour=colour)
 
 
 COLOURS: Mapping[str, Mapping[str, bool]] = {
@@ -127,8 +62,7 @@ COLOURS: Mapping[str, Mapping[str, bool]] = {
 MARK_WIDTH = 7
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of the summary.
 
     Attributes:
@@ -148,10 +82,53 @@ class Line:
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
         """Its parts, each with pytest's markup for it."""
-        return (self.mark, COLOURS.get(self.colour or self.mark, {})), (
-            self.text,
-            {"bold": self.is_bold},
-        )
+        colour = COLOURS.get(self.colour or self.mark, {})
+        return (self.mark, colour), (self.text, {"bold": self.is_bold})
+
+
+def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[Line]:
+    """All that the terminal shows about runs that have ended, the answer last.
+
+    Args:
+        reports: where reports were written, a line each.
+    """
+    summaries, width = [summary for summary, _ in runs], screen.width
+    names = [f"{name}: " if name else "" for name in table_rows.candidate_names(summaries)]
+    named = list(zip(names, summaries, strict=True))
+    for name, run in named:
+        yield from (Line(name + clean(line, 1000)) for line in run.failure.splitlines())
+    shown = table_rows.rows(summaries, screen.verbosity > 0)
+    folded: list[Row] = []
+    if not screen.verbosity and len(shown) > ROWS:
+        folded = [row for row in shown if not row.is_main and row.mark in ("pass", "pass?")]
+        shown = [row for row in shown if row not in folded]
+    yield from table_lines(shown, width)
+    if folded:
+        yield Line(f"{count(len(folded), 'gate')} on groups passed too (shown with -v)")
+    if screen.verbosity:
+        for name, run in named:
+            for text in remarks.full_lines(run, screen.verbosity):
+                yield from map(Line, remarks.fitted(name + text, width))
+        yield from map(Line, footer(runs, width))
+    else:
+        yield from map(Line, remarks.brief_lines(named, width))
+        for text in remarks.bundled_scope(summaries):
+            yield from map(Line, remarks.fitted(text, width))
+    written = list(reports)
+    yield from map(Line, written)
+    yield from (Line(f"run folder {folder}") for _, folder in runs)
+    has_page = any(line.startswith("html report") for line in written)
+    if not has_page and not all(v.passed for run in summaries for v in run.verdicts.values()):
+        # The runs as commands take them: their ids where these are known from here, else folders.
+        own = run_folder.usual_root().absolute()
+        folders = (folder for _, folder in runs)
+        ids = (each.name if each.absolute().parent == own else str(each) for each in folders)
+        page = f"refusal-checks report html report.html {shlex.join(ids)}"
+        yield Line(f"to read the answers: {page}")
+    for name, run in named:  # may it ship?
+        found = shipping(run)
+        for text in wrapped(f"{name}{found.question}", width):
+            yield Line("", text, is_bold=True, colour=_MARKS[found.answer])
 
 
 def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
@@ -164,13 +141,11 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     """
     if not rows:
         return
-    head = (HEADER[1], *HEADER[2:])
+    head = HEADER[1:]
     cells = [(row.gate if row.is_main else f"  {row.gate}", *row.columns[2:]) for row in rows]
     kept = [n for n in range(len(head)) if any(row[n] for row in cells)]
-    grid = [[row[n] for n in kept] for row in (head, *cells)]
-    names = [head[n] for n in kept]
-    room = width - MARK_WIDTH
-    grid, stacked = _fitted(grid, names, room)
+    grid, room = [[row[n] for n in kept] for row in (head, *cells)], width - MARK_WIDTH
+    grid, stacked = _fitted(grid, room)
     widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
     first, *texts = (
         "  ".join(map(padded, row[stacked:], widths[stacked:])).rstrip() for row in grid
@@ -180,29 +155,26 @@ def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     for row, (gate, *_), text in zip(rows, cells, texts, strict=True):
         if stacked and gate != above:
             above = gate
-            yield from (
-                Line(" " * MARK_WIDTH + part, is_bold=row.is_main) for part in _pieces(gate, room)
-            )
+            for part in _pieces(gate, room):
+                yield Line(" " * MARK_WIDTH + part, is_bold=row.is_main)
         if row.error:
             text = f"{text}: {row.error}" if text else row.error
         yield Line(" " * (MARK_WIDTH - len(row.mark)) + cut(text, room), row.mark, row.is_main)
 
 
-def _fitted(grid: list[list[str]], names: Sequence[str], room: int) -> tuple[list[list[str]], bool]:
+def _fitted(grid: list[list[str]], room: int) -> tuple[list[list[str]], bool]:
     """The grid as it fits, and whether its first column stands above the rows.
 
     What a reader misses least goes first: the share of invalid answers where there are none, the
     intervals, the number of prompts.
     """
-    names = list(names)
     for step in ("", "invalid", "figure", "n"):
-        if step in names:
-            at = names.index(step)
+        if step in grid[0]:
+            at = grid[0].index(step)
             if step == "figure":
                 grid = [[*row[:at], row[at].partition(" [")[0], *row[at + 1 :]] for row in grid]
             elif step == "n" or all(row[at] in ("", "0.0%") for row in grid[1:]):
                 grid = [[*row[:at], *row[at + 1 :]] for row in grid]
-                del names[at]
         widths = [max(map(columns, column)) for column in zip(*grid, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= room:
             return grid, False
@@ -223,19 +195,14 @@ def _pieces(name: str, room: int) -> Iterator[str]:
 def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
     """What runs were made with: models, judge, engines, tokens, time.
 
-    Lines with names and paths may be long.
-
-    The check of a judge that several candidates share is shown once.
-
-    Args:
-        width: columns to fill.
+    Lines with names and paths may be long. The check of a judge that several candidates share is
+    shown once.
     """
     for line in remarks.bundled_scope([summary for summary, _ in runs]):
         yield from wrapped(line, width)
     seen: list[tuple[Check, ...]] = []
     for summary, folder in runs:
-        judge = summary.judge
-        manifest = summary.manifest
+        judge, manifest = summary.judge, summary.manifest
         judges = manifest.models.judges
         named = f"judge{'s' if len(judges) > 1 else ''} {', '.join(judges)}"
         yield clean(f"candidate {manifest.candidate}, {named}", 1000)
@@ -243,8 +210,7 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             seen.append(judge.checks)
             for line in messages.judge_lines(judge):
                 yield from wrapped(line, width)
-        yield from disagreements(summary, folder)
-        yield from readings(summary)
+        yield from _readings(summary, folder)
         if engines := manifest.engines:
             models = {"started": engines.started, "attached": engines.attached}
             used = [f"{how} {clean(', '.join(names))}" for how, names in models.items() if names]
@@ -260,33 +226,21 @@ def footer(runs: Runs, width: int = WIDTH) -> Iterator[str]:
             yield f"store {manifest.store}"
 
 
-def disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """One line on how often several judges disagree, and the file that lists the answers."""
-    disputed = {
-        name: benchmark.disputed
-        for name, benchmark in summary.benchmarks.items()
-        if benchmark.disputed is not None
-    }
-    if not disputed:
-        return
-    total = sum(disputed.values())
-    seconded = {name: summary.benchmarks[name].second for name in disputed}
-    answers = sum(
-        found.asked if found else summary.benchmarks[name].answers
-        for name, found in seconded.items()
-    )
-    by_name = ", ".join(f"{name} {number}" for name, number in disputed.items() if number)
-    listed = f" ({by_name}): {folder / DISAGREEMENTS}" if total else ""
-    yield f"judges disagree on {total} of {answers} answers{listed}"
-
-
-def readings(summary: RunSummary) -> Iterator[str]:
-    """One line per multiple-choice benchmark on who read the options."""
-    for name, found in summary.benchmarks.items():
-        if found.read_by:
-            rules, judge = (found.read_by.get(who, 0) for who in ("rules", "judge"))
+def _readings(summary: RunSummary, folder: Path) -> Iterator[str]:
+    """How often several judges disagree, the file with those answers, and who read the options."""
+    found = {n: each for n, each in summary.benchmarks.items() if each.disputed is not None}
+    if found:
+        by_name = {name: each.disputed for name, each in found.items() if each.disputed}
+        total = sum(by_name.values())
+        answers = sum(each.second.asked if each.second else each.answers for each in found.values())
+        named = ", ".join(f"{name} {number}" for name, number in by_name.items())
+        listed = f" ({named}): {folder / DISAGREEMENTS}" if total else ""
+        yield f"judges disagree on {total} of {answers} answers{listed}"
+    for name, each in summary.benchmarks.items():
+        if each.read_by:
+            rules, judge = (each.read_by.get(who, 0) for who in ("rules", "judge"))
             why = (Reason.NO_OPTION, Reason.SEVERAL_OPTIONS)
-            unread = sum(found.invalid.get(str(reason), 0) for reason in why)
+            unread = sum(each.invalid.get(str(reason), 0) for reason in why)
             yield f"options in {name}: {rules} read by rules, {judge} by the judge, {unread} unread"
 
 
@@ -317,8 +271,7 @@ def _time(summary: RunSummary) -> Iterator[str]:
     asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
     if seconds is None or not asked:
         return
-    found = [one for one in summary.benchmarks.values() if not one.is_repeated]
-    answers = sum(one.answers for one in found)
+    answers = sum(one.answers for one in summary.benchmarks.values() if not one.is_repeated)
     rate = f", {answers / seconds:.0f} per second" if seconds else ""
     yield (
         f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} "

@@ -36,14 +36,13 @@ def summary() -> RunSummary:
 
 def test_prompts_are_paired_and_what_moved_most_is_first(summary: RunSummary) -> None:
     (cells,) = matrix(summary).values()
-    changes = {cell.attack: cell.change for cell in cells}
-    assert list(changes) == ["attacks", "prefill", "base64"]
-    prefill, base64 = changes["prefill"], changes["base64"]
-    assert prefill is not None
-    assert base64 is not None
-    assert (prefill.lost, prefill.gained, prefill.share.value, prefill.share.n) == (3, 1, -0.5, 4)
-    assert (base64.lost, base64.gained, base64.share.value, base64.share.n) == (0, 0, 0.0, 3)
-    assert prefill.share.lower <= -0.5 <= prefill.share.upper
+    assert [cell.attack for cell in cells] == ["attacks", "prefill", "base64"]
+    _, prefill, base64 = cells
+    assert prefill.change
+    assert base64.change
+    assert (prefill.lost, prefill.gained, prefill.change.value, prefill.change.n) == (3, 1, -0.5, 4)
+    assert (base64.lost, base64.gained, base64.change.value, base64.change.n) == (0, 0, 0.0, 3)
+    assert prefill.change.lower <= -0.5 <= prefill.change.upper
     (line,) = lines(summary)
     assert "prefill moves most: 3 of 4 prompts of mine are no longer refused (-50.0%" in line
 
@@ -64,7 +63,7 @@ def test_clusters_widen_the_interval_of_a_change(summary: RunSummary) -> None:
             known = summary.benchmarks[name]
             summary.benchmarks[name] = replace(known, figures={"rejection_rate": each})
         cells = matrix(summary)["mine"]
-        shares += [cell.change.share for cell in cells if cell.attack == "base64" and cell.change]
+        shares += [cell.change for cell in cells if cell.attack == "base64" and cell.change]
     alone, found = shares
     assert found == alone.widened(2, -1, 1)
     assert found.width > alone.width
@@ -78,11 +77,15 @@ def test_without_plain_prompts_there_is_a_rate_and_no_change(summary: RunSummary
     assert not matrix(RunSummary())
 
 
+def view(summary: RunSummary) -> SimpleNamespace:
+    return SimpleNamespace(run=SimpleNamespace(summary=summary))
+
+
 def test_the_page_has_a_table_and_escapes_names(summary: RunSummary) -> None:
     summary.benchmarks["x"] = replace(summary.benchmarks.pop("mine+base64"), attack="<b>")
     template = environment().get_template("attacks.html.j2")
-    text = template.render(view=SimpleNamespace(attacks=matrix(summary)))
+    text = template.render(view=view(summary), matrix=matrix)
     assert text.count("<tr>") == 4
     assert "&lt;b&gt;" in text
     assert "-50.0%" in text
-    assert not template.render(view=SimpleNamespace(attacks={})).strip()
+    assert not template.render(view=view(RunSummary()), matrix=matrix).strip()

@@ -162,7 +162,7 @@ def test_a_terminal_s_messages_have_no_statistics_and_no_prompt_twice(
     records: Many, snapshot: SnapshotAssertion
 ) -> None:
     whole = flipped(records, replace(SAFETY, max_drop=0.05))
-    shown: set[str] = set()
+    shown: set[tuple[str, str]] = set()
     both = [brief_message(each, shown) for each in (whole, whole)]
     assert "\n---\n".join(both) == snapshot
     assert not re.search(r"confidence;|95%|McNemar|interval|\bn =", "".join(both))

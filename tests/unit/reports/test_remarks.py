@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.judges.cascade import Asked
-from refusal_checks.reports.remarks import SCOPE, bundled_scope, reasons_line, second_judge_line
+from refusal_checks.reports.remarks import SCOPE, bundled_scope, judges_asked
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import BenchmarkSummary, Reasons, RunSummary
 
@@ -43,7 +43,4 @@ def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:
         replace(BENCHMARK, reasons=Reasons(0, 200, 0, 0, 0, 0, 0)),
         replace(BENCHMARK, reasons=Reasons(400, 30, 20, 19, 18, 1, 1)),
     ]
-    lines = [
-        [*second_judge_line("xstest", each), *reasons_line("xstest", each)] for each in benchmarks
-    ]
-    assert lines == snapshot
+    assert [[*judges_asked("xstest", each)] for each in benchmarks] == snapshot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,9 @@ from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
-from refusal_checks.reports.page.scatter import RADIUS, places, scatter
+from refusal_checks.reports.page.model import RunView
+from refusal_checks.reports.page.scatter import RADIUS, Scatter, labels, scatter
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide
 from tests.report_runs import RATED, chosen, rated
@@ -54,7 +57,7 @@ def test_an_interval_lies_on_its_axis(
     )
     assert (found.lower, found.value, found.upper) == (25, 50, 75)
     assert found.good == good
-    assert len(found.lines) == sum(bound is not None for bound in bounds)
+    assert len(found.thresholds) == sum(bound is not None for bound in bounds)
 
 
 def test_an_axis_is_the_range_of_its_metric() -> None:
@@ -65,7 +68,7 @@ def test_an_axis_is_the_range_of_its_metric() -> None:
 
 
 def test_groups_have_bars_of_the_first_figure_there_is() -> None:
-    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), {"accuracy": AllowedRange(0.5)})
+    (found,) = charts.bars("mcq", summarise(chosen(), 0.95), [Gate("mcq", "accuracy", 0.5)])
     assert (found.metric.name, found.by, found.limits.low) == ("accuracy", "area", 0.5)
     assert {group: estimate.value for group, estimate in found.estimates.items()} == {
         "area_0": 0.5,
@@ -74,8 +77,8 @@ def test_groups_have_bars_of_the_first_figure_there_is() -> None:
 
 
 def test_a_single_group_has_no_bars(records: Many) -> None:
-    assert not list(charts.bars("b", summarise(records("R C", category="one"), 0.95), {}))
-    assert not list(charts.bars("b", summarise(records("- -"), 0.95), {}))
+    assert not list(charts.bars("b", summarise(records("R C", category="one"), 0.95), []))
+    assert not list(charts.bars("b", summarise(records("- -"), 0.95), []))
 
 
 def test_a_radar_has_a_spoke_for_each_category() -> None:
@@ -118,8 +121,12 @@ def both(records: Many, unsafe: str, safe: str, earlier: str = "") -> RunSummary
     return run
 
 
+def drawn(run: RunSummary, baselines: bool = True) -> Scatter | None:
+    return scatter([RunView(0, RunFolder(Path("m")), run)], baselines)
+
+
 def test_a_run_is_one_point(records: Many) -> None:
-    found = scatter([("m", both(records, "C C C R", "R C C C"))])
+    found = drawn(both(records, "C C C R", "R C C C"))
     assert found
     (point,) = found.points
     assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
@@ -129,13 +136,13 @@ def test_a_run_is_one_point(records: Many) -> None:
 
 
 def test_the_baseline_is_another(records: Many) -> None:
-    found = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))])
+    found = drawn(both(records, "C C C R", "R C C C", "R R C C"))
     assert found
     before, now = found.points
     assert (before.under.value, before.over.value) == (0.5, 0.5)
     assert before.is_baseline
     assert found.moves == [(before, now)]
-    alone = scatter([("m", both(records, "C C C R", "R C C C", "R R C C"))], baselines=False)
+    alone = drawn(both(records, "C C C R", "R C C C", "R R C C"), baselines=False)
     assert alone
     assert [point.name for point in alone.points] == ["m"]
 
@@ -147,32 +154,32 @@ POINT = st.tuples(st.floats(0, 250), st.floats(-170, 0))
 def test_numbers_of_points_cover_no_point_and_no_other_number(
     points: list[tuple[float, float]],
 ) -> None:
-    found = places(points)
-    assert [place.text for place in found] == [str(n) for n in range(1, len(points) + 1)]
-    for number, place in enumerate(found):
-        assert place.is_free(points, found[:number])
+    found = labels(points)
+    assert [label.text for label in found] == [str(n) for n in range(1, len(points) + 1)]
+    for number, label in enumerate(found):
+        assert label.is_free(points, found[:number])
 
 
 def test_a_number_stands_next_to_its_point_where_there_is_room() -> None:
-    (place,) = places([(100, -80)])
-    assert not place.is_far
-    assert RADIUS < math.dist((place.x, place.y), (100, -80)) < 3 * RADIUS
+    (label,) = labels([(100, -80)])
+    assert not label.is_far
+    assert RADIUS < math.dist((label.x, label.y), (100, -80)) < 3 * RADIUS
 
 
 def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
     run = both(records, "C C", "C C", "R R")
     del run.verdicts[SAFE.id]
-    found = scatter([("m", run)])
+    found = drawn(run)
     assert found
     assert [point.name for point in found.points] == ["m"]
 
 
 def test_a_run_without_both_kinds_is_no_point() -> None:
-    assert scatter([("m", RunSummary())]) is None
+    assert drawn(RunSummary()) is None
 
 
 def test_good_runs_are_seen_from_near(records: Many) -> None:
-    found = scatter([("m", both(records, "R " * 100, "C " * 100))])
+    found = drawn(both(records, "R " * 100, "C " * 100))
     assert found
     assert found.top == 0.05
     assert found.x(1.0) == 250

@@ -11,6 +11,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.reports.explain import moved
 from refusal_checks.reports.page import model
 from refusal_checks.reports.page.model import GateRow, RunView, Section, facts
 from refusal_checks.results.manifest import Manifest
@@ -66,7 +67,8 @@ def test_a_gate_says_what_changed(records: Many) -> None:
     assert interval.startswith("[-7")
     assert interval.endswith("n = 60")
     assert "not comparable: other judge" in row.details
-    assert [moved.heading for moved in row.moved()] == [
+    assert row.verdict
+    assert [each.heading for each in moved(row.verdict)] == [
         "5 of 40 prompts no longer refused since the baseline"
     ]
 

@@ -37,7 +37,7 @@ def test_embedded_values_come_back(value: object) -> None:
 
 @pytest.mark.parametrize("prompts", [0, 1, 501])
 def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
-    found = json.loads(Payload("unsafe", "safety", {}, refusals("unsafe", prompts, 1)).text)
+    found = json.loads(Payload("unsafe", "safety", [], refusals("unsafe", prompts, 1)).text)
     assert [prompt[0] for prompt in found["prompts"]] == [
         f"unsafe-{number:05}" for number in range(prompts)
     ]
@@ -48,7 +48,7 @@ def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
     second = [
         replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"})) for r in first
     ]
-    found = json.loads(Payload("b", "", {}, [*first, *second]).text)
+    found = json.loads(Payload("b", "", [], [*first, *second]).text)
     assert found["groups"] == ["category", "language"]
     assert [prompt[1] for prompt in found["prompts"]] == [["one"], [None, "zh"]]
 
