@@ -13,7 +13,7 @@ from refusal_checks.gates.baseline import PromptScores, Scores, fingerprint
 from refusal_checks.gates.gate import Use
 from refusal_checks.gates.rates import Rate
 from refusal_checks.judges.trust.correction import LEAST, corrected_change
-from refusal_checks.metrics import Metric, by_prompt, confidence
+from refusal_checks.metrics import Metric, by_prompt, confidence, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
 
@@ -26,7 +26,6 @@ class Offender:
     """A prompt that counts against a gate, with the answer that counts most.
 
     Attributes:
-        groups: the prompt's labels by kind.
         confidence: its refusal confidence; None without any valid verdict.
         verdict: on the answer in a word or two, or why there is none.
         cut: characters of the answer that the judge did not see.
@@ -60,11 +59,7 @@ def counts_against(metric: Metric, score: float, bound: float, low: bool) -> boo
 
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """A prompt with its answer of the lowest score, else of the highest.
-
-    Args:
-        answers: all records of the prompt, at least one.
-    """
+    """A prompt with its answer of the lowest score, else of the highest."""
     sign = 1 if lowest else -1
     scored = [(metric.score([record]), record) for record in answers]
     known = [(sign * score, record) for score, record in scored if score is not None]
@@ -183,8 +178,7 @@ class Comparison:
         errors are added as if the runs were independent (conservative for the same prompts).
 
         Args:
-            rate: this run's figure, with the view that it rests on.
-            gate: its id, by which the earlier run has its views.
+            gate: the id by which the earlier run has its views.
         """
         if rate.used is None:
             return self
@@ -252,7 +246,10 @@ def compare(
     metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
     known = [name for name in now if name in then]
     same = [name for name in known if then[name].prompt == fingerprint(now[name][0].prompt)]
-    before, after = rate.scores_then(then), rate.scores()
+    # A change rests on the judge's scores, whatever view decides: an earlier run keeps no others.
+    own = metric.name
+    before = {name: each.scores[own] for name, each in then.items() if own in each.scores}
+    after = metric.scores(rate.records)
     both = [name for name in same if name in before and name in after]
     if not both:
         return None
@@ -265,12 +262,11 @@ def compare(
     rose = sorted((name for name in both if signs[name] > 1e-8), key=lambda n: -changes[n])
     units = metric.units([now[name][0].prompt for name in both])
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
-    doubtful, worst = _worst(rate, now, {name: then[name] for name in same}, level)
+    doubtful, worst = _worst(rate, after, {name: then[name] for name in same}, level)
 
     def flips(names: Sequence[str]) -> tuple[Flip, ...]:
-        return tuple(
-            _flip(metric, now[name], earlier, before[name], after[name]) for name in names[:limit]
-        )
+        moved = (_flip(metric, now[n], earlier, before[n], after[n]) for n in names[:limit])
+        return tuple(moved)
 
     is_share = metric.counts is not None and units is None
     return Comparison(
@@ -297,23 +293,27 @@ def compare(
 
 
 def _worst(
-    rate: Rate,
-    now: Mapping[str, Sequence[Record]],
-    then: Mapping[str, PromptScores],
-    level: float,
+    rate: Rate, scores: Mapping[str, float], then: Mapping[str, PromptScores], level: float
 ) -> tuple[int, tuple[float, float] | None]:
     """How many prompts are in doubt, and bounds that hold however their answers are judged."""
-    before, after = rate.limits_then(then), rate.limits()
-    pairs = {name: (before[name], after[name]) for name in before if name in after}
+    metric, pairs = rate.metric, {}
+    found = {name: (score, score) for name, score in scores.items()}
+    found |= metric_limits(metric, rate.records)
+    for name, each in then.items():
+        before = each.limits_in(metric)
+        if before and name in found:
+            values = metric.values(found[name])
+            pairs[name] = before, (min(values), max(values))
     doubtful = sum(old[0] < old[1] or new[0] < new[1] for old, new in pairs.values())
     if not doubtful:
         return 0, None
-    units = rate.metric.units([now[name][0].prompt for name in pairs])
+    prompts = {record.prompt.id: record.prompt for record in rate.records}
+    units = metric.units([prompts[name] for name in pairs])
     lowest, highest = (
         paired.mean_bounds(
             [old[1 - side] for old, _ in pairs.values()],
             [new[side] for _, new in pairs.values()],
-            rate.metric.span,
+            metric.span,
             level,
             units,
         )
@@ -325,7 +325,6 @@ def _worst(
 def _flip(
     metric: Metric, answers: Sequence[Record], earlier: Earlier, before: float, after: float
 ) -> Flip:
-    """How a prompt changed; ``answers`` are those of this run."""
     prompt = answers[0].prompt
     earlier_answers = earlier.scores.prompts[prompt.id].answers
     verdicts = Counter(verdict for _, verdict in earlier_answers)

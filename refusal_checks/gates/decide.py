@@ -33,8 +33,8 @@ class Verdict:
     """The decision on a gate.
 
     Attributes:
-        passed: the figure is as it must be; the gate's test passes.
-        waived: it is not, and the gate's waiver held on the day of the run.
+        passed: the gate's test passes.
+        waived: it does not, and the gate's waiver held on the day of the run.
         bounds: the figure with every invalid answer counted as one extreme, then as the other; the
             lower first.
         answers: how many were sampled.
@@ -51,12 +51,10 @@ class Verdict:
             and for a figure within the bounds.
         counted_against: how many prompts count against the gate.
         offenders: some of these, worst first; empty for a figure within the bounds.
-        comparison: with the baseline, if there is one.
         skipped: what could not be checked, and why; empty if all could.
         level: confidence level of all of this.
         views: the figure in all the ways it is known; empty if the judge's is the only one.
         use: the view that decides.
-        noise: of the judge, if it judged more than once.
         kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
     """
 
@@ -92,7 +90,6 @@ class Verdict:
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing of the gate could be checked."""
         return bool(self.skipped) and not self.gate.has_bounds
 
     @property
@@ -164,13 +161,6 @@ def decide_all(
     return errors | {name: _verdict(each, rules, repeats) for name, each in decided.items()}
 
 
-_UNCHECKED = {
-    False: "max_drop and max_rise were not checked: no --baseline for this benchmark",
-    True: "max_total_drop and max_total_rise were not checked: no anchor for this benchmark",
-}
-"""By whether the margins are those against the anchor."""
-
-
 def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Record]]) -> Verdict:
     gate, rate, estimate = figures.gate, figures.rate, figures.estimate
     records, ends = rate.records, (estimate, *figures.cases.values())
@@ -179,7 +169,19 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
     too_low = not AllowedRange(gate.minimum).holds(estimate.value)
     bound = gate.minimum if too_low else gate.maximum
     missed = bound if figures.figure and not figures.figure.met else None
-    against = [] if missed is None else _against(rate, missed, too_low)
+    against, missed_by = [], None
+    if missed is not None:
+        against = _against(rate, missed, too_low)
+        if rate.is_share:  # how many prompts would have to change sides
+            have, wanted = round(estimate.value * estimate.n), missed * estimate.n
+            missed_by = (
+                math.ceil(wanted - 1e-9) - have if too_low else have - math.floor(wanted + 1e-9)
+            )
+    skipped = ""
+    if gate.has_margins and not figures.change:
+        then = "anchor" if gate.is_total else "--baseline"
+        names = " and ".join(gate.margin_names)
+        skipped = f"{names} were not checked: no {then} for this benchmark"
     open_by_invalid = _is_open_by_invalid(figures)
     sets = (records, *(select(gate, each) for each in repeats))
     return Verdict(
@@ -196,15 +198,13 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         extremes=tuple((name, case.value) for name, case in figures.cases.items()),
         flips=_flips(figures),
         need=None if open_by_invalid else _need(figures, rules),
-        missed_by=None
-        if missed is None or not rate.is_share
-        else _missed_by(estimate, missed, too_low),
+        missed_by=missed_by,
         counted_against=len(against),
         offenders=tuple(
             offender(rate.metric, answers, too_low) for answers in against[: rules.offenders]
         ),
         comparison=figures.comparison,
-        skipped=_UNCHECKED[gate.is_total] if gate.has_margins and not figures.change else "",
+        skipped=skipped,
         level=rules.level,
         views=rate.views,
         use=rate.used.use if rate.used else "raw",
@@ -271,17 +271,9 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
         change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
         limits = figures.gate.change_limits
         bound = limits.spanned(change.lower, change.upper, change.value)
-        span = metric.highest - metric.lowest
-        return Need(sample_size.for_mean(change, bound, rules.level, (-span, span)))
+        ends = (-metric.span, metric.span)
+        return Need(sample_size.for_mean(change, bound, rules.level, ends))
     return None
-
-
-def _missed_by(share: Estimate, bound: float, too_low: bool) -> int:
-    """How many prompts would have to change sides."""
-    have = round(share.value * share.n)
-    if too_low:
-        return math.ceil(bound * share.n - 1e-9) - have
-    return have - math.floor(bound * share.n + 1e-9)
 
 
 def _against(rate: Rate, bound: float, too_low: bool) -> list[list[Record]]:

@@ -10,13 +10,12 @@ error.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
-from refusal_checks.metrics.base import units_of
 from refusal_checks.metrics.statistics import confidence_sequence
 from refusal_checks.metrics.statistics.confidence_sequence import TwoSided
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -30,7 +29,7 @@ def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Promp
     return random.Random(f"{seed} {benchmark}").sample(prompts, len(prompts))
 
 
-def is_watched(gate: Gate, prompts: Iterable[Prompt]) -> bool:
+def is_watched(gate: Gate, prompts: Sequence[Prompt]) -> bool:
     """True if a gate may be decided before all prompts are evaluated.
 
     Gates with margins against a baseline and those on figures that are not a share or mean of their
@@ -39,10 +38,10 @@ def is_watched(gate: Gate, prompts: Iterable[Prompt]) -> bool:
     """
     if gate.has_margins or type(METRICS[gate.metric]) is not Metric:
         return False
-    return gate.decision == "point" or units_of(prompts) is None
+    return gate.decision == "point" or METRICS[gate.metric].units(prompts) is None
 
 
-def level_once_watched(gate: Gate, prompts: Iterable[Prompt], level: float) -> float:
+def level_once_watched(gate: Gate, prompts: Sequence[Prompt], level: float) -> float:
     """Confidence of each of a gate's two decisions, early and late, if both together have it."""
     halved = gate.decision != "point" and is_watched(gate, prompts)
     return (1 + level) / 2 if halved else level
@@ -91,10 +90,9 @@ class EarlyStopping:
         """
         metric, watch = METRICS[gate.metric], self._watches[gate.id]
         estimate = metric.estimate(records, self._level)
-        values = [_values(metric, answers) for answers in by_prompt(records).values()]
-        lows, highs = zip(*values, strict=True)
+        lows, highs = zip(*map(watch.values, by_prompt(records).values()), strict=True)
         lower, upper = confidence_sequence.bounds(
-            lows, highs, watch.population, watch.level, _scaled(gate).ends
+            lows, highs, watch.population, watch.level, watch.limits.ends
         )
         return Estimate(
             estimate.value,
@@ -108,44 +106,39 @@ class _Watch:
     """Tells when one gate is decided.
 
     Attributes:
+        limits: the gate's, with the metric's range mapped to [0, 1].
         population: prompts that its figure is about.
         level: confidence of its bounds.
     """
 
     def __init__(self, gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
         seen = [prompt for prompt in prompts if gate.looks_at(prompt)]
-        self.gate, self._metric, self._limits = gate, METRICS[gate.metric], _scaled(gate)
+        self.gate, self._metric = gate, METRICS[gate.metric]
+        scale, ends = self._metric.scaled, (gate.minimum, gate.maximum)
+        self.limits = AllowedRange(*(None if end is None else scale(end) for end in ends))
         self.population = len(seen) if gate.decision == "point" else _ENDLESS
         self.level = level_once_watched(gate, seen, level)
-        means = [mean for end in self._limits.ends for mean in confidence_sequence.beside(end)]
+        means = [mean for end in self.limits.ends for mean in confidence_sequence.beside(end)]
         self._sequence = TwoSided(means, self.population, self.level)
         self._may_stop, self._has_seen = is_watched(gate, seen), False
 
     def see(self, answers: Sequence[Record]) -> None:
         if self.gate.looks_at(answers[0].prompt):
             self._has_seen = True
-            self._sequence.see(*_values(self._metric, answers))
+            self._sequence.see(*self.values(answers))
 
     @property
     def is_decided(self) -> bool:
         if self.gate.spared:  # its few answers would take the whole group to decide
             return self._has_seen
-        open_still = self._limits.outcome(*self._sequence.bounds) is Outcome.INCONCLUSIVE
+        open_still = self.limits.outcome(*self._sequence.bounds) is Outcome.INCONCLUSIVE
         return self._may_stop and not open_still
 
-
-def _scaled(gate: Gate) -> AllowedRange:
-    """The gate's limits with the metric's range mapped to [0, 1]."""
-    scale, ends = METRICS[gate.metric].scaled, (gate.minimum, gate.maximum)
-    return AllowedRange(*(None if end is None else scale(end) for end in ends))
-
-
-def _values(metric: Metric, answers: Sequence[Record]) -> tuple[float, float]:
-    """The least and the most that a prompt may add to the figure, in [0, 1]."""
-    score = metric.score(answers)
-    if score is None:
-        return 0.0, 1.0
-    limits = metric_limits(metric, answers).get(answers[0].prompt.id, (score, score))
-    values = metric.values((score, *limits))
-    scaled = values if metric.counts is not None else list(map(metric.scaled, values))
-    return min(scaled), max(scaled)
+    def values(self, answers: Sequence[Record]) -> tuple[float, float]:
+        """The least and the most that a prompt may add to the figure, in [0, 1]."""
+        score = self._metric.score(answers)
+        if score is None:
+            return 0.0, 1.0
+        limits = metric_limits(self._metric, answers).get(answers[0].prompt.id, (score, score))
+        scaled = list(map(self._metric.scaled, self._metric.values((score, *limits))))
+        return min(scaled), max(scaled)

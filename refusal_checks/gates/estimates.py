@@ -35,9 +35,7 @@ class Rules:
 
     Attributes:
         level: confidence level, two-sided for intervals and one-sided for comparisons.
-        multiple_testing: correction over the gates of a benchmark.
         offenders: most prompts that a list names.
-        evidence: what is known besides the judge's verdicts.
         watched: gates were looked at while answers came, see ``early_stopping``.
         day: on which waivers must hold; that of the run's start.
     """
@@ -165,8 +163,8 @@ class GateFigures:
     """A gate's figures before several gates are decided together.
 
     Attributes:
-        rate: the figure, and what it rests on; its records are those that the gate looks at.
-        estimate: the figure with its interval, of the part of the prompts that was evaluated.
+        rate: what the figure rests on; its records are those that the gate looks at.
+        estimate: of the part of the prompts that was evaluated.
         cases: the figure with every invalid answer counted as one verdict, by that verdict's name.
         figure, change: the checks of the figure and of its change; None without bounds on it, or
             without a baseline.
@@ -182,13 +180,11 @@ class GateFigures:
 
     @property
     def checks(self) -> list[BoundCheck]:
-        """The checks that were made."""
         return [check for check in (self.figure, self.change) if check]
 
 
 def select(gate: Gate, records: Sequence[Record]) -> list[Record]:
-    """The records that a gate looks at: all, or those of its group."""
-    return [record for record in records if gate.concerns(record.prompt.groups)]
+    return [record for record in records if gate.looks_at(record.prompt)]
 
 
 def find(
@@ -200,18 +196,16 @@ def find(
 ) -> GateFigures:
     """A gate's figures and checks, from all records of its benchmark.
 
-    Raises:
-        EvaluationError: no answer has a valid verdict, or the gate has margins and no prompt can
-            be compared with the baseline.
+    An EvaluationError if no answer has a valid verdict, or if the gate has margins and no prompt
+    can be compared with the baseline.
     """
     metric, seen, level = METRICS[gate.metric], select(gate, records), rules.level
     if rules.watched:
-        level = level_once_watched(gate, (r.prompt for r in seen if r.sample == 0), level)
+        level = level_once_watched(gate, [r.prompt for r in seen if r.sample == 0], level)
     rate = rules.evidence.rate(gate, seen, rules.level)
     rate.require_decided(gate)
 
     def in_case(judged: Sequence[Record]) -> Estimate:
-        """The figure in a worst case."""
         try:
             if estimator:
                 return estimator(gate, judged)
@@ -230,7 +224,10 @@ def find(
         figure = replace(check_figure(gate, estimate), p_breach=p)
         is_whole = gate.spared or not estimator
         if not metric.sampled and gate.decision == "point" and is_whole:
-            figure = _of_own_answers(gate, estimate, len(seen))
+            # It is of the run's own answers, all of which are known, so it is in no doubt.
+            spared = estimate.value * len(seen) <= gate.spared + TOLERANCE * len(seen)
+            met = figure.met or spared
+            figure = BoundCheck(Outcome.PASS if met else Outcome.FAIL, met, True, float(met))
         figure = figure.in_worst_cases([check_figure(gate, e).outcome for e in cases.values()])
         if rate.is_borrowed and figure.outcome is Outcome.PASS:
             figure = replace(figure, outcome=Outcome.INCONCLUSIVE)
@@ -250,13 +247,6 @@ def find(
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
         change = check_change(compared, gate.change_limits, metric, rules.level)
     return GateFigures(gate, rate, estimate, cases, figure, change, compared)
-
-
-def _of_own_answers(gate: Gate, estimate: Estimate, answers: int) -> BoundCheck:
-    """Check a figure of the run's own answers: all of them are known, so it is in no doubt."""
-    spared = estimate.value * answers <= gate.spared + TOLERANCE * answers
-    met = gate.limits.holds(estimate.value) or spared
-    return BoundCheck(Outcome.PASS if met else Outcome.FAIL, met, True, float(met))
 
 
 def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
@@ -294,9 +284,8 @@ def with_holm(gates: Mapping[str, GateFigures], alpha: float) -> dict[str, GateF
 def expected_breaches(gates: Collection[Gate], level: float) -> tuple[float, float]:
     """Spurious failures to expect, uncorrected, if every true figure lay exactly on its bound.
 
-    Returns:
-        How many gates would be called breached at the confidence level, and how many tests would
-        fail: half of those decided by their figure, and of the others those called breached.
+    How many gates would be called breached at the confidence level, and how many tests would fail:
+    half of those decided by their figure, and of the others those called breached.
     """
     gates = [gate for gate in gates if METRICS[gate.metric].sampled]
     bounded = [gate for gate in gates if gate.has_bounds]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -50,27 +50,20 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class AllowedRange:
-    """An inclusive range; an end that is None is open.
-
-    Attributes:
-        low, high: at least one is given, except where nothing is bounded.
-    """
+    """An inclusive range; an end that is None is open."""
 
     low: float | None = None
     high: float | None = None
 
     @property
     def ends(self) -> list[float]:
-        """The ends that are given."""
         return [end for end in (self.low, self.high) if end is not None]
 
     def holds(self, value: float) -> bool:
-        """True if a value lies within."""
         reaches_low = self.low is None or value >= self.low - TOLERANCE
         return reaches_low and (self.high is None or value <= self.high + TOLERANCE)
 
     def outcome(self, lower: float, upper: float) -> Outcome:
-        """The position of an interval."""
         if self.holds(lower) and self.holds(upper):
             return Outcome.PASS
         low_end, high_end = AllowedRange(self.low), AllowedRange(None, self.high)
@@ -94,10 +87,8 @@ class Gate:
     Attributes:
         group_kind, group: the prompts it looks at, for example ``category`` and ``fraud``; both
             None for the whole benchmark.
-        minimum, maximum: bounds on the figure, inclusive.
         source: the threshold file that defines it.
-        max_drop, max_rise: margins of the change against the baseline; at least one of the four
-            bounds is given.
+        max_drop, max_rise: margins of the change against the baseline.
         decision: compare the figure with minimum and maximum, or its interval; the change is
             always compared by its interval.
         on_inconclusive: see ``GateSettings``.
@@ -131,13 +122,12 @@ class Gate:
 
     @property
     def key(self) -> GateKey:
-        """What it is about."""
         return self.benchmark, self.metric, self.group_kind, self.group
 
     @property
     def id(self) -> str:
         """The test's id: ``benchmark-metric`` or ``benchmark-metric-group``, perhaps ``-total``."""
-        total = "total" if self.is_total else None
+        total = "total" * self.is_total
         return "-".join(filter(None, (self.benchmark, self.metric, self.group, total)))
 
     @property
@@ -149,14 +139,9 @@ class Gate:
     @property
     def bounds(self) -> dict[str, float]:
         """The bounds that are given, as threshold files name them."""
-        drop, rise = self.margin_names
-        named = {
-            "min": self.minimum,
-            "max": self.maximum,
-            drop: self.max_drop,
-            rise: self.max_rise,
-        }
-        return {name: end for name, end in named.items() if end is not None}
+        ends = (self.minimum, self.maximum, self.max_drop, self.max_rise)
+        named = zip(("min", "max", *self.margin_names), ends, strict=True)
+        return {name: end for name, end in named if end is not None}
 
     def looser(self, then: Mapping[str, float]) -> list[str]:
         """Which of its bounds allow more than these of an earlier run, in words."""
@@ -190,22 +175,18 @@ class Gate:
 
     @property
     def limits(self) -> AllowedRange:
-        """The allowed range of the figure."""
         return AllowedRange(self.minimum, self.maximum)
 
     @property
     def change_limits(self) -> AllowedRange:
-        """The allowed range of the change against the baseline."""
         return AllowedRange(None if self.max_drop is None else -self.max_drop, self.max_rise)
 
     @property
     def has_bounds(self) -> bool:
-        """True if the figure itself is bounded."""
         return bool(self.limits.ends)
 
     @property
     def has_margins(self) -> bool:
-        """True if the change against the baseline is bounded."""
         return bool(self.change_limits.ends)
 
     @property
@@ -214,24 +195,17 @@ class Gate:
 
         The line of its benchmark's table where another form than ``metric = ...`` defines it.
         """
-        found = toml_file.places(Path(self.source)) if self.source else {}
-        return next((found[name] for name in self._names() if name in found), None)
-
-    def _names(self) -> Iterator[tuple[str, ...]]:
-        """The full names that may define it in its file, and then those of the tables around."""
         plain, _, attack = self.benchmark.rpartition("+")
-        under = (plain, KEY)
-        tables = [(self.benchmark,), (*under, attack)]
-        if attack == attacks.ALL:  # its metric may stand beside those of the plain benchmark
-            tables += [under, (plain,)]
+        tables: list[tuple[str, ...]] = [
+            (self.benchmark,), (plain, KEY, attack), (plain, KEY), (plain,)
+        ]  # fmt: skip
+        # The metric of all attacks together may stand beside those of the plain benchmark.
+        own = tables if attack == attacks.ALL else tables[:2]
         group = tuple(filter(None, (self.group_kind, self.group)))
-        yield from ((*table, *group, self.metric) for table in tables)
-        yield from ((self.benchmark,), (*under, attack), under, (plain,))
+        names = [*((*table, *group, self.metric) for table in own), *tables]
+        found = toml_file.places(Path(self.source)) if self.source else {}
+        return next((found[name] for name in names if name in found), None)
 
     def looks_at(self, prompt: Prompt) -> bool:
         """True if the gate looks at a prompt of its benchmark."""
-        return self.concerns(prompt.groups)
-
-    def concerns(self, groups: Mapping[str, str]) -> bool:
-        """True if the gate looks at prompts of these groups."""
-        return self.group_kind is None or groups.get(self.group_kind) == self.group
+        return self.group_kind is None or prompt.groups.get(self.group_kind) == self.group

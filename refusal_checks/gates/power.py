@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import paired
-from refusal_checks.metrics.statistics.sample_size import Reach, from_counts, reach
+from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.metrics.statistics.sample_size import POWER
 
 CHANCE = 0.05
 """Share of prompts that flip each way in ``false_alarms``, as answers sampled again may do."""
@@ -24,6 +26,76 @@ TOO_FEW = "too few prompts to pass"
 
 Sizes = Mapping[Gate, int]
 """How many prompts each gate looks at."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a number of prompts can show of a share and one bound of it, with ``POWER``.
+
+    Attributes:
+        passes: the true share from which on the gate passes; None if no outcome passes.
+        fails: the one from which on, in the other direction, it is breached; None if no outcome is.
+    """
+
+    passes: float | None
+    fails: float | None
+
+    @property
+    def of_rest(self) -> Reach:
+        """The same in terms of the share that is not counted."""
+        return Reach(*(None if end is None else 1 - end for end in (self.passes, self.fails)))
+
+    def in_words(self, passes: str, fails: str) -> str:
+        passing, failing = TOO_FEW, "too few prompts to be breached"
+        if self.passes is not None:
+            passing = f"passes at {passes.format(f'{self.passes:.1%}')}"
+        if self.fails is not None:
+            failing = f"is breached at {fails.format(f'{self.fails:.1%}')}"
+        return f"{passing}, {failing}"
+
+
+def reach(least: float, n: int, confidence: float | None) -> Reach:
+    """What n prompts can show of a share that must be at least ``least``.
+
+    Args:
+        confidence: level of the Wilson interval that must lie within; None for a gate that the
+            share itself decides.
+    """
+    if confidence is None:
+        fewest = math.ceil(least * n - 1e-9)
+        return _of_counts(fewest, fewest - 1, n)
+    counts = range(n + 1)
+    fewest = bisect_left(counts, least - 1e-12, key=lambda c: wilson(c / n, n, confidence).lower)
+    above = bisect_left(counts, least, key=lambda c: wilson(c / n, n, confidence).upper)
+    return _of_counts(fewest, above - 1, n)
+
+
+def _of_counts(fewest: int, most: int, n: int) -> Reach:
+    """What n prompts can show if ``fewest`` or more of them pass a gate, and ``most`` or less fail.
+
+    P(count >= c) at a share p is the incomplete beta function I_p(c, n - c + 1).
+    """
+    from scipy.special import betaincinv  # takes long to import, which collection need not wait for
+
+    passes = fails = None
+    if fewest <= n:
+        passes = float(betaincinv(fewest, n - fewest + 1, POWER)) if fewest > 0 else 0.0
+    if most >= 0:
+        fails = float(betaincinv(most + 1, n - most, 1 - POWER)) if most < n else 1.0
+    return Reach(passes, fails)
+
+
+def _of_margin(margin: float, n: int, level: float) -> Reach:
+    """The true changes at which a margin passes and fails, if prompts flip in one direction."""
+    within, beyond = (
+        bisect_left(
+            range(n + 1),
+            margin + 1e-12,
+            key=lambda lost: -paired.share_bounds(lost, 0, n, level)[side],
+        )
+        for side in (0, 1)
+    )
+    return _of_counts(n - within + 1, n - beyond, n).of_rest
 
 
 def told(gate: Gate, n: int, level: float) -> str:
@@ -38,47 +110,20 @@ def told(gate: Gate, n: int, level: float) -> str:
     by = level if gate.decision == "confident" else None
     if gate.minimum is not None:
         found = reach(gate.minimum, n, by)
-        parts.append(_in_words("", found, "a true {} or more", "{} or less"))
+        parts.append(found.in_words("a true {} or more", "{} or less"))
     if gate.maximum is not None:
-        found = _from_above(reach(1 - gate.maximum, n, by))
-        parts.append(_in_words("", found, "a true {} or less", "{} or more"))
+        found = reach(1 - gate.maximum, n, by).of_rest
+        parts.append(found.in_words("a true {} or less", "{} or more"))
     for name, margin in zip(gate.margin_names, (gate.max_drop, gate.max_rise), strict=True):
         if margin is not None:
             passes = f"a true {name.rpartition('_')[2]} of {{}} or less"
-            found = _of_margin(margin, n, level)
-            parts.append(_in_words(f"{name} ", found, passes, "{} or more"))
+            parts.append(f"{name} {_of_margin(margin, n, level).in_words(passes, '{} or more')}")
     return f"{gate.id}, {count(n, 'prompt')}: {'; '.join(parts)} (4 runs in 5)"
 
 
 def _is_known(gate: Gate) -> bool:
     metric = METRICS[gate.metric]
     return metric.counts is not None and metric.sampled
-
-
-def _in_words(what: str, found: Reach, passes: str, fails: str) -> str:
-    passing, failing = TOO_FEW, "too few prompts to be breached"
-    if found.passes is not None:
-        passing = f"passes at {passes.format(f'{found.passes:.1%}')}"
-    if found.fails is not None:
-        failing = f"is breached at {fails.format(f'{found.fails:.1%}')}"
-    return f"{what}{passing}, {failing}"
-
-
-def _from_above(found: Reach) -> Reach:
-    """The same of the other side: of the share that is not counted."""
-    return Reach(*(None if end is None else 1 - end for end in (found.passes, found.fails)))
-
-
-def _of_margin(margin: float, n: int, level: float) -> Reach:
-    """The true changes at which a margin passes and fails, if prompts flip in one direction."""
-
-    def bounds(flips: int) -> paired.OneSidedBounds:
-        return paired.share_bounds(flips, 0, n, level)
-
-    flips = range(n + 1)
-    within = bisect_left(flips, margin + 1e-12, key=lambda lost: -bounds(lost).lower)
-    beyond = bisect_left(flips, margin + 1e-12, key=lambda lost: -bounds(lost).upper)
-    return _from_above(from_counts(n - within + 1, n - beyond, n))
 
 
 def false_alarms(sizes: Sizes, level: float) -> str:
@@ -96,9 +141,8 @@ def false_alarms(sizes: Sizes, level: float) -> str:
 
 def _fails_by_chance(gate: Gate, n: int, level: float) -> float:
     """Probability that a margin fails if as many prompts flip either way, by chance alone."""
-    if not gate.has_margins or not n or METRICS[gate.metric].counts is None:
-        return 0.0
-    if gate.on_inconclusive in ("warn", "pass"):
+    is_lenient = gate.on_inconclusive in ("warn", "pass")
+    if not gate.has_margins or is_lenient or not n or METRICS[gate.metric].counts is None:
         return 0.0
     from scipy.stats import binom, norm
 
@@ -122,17 +166,15 @@ def _fails_by_chance(gate: Gate, n: int, level: float) -> float:
 
 def remarks(sizes: Sizes, level: float) -> Iterator[str]:
     """One line for each gate that something is known of, the one that shows least first."""
-    lines = {gate: line for gate, n in sizes.items() if (line := told(gate, n, level))}
-    yield from (lines[gate] for gate in sorted(lines, key=sizes.__getitem__))
+    known = sorted(filter(_is_known, sizes), key=sizes.__getitem__)
+    return filter(None, (told(gate, sizes[gate], level) for gate in known))
 
 
 def head(sizes: Sizes, level: float) -> Iterator[str]:
     """What to say at the head of a run: of the gate with the fewest prompts, and false alarms."""
-    known = sorted(
-        (gate for gate, n in sizes.items() if n and _is_known(gate)), key=sizes.__getitem__
-    )
-    if known:
-        more = f"; {count(len(known) - 1, 'other gate')}: see refusal-checks doctor"
-        yield told(known[0], sizes[known[0]], level) + more * (len(known) > 1)
+    if line := next(remarks(sizes, level), ""):
+        others = sum(n > 0 and _is_known(gate) for gate, n in sizes.items()) - 1
+        more = f"; {count(others, 'other gate')}: see refusal-checks doctor"
+        yield line + more * (others > 0)
     if alarms := false_alarms(sizes, level):
         yield alarms

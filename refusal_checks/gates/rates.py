@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.gates.baseline import PromptScores
 from refusal_checks.gates.gate import CORRECTED, Gate, Use
 from refusal_checks.judges.cascade import SecondOpinions
 from refusal_checks.judges.trust.calibration import Calibration
@@ -33,7 +32,7 @@ from refusal_checks.judges.trust.correction import (
     with_settled,
 )
 from refusal_checks.judges.trust.labels import is_answered, prompt_keys
-from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
+from refusal_checks.metrics import METRICS, Metric, by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
@@ -47,7 +46,6 @@ class RateView:
     """A gate's figure, computed in one way.
 
     Attributes:
-        use: the way.
         note: what a reader must know about it, for example that a calibration is transferred.
         decides: False for a figure that is only shown.
         extremes: the figure with the prompts that labellers skipped counted one way, then the
@@ -72,7 +70,7 @@ class Rate:
     """A metric's figure over some records, and the view that it rests on.
 
     Attributes:
-        views: the figure in all the ways it is known; empty if the judge's is the only one.
+        views: in all the ways it is known; empty if the judge's is the only one.
         used: the view that decides, unless that is the judge's figure.
         people: the scores of the prompts in a random sample that people labelled, by id.
     """
@@ -85,7 +83,6 @@ class Rate:
 
     @property
     def is_share(self) -> bool:
-        """True if the figure is a share of the prompts."""
         return self.metric.counts is not None and self.used is None
 
     def estimate(self, level: float) -> Estimate:
@@ -108,30 +105,6 @@ class Rate:
                 what = "run again: the prompts that the second judge could not judge decide"
             raise EvaluationError(f"{what} this gate ({low} to {high}): {self.used.note}")
 
-    # A change against an earlier run rests on the four below. Whichever view decides, they are the
-    # judge's: an earlier run keeps no others, and both runs must be seen alike.
-
-    def scores(self) -> Mapping[str, float]:
-        """The score of each prompt that has one, by its id."""
-        return self.metric.scores(self.records)
-
-    def limits(self) -> Mapping[str, tuple[float, float]]:
-        """The least and the most that each prompt may add, however its answers are judged."""
-        scores = {name: (score, score) for name, score in self.scores().items()}
-        found = scores | metric_limits(self.metric, self.records)
-        values = {name: self.metric.values(ends) for name, ends in found.items()}
-        return {name: (min(ends), max(ends)) for name, ends in values.items()}
-
-    def scores_then(self, earlier: Mapping[str, PromptScores]) -> Mapping[str, float]:
-        """``scores`` of an earlier run."""
-        own = self.metric.name
-        return {name: each.scores[own] for name, each in earlier.items() if own in each.scores}
-
-    def limits_then(self, earlier: Mapping[str, PromptScores]) -> Mapping[str, tuple[float, float]]:
-        """``limits`` of an earlier run."""
-        found = ((name, each.limits_in(self.metric)) for name, each in earlier.items())
-        return {name: limits for name, limits in found if limits is not None}
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -152,9 +125,8 @@ class Evidence:
     def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> Rate:
         """A gate's figure over the records that it looks at, with the view that decides it.
 
-        Raises:
-            EvaluationError: no answer has a valid verdict, or the calibration that is to decide
-                the gate is not of these answers.
+        An EvaluationError if no answer has a valid verdict, or if the calibration that is to decide
+        the gate is not of these answers.
         """
         metric = METRICS[gate.metric]
         views = tuple(self._views(metric, gate, records, level))
@@ -183,7 +155,12 @@ class Evidence:
         if self.labels and self.labels.draws and gate.use != "corrected":
             found.append(_labelled(self.labels.of(records), gate, records, level))
         if self.second:
-            found.append(_seconded(self.second, gate, records, level))
+            view = _seconded(self.second, gate, without_clusters(records), level)
+            factor = 1.0 if isinstance(view, str) else spread(metric, records, level)
+            if isinstance(view, RateView) and factor > 1.0:
+                wider = view.estimate.widened(factor, metric.lowest, metric.highest)
+                view = replace(view, estimate=wider, need=None)
+            found.append(view)
         notes = "; ".join(each for each in found if isinstance(each, str))
         views = [each for each in found if isinstance(each, RateView)]
         return [RateView("raw", metric.estimate(records, level), notes), *views] if found else []
@@ -200,14 +177,13 @@ class Evidence:
         estimate = corrected(records, errors, level)
         estimate = estimate.widened(spread(metric, records, level), 0.0, 1.0)
         need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors), level)
-        is_own = not gate.group or calibration.has_own(*where)
-        caution = "" if is_own else f"calibrate on {LEAST} or more answers of this group: {_OTHERS}"
+        caution = (
+            f"calibrate on {LEAST} or more answers of this group: the judge's errors are known on "
+            "other prompts only, and it may err differently here"
+        ) * bool(gate.group and not calibration.has_own(*where))
         return RateView(
             "corrected", estimate, ", ".join(notes), need=need, caution=caution, errors=errors
         )
-
-
-_OTHERS = "the judge's errors are known on other prompts only, and it may err differently here"
 
 
 def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> Estimate:
@@ -257,7 +233,7 @@ class Scores:
         """The values of the prompts that have a valid verdict of the judge.
 
         Args:
-            human: records with people's verdicts by prompt id, of a random part of the prompts.
+            human: records with people's verdicts, of a random part of the prompts.
         """
         judged = metric.scores([r for r in records if not isinstance(r.judgement, Invalid)])
         labelled = {name: metric.score(answers) for name, answers in human.items()}
@@ -270,14 +246,6 @@ class Scores:
             metric.lowest,
         )
 
-    def filled(self, value: float) -> Scores:
-        """The values if people had given all skipped prompts this one."""
-        others = list(self.others)
-        for score in self.skipped:
-            others.remove(score)
-        human = [*self.human, *[value] * len(self.skipped)]
-        return replace(self, human=human, judge=[*self.judge, *self.skipped], others=others)
-
     def estimate(self, level: float) -> Estimate:
         """The metric as people would judge it: the judge's verdicts on all, people's on some."""
         found = prediction_powered(self.human, self.judge, self.others, level, self.lowest)
@@ -289,7 +257,14 @@ class Scores:
         if not self.skipped:
             parts = error_parts(self.human, self.judge, self.others)
             return RateView(use, estimate, need=_need(gate, estimate, parts, level))
-        ends = [self.filled(end).estimate(level) for end in (metric.lowest, metric.highest)]
+        others = list(self.others)
+        for score in self.skipped:
+            others.remove(score)
+        whole = replace(self, judge=[*self.judge, *self.skipped], others=others)
+        ends = [
+            replace(whole, human=[*self.human, *[end] * len(self.skipped)]).estimate(level)
+            for end in (metric.lowest, metric.highest)
+        ]
         low, high = (pick(end.value for end in ends) for pick in (min, max))
         widest = Estimate(
             min(high, max(low, estimate.value)),
@@ -330,15 +305,31 @@ def _need(gate: Gate, estimate: Estimate, parts: ErrorParts, level: float) -> Ne
 def _labelled(
     labelled: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
 ) -> RateView | str:
-    """The rate with people's labels, or why they are too few."""
-    why, metric = labelled.why_unused, METRICS[gate.metric]
+    """The rate with people's labels, or why they are too few.
+
+    Too few to be combined with the judge's verdicts, they are the rate if all prompts have one, and
+    make its interval wider if they contradict the judge.
+    """
+    metric, n = METRICS[gate.metric], len(labelled.human)
+    people, why = [*chain.from_iterable(labelled.human.values())], labelled.why_unused
     if not labelled.enough:
-        return _doubted(labelled, gate, records, level) or why
+        if n and labelled.is_complete:
+            return RateView(
+                "human", metric.estimate(people, level), f"human labels of all {n} prompts"
+            )
+        wrong = _contradicted(metric, labelled.human, records) if labelled.is_random else 0
+        if not wrong:
+            return why
+        widest, differ = (
+            _widest(metric, people, records, level),
+            f"{wrong} of {n} labels contradict",
+        )
+        caution = f"label {LEAST} or more of its prompts: {differ} the judge"
+        return RateView("human", widest, f"human labels of {n} prompts", caution=caution)
     others = (record for record in records if record.prompt.id not in labelled.human)
-    known = [*others, *chain.from_iterable(labelled.human.values())]
     scores = Scores.of(metric, records, labelled.human, labelled.skipped)
-    scores = replace(scores, spread=spread(metric, known, level))
-    notes = [f"human labels of {len(labelled.human)} prompts", *filter(None, [why])]
+    scores = replace(scores, spread=spread(metric, [*others, *people], level))
+    notes = [f"human labels of {n} prompts", *filter(None, [why])]
     if scores.skipped:
         notes.append(
             f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
@@ -347,42 +338,22 @@ def _labelled(
     return replace(scores.view("human", gate, level), note=", ".join(notes), decides=not why)
 
 
-def _doubted(
-    labelled: LabelledPrompts, gate: Gate, records: Sequence[Record], level: float
-) -> RateView | None:
-    """The rate by labels too few to combine with the judge's verdicts; None if these agree.
-
-    Where every prompt has a label, they are the rate.
-    """
-    metric, n = METRICS[gate.metric], len(labelled.human)
-    if n and labelled.is_complete:
-        people = metric.estimate([*chain.from_iterable(labelled.human.values())], level)
-        return RateView("human", people, f"human labels of all {n} prompts")
-    found = _contradicted(metric, labelled.human, records, level) if labelled.is_random else None
-    if not found:
-        return None
-    widest, wrong = found
-    caution = f"label {LEAST} or more of its prompts: {wrong} of {n} labels contradict the judge"
-    return RateView("human", widest, f"human labels of {n} prompts", caution=caution)
-
-
 def _contradicted(
-    metric: Metric, human: Mapping[str, Sequence[Record]], records: Sequence[Record], level: float
-) -> tuple[Estimate, int] | None:
-    """The widest of the judge's interval and of a few prompts' own, if one contradicts it.
-
-    Returns:
-        The interval, and how many prompts contradict the judge; None without any.
-    """
+    metric: Metric, human: Mapping[str, Sequence[Record]], records: Sequence[Record]
+) -> int:
+    """How many prompts have another score by people than by the judge."""
     scores = Scores.of(metric, records, human)
-    wrong = sum(one != other for one, other in zip(scores.human, scores.judge, strict=True))
-    if not wrong:
-        return None
-    own = metric.estimate([*chain.from_iterable(human.values())], level)
-    judge = metric.estimate(records, level)
+    return sum(one != other for one, other in zip(scores.human, scores.judge, strict=True))
+
+
+def _widest(
+    metric: Metric, people: Sequence[Record], records: Sequence[Record], level: float
+) -> Estimate:
+    """The widest of the judge's interval and of a few prompts' own."""
+    own, judge = metric.estimate(people, level), metric.estimate(records, level)
     value = min(own.upper, max(own.lower, judge.value))
     lower, upper = min(own.lower, judge.lower), max(own.upper, judge.upper)
-    return Estimate(value, lower, upper, judge.n), wrong
+    return Estimate(value, lower, upper, judge.n)
 
 
 def _seconded(
@@ -392,39 +363,28 @@ def _seconded(
 
     Prompts whose answers it decided need no sample; the others are estimated from theirs.
     """
-    metric = METRICS[gate.metric]
-    found = _seconded_alone(second, gate, without_clusters(records), level)
-    factor = 1.0 if isinstance(found, str) else spread(metric, records, level)
-    if isinstance(found, str) or factor == 1.0:
-        return found
-    estimate = found.estimate.widened(factor, metric.lowest, metric.highest)
-    return replace(found, estimate=estimate, need=None)
-
-
-def _seconded_alone(
-    second: SecondOpinions, gate: Gate, records: Sequence[Record], level: float
-) -> RateView | str:
-    """``_seconded`` of prompts without clusters."""
     metric, grouped = METRICS[gate.metric], by_prompt(filter(is_answered, records))
-    settled = [name for name, answers in grouped.items() if second.settled(answers)]
-    rest = {name: answers for name, answers in grouped.items() if name not in set(settled)}
-    drawn = {name: answers for name, answers in rest.items() if name in second.drawn}
-    known = {name: answers for name, answers in drawn.items() if second.known(answers)}
-    judged = {name: list(map(second.judged, answers)) for name, answers in known.items()}
-    decided = [*chain.from_iterable(grouped[name] for name in settled)]
-    note = f"{second.judge} decided {len(settled)} prompts and read {len(known)} of the others"
-    if len(known) == len(rest):
-        every = [*decided, *chain.from_iterable(judged.values())]
-        return RateView("cascade", metric.estimate(every, level), note)
-    missing = [name for name in drawn if name not in known]
-    scores = Scores.of(metric, [*chain.from_iterable(rest.values())], judged, missing)
+    settled = {name: each for name, each in grouped.items() if second.settled(each)}
+    rest = {name: each for name, each in grouped.items() if name not in settled}
+    drawn = {name: each for name, each in rest.items() if name in second.drawn}
+    judged = {
+        name: list(map(second.judged, each)) for name, each in drawn.items() if second.known(each)
+    }
+    decided, people, others = (
+        [*chain.from_iterable(each.values())] for each in (settled, judged, rest)
+    )
+    note = f"{second.judge} decided {len(settled)} prompts and read {len(judged)} of the others"
+    if len(judged) == len(rest):
+        return RateView("cascade", metric.estimate([*decided, *people], level), note)
+    missing = [name for name in drawn if name not in judged]
+    scores = Scores.of(metric, others, judged, missing)
     if len(scores.human) < LEAST:
-        several = [*chain.from_iterable(rest.values())]
-        few = _contradicted(metric, judged, several, level)
-        if not few:
+        wrong = _contradicted(metric, judged, others)
+        if not wrong:
             return f"not corrected: {note}, at least {LEAST} are needed"
-        caution = f"raise --cascade-sample: it contradicts {few[1]} of {len(judged)} verdicts"
-        found = RateView("cascade", few[0], note, caution=caution)
+        caution = f"raise --cascade-sample: it contradicts {wrong} of {len(judged)} verdicts"
+        widest = _widest(metric, people, others, level)
+        found = RateView("cascade", widest, note, caution=caution)
     else:
         if scores.skipped:
             note += f"; {len(scores.skipped)} without a verdict count one way, then the other"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -105,13 +105,6 @@ class Bounds(Frozen):
         return self.rationale or origin
 
 
-FileBounds = tuple[str, Bounds]
-"""A threshold file and what it says about one gate."""
-
-Written = Mapping[GateKey, FileBounds | None]
-"""What files say about gates, None for "no such gate"."""
-
-
 class GateSettings(Frozen):
     """What the ``[settings]`` table may hold.
 
@@ -150,17 +143,19 @@ class GateSettings(Frozen):
         return self
 
 
-def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
-    """The gate that a threshold file's bounds define under its settings."""
+def gates_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> list[Gate]:
+    """The gates that a threshold file's bounds define: on figure and change, on the total change.
+
+    What asks for one of the two alone is no gate on the other.
+    """
     benchmark, metric, group_kind, group = key
     not_shared = set() if METRICS[metric].sampled else {"decision", "on_inconclusive"}
     shared = settings.model_dump(include=set(Bounds.model_fields) - not_shared)
-    words = {"rationale", "source", "date", "waive"}
-    total = {"max_total_drop", "max_total_rise"}
-    fields = shared | bounds.model_dump(exclude=words | total, exclude_none=True)
+    others = {"rationale", "source", "date", "waive", "max_total_drop", "max_total_rise"}
+    fields = shared | bounds.model_dump(exclude=others, exclude_none=True)
     if metric != CORRECTED and fields["use"] == "corrected":
         fields["use"] = None
-    return Gate(
+    gate = Gate(
         benchmark,
         metric,
         fields.pop("min", None),
@@ -172,24 +167,9 @@ def as_gate(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
         waiver=bounds.waive.of(source) if bounds.waive else None,
         **fields,
     )
-
-
-_NONE = (None, None)
-
-
-def with_totals(gates: Iterable[Gate], bounds: Written) -> Iterator[Gate]:
-    """The gates, each followed by the one on its total change, if its file asks for that.
-
-    What asks for nothing else is no gate beside it.
-    """
-    for gate in gates:
-        written = bounds[gate.key]
-        drop, rise = (written[1].max_total_drop, written[1].max_total_rise) if written else _NONE
-        if gate.bounds:
-            yield gate
-        if drop is not None or rise is not None:
-            alone = replace(gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise)
-            yield replace(alone, is_total=True)
+    drop, rise = bounds.max_total_drop, bounds.max_total_rise
+    total = replace(gate, minimum=None, maximum=None, max_drop=drop, max_rise=rise, is_total=True)
+    return [each for each in (gate, total) if each.bounds]
 
 
 def where_of(source: str, key: GateKey) -> str:
@@ -198,7 +178,7 @@ def where_of(source: str, key: GateKey) -> str:
     return f"{source}: [{'.'.join(filter(None, (benchmark, kind, group)))}] {metric}"
 
 
-def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> FileBounds | None:
+def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> Bounds | None:
     """The bounds of one gate on one of the known metrics; None if the file removes it."""
     benchmark, name, kind, _ = key
     where = where_of(str(path), key)
@@ -220,8 +200,7 @@ def read_bounds(path: Path, key: GateKey, value: Any, known: Sequence[str]) -> F
         raise ThresholdError(
             f"{where} = {value!r}: write {{ min = {number} }} or {{ max = {number} }}"
         )
-    context = {"metric": METRICS[name]}
-    return str(path), Bounds.read(value, where, ThresholdError, context)
+    return Bounds.read(value, where, ThresholdError, {"metric": METRICS[name]})
 
 
 FOR_ANY = frozenset({"sha256", "limit", "max_answer_chars", "judge"})
@@ -283,10 +262,8 @@ def metrics_of(
 ) -> tuple[list[str], type[Valid]]:
     """Names of a benchmark's metrics, and the verdicts of its way of judging, which decide them.
 
-    They are of any kind of benchmark if the file does not say of which it is.
-
-    Args:
-        benchmark: None for one that the table defines.
+    They are of any kind of benchmark if the file does not say of which it is. The benchmark is None
+    if the table defines it.
     """
     kinds = judges.discover()
     plain = "multiple_choice" if table.options else Benchmark.judge
@@ -309,10 +286,13 @@ def metrics_of(
 
 
 def require_benchmark(
-    where: str, name: str, table: Mapping[str, Any], known: tuple[Iterable[str], Iterable[str]]
+    where: str,
+    name: str,
+    table: Mapping[str, Any],
+    benchmarks: Collection[str],
+    others: Collection[str],
 ) -> None:
     """Refuse a table that is none of the known benchmarks', nor of the other tables."""
-    benchmarks, others = map(set, known)
     if name in benchmarks:
         return
     if other := near(name, others, 0.75):

@@ -43,7 +43,7 @@ from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean
 from refusal_checks.gates import attack_tables, tables, toml_file, waivers
 from refusal_checks.gates.gate import Gate, GateKey
-from refusal_checks.gates.tables import Bounds, FileBounds, GateSettings, Written, where_of
+from refusal_checks.gates.tables import Bounds, GateSettings, where_of
 from refusal_checks.gates.waivers import LONGEST, Waiver
 from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.metrics import METRICS, rejection_rate
@@ -93,47 +93,52 @@ def load(
 ) -> Thresholds:
     """Read and merge threshold files; later files win.
 
+    A ThresholdError names the file, the table, the key, and the nearest valid name.
+
     Args:
         benchmarks: the package's, by name.
         day: from which waivers are dated; None for today.
-
-    Raises:
-        ThresholdError: names the file, the table, the key, and the nearest valid name.
     """
     parsed = {path: toml_file.read(path) for path in paths}
     if _take_extensions(parsed):
         benchmarks = {**benchmarks, **discover()}
     notes: list[str] = []
     shared = _take_shared(parsed, notes)
+    settings = GateSettings(**shared.get("settings", {}))
     under = attack_tables.read(parsed)
     said = under.shared(tables.read_tables(under.files, benchmarks, notes))
-    bounds: dict[GateKey, FileBounds | None] = {}
+    written: dict[GateKey, list[Gate]] = {}
     alone: dict[GateKey, Waiver] = {}
     for path, content in under.files.items():
         for name, table in content.items():
             where, plain = f"{path}: [{name}]", under.plain.get(name, name)
             if not said[plain].is_own:
-                tables.require_benchmark(where, plain, table, (benchmarks, _SHARED))
+                tables.require_benchmark(where, plain, table, benchmarks, _SHARED)
             about = said[plain].model_copy(update={"judge": said[name].judge})
             known, verdicts = tables.metrics_of(where, about, benchmarks.get(plain))
             known = under.metrics(path, name, known, verdicts)
             if under.stands_for_all(name):  # its answers have such a gate by attack
-                bounds[name, invalid_rate.name, None, None] = None
+                written[name, invalid_rate.name, None, None] = []
             for key, value in _gate_keys(name, table):
-                read = tables.read_bounds(path, key, value, known)
-                waive = read and read[1].waive
-                if read and waive and read[1].only_waives:
+                bounds = tables.read_bounds(path, key, value, known)
+                waive = bounds and bounds.waive
+                if bounds and waive and bounds.only_waives:
                     alone[key] = waive.of(str(path))
                     continue
-                bounds[key] = read
+                written[key] = tables.gates_of(key, str(path), bounds, settings) if bounds else []
                 if waive:  # it replaces one that an earlier file grants alone
                     alone.pop(key, None)
-    settings = GateSettings(**shared.get("settings", {}))
-    merged = _with_defaults(bounds, said)
-    gates = [tables.as_gate(key, *value, settings) for key, value in merged.items() if value]
-    gates = list(tables.with_totals(gates, merged))
-    _require_unique_ids(gates)
-    gates = list(_with_groups(gates, merged.keys(), notes))
+    written = _with_defaults(written, said, settings)
+    gates = [gate for several in written.values() for gate in several]
+    seen: dict[str, Gate] = {}
+    for gate in gates:
+        other = seen.setdefault(gate.id, gate)
+        if other is not gate:
+            raise ThresholdError(
+                f"{gate.source}: two gates have the id {gate.id}: groups "
+                f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}; keep one"
+            )
+    gates = list(_with_groups(gates, written.keys(), notes))
     return Thresholds(
         _with_waivers(gates, alone, day or waivers.today()),
         shared.get("sampling", {}),
@@ -212,30 +217,22 @@ def _gate_keys(benchmark: str, table: Mapping[str, Any]) -> Iterator[tuple[GateK
                 yield (benchmark, metric, key, group), bounds
 
 
-def _require_unique_ids(gates: Sequence[Gate]) -> None:
-    seen: dict[str, Gate] = {}
-    for gate in gates:
-        other = seen.setdefault(gate.id, gate)
-        if other is not gate:
-            raise ThresholdError(
-                f"{gate.source}: two gates have the id {gate.id}: groups "
-                f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}; keep one"
-            )
-
-
 def _with_defaults(
-    bounds: Written, said: Mapping[str, BenchmarkTable]
-) -> dict[GateKey, FileBounds | None]:
+    written: Mapping[GateKey, list[Gate]],
+    said: Mapping[str, BenchmarkTable],
+    settings: GateSettings,
+) -> dict[GateKey, list[Gate]]:
     """All gates; those of each benchmark are followed by its default gates."""
-    merged: dict[GateKey, FileBounds | None] = {}
+    merged: dict[GateKey, list[Gate]] = {}
     for name, table in said.items():
-        merged |= {key: value for key, value in bounds.items() if key[0] == name}
+        merged |= {key: gates for key, gates in written.items() if key[0] == name}
         kind = judges.discover().get(table.judge or Benchmark.judge)
         may_refuse = kind is None or kind.verdicts in rejection_rate.reads
         expected = _EXPECTED.get(table.expect or "") if may_refuse and not table.options else None
         for metric, default in ((rejection_rate, expected), (invalid_rate, _INVALID)):
-            if default:
-                merged.setdefault((name, metric.name, None, None), (SOURCE, default))
+            key = (name, metric.name, None, None)
+            if default and key not in merged:
+                merged[key] = tables.gates_of(key, SOURCE, default, settings)
     return merged
 
 

@@ -13,17 +13,10 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from refusal_checks.metrics.base import (
-    METRICS,
-    Metric,
-    by_prompt,
-    main_metric,
-    score_all,
-)
-from refusal_checks.metrics.graded import (
-    harm_score,  # before refusal: it is what is broken down
-    safety_score,
-)
+from refusal_checks.metrics.base import METRICS, Metric, by_prompt, main_metric, score_all
+
+# Before refusal: harm_score is what is broken down where both are known.
+from refusal_checks.metrics.graded import harm_score, safety_score
 from refusal_checks.metrics.refusal import confidence, rejection_rate
 from refusal_checks.metrics.worst_case import metric_limits, score_limits, worst_cases
 

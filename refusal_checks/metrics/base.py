@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,12 +81,10 @@ class Metric:
 
     @property
     def is_rate(self) -> bool:
-        """True for a figure that is shown in per cent."""
         return self.in_per_cent and (self.lowest, self.highest) == (0.0, 1.0)
 
     @property
     def span(self) -> float:
-        """The width of the range."""
         return self.highest - self.lowest
 
     def scaled(self, value: float) -> float:
@@ -109,16 +108,11 @@ class Metric:
         return self.scores_of(by_prompt(records))
 
     def scores_of(self, prompts: Mapping[str, Sequence[Record]]) -> dict[str, float]:
-        """The same, given each prompt's records by its id."""
         scored = ((name, self.score(answers)) for name, answers in prompts.items())
         return {name: score for name, score in scored if score is not None}
 
     def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
-        """The figure with its interval; n is the number of prompts with a score.
-
-        Raises:
-            EvaluationError: no prompt has a score.
-        """
+        """The figure with its interval; n is the number of prompts with a score."""
         scores = self.scores(records)
         if not scores:
             raise EvaluationError(f"{self.name}: {nothing_valid(records)}")
@@ -133,9 +127,6 @@ class Metric:
         Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``; a
         prompt is one value however many answers it has. Where prompts share a cluster, clusters are
         what is sampled, for shares too.
-
-        Args:
-            prompts: whose scores they are, in the same order.
         """
         values, clusters = self.values(scores), self.units(prompts)
         if self.counts is not None and clusters is None:
@@ -143,8 +134,11 @@ class Metric:
         return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
 
     def units(self, prompts: Sequence[Prompt]) -> Units | None:
-        """What is sampled where these prompts are, and what each weighs in the figure."""
-        return units_of(prompts)
+        """What is sampled where these prompts are, and what each weighs in the figure.
+
+        None if each prompt is independent of the others, and all weigh the same.
+        """
+        return units([prompt.cluster for prompt in prompts])
 
     def values(self, scores: Iterable[float]) -> list[float]:
         """The values whose mean is the figure: the scores; for a share, 1 where a score counts."""
@@ -174,17 +168,19 @@ def mean(
     return lambda score: register(form(score.__name__, score, None, reads, **attributes))
 
 
+def average(values: Iterable[float]) -> float | None:
+    """A prompt's score as the mean of what its answers have; None if none has anything."""
+    known = list(values)
+    return math.fsum(known) / len(known) if known else None
+
+
 def main_metric(names: Container[str]) -> Metric | None:
     """The metric of these that a benchmark is broken down by; None if there is none."""
     return next((m for m in METRICS.values() if m.group == "main" and m.name in names), None)
 
 
 def register(metric: Metric) -> Metric:
-    """Make a metric known under its name.
-
-    Raises:
-        ExtensionError: another module has one of this name, or its sentence names something else.
-    """
+    """Make a metric known under its name, which no other module's may have."""
     try:
         metric.sentence.format(**dict.fromkeys(PLACES, ""))
     except (LookupError, ValueError, AttributeError) as fault:
@@ -209,13 +205,8 @@ def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
     return grouped
 
 
-def units_of(prompts: Iterable[Prompt]) -> Units | None:
-    """What is sampled where these prompts are; None if each is independent of the others."""
-    return units([prompt.cluster for prompt in prompts])
-
-
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    """Scores by metric and prompt id; a prompt without a score is absent."""
+    """``Metric.scores`` of all metrics, by name."""
     prompts = by_prompt(records)
     return {name: metric.scores_of(prompts) for name, metric in METRICS.items()}
 

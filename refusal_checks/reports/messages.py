@@ -24,7 +24,7 @@ class Standard(NamedTuple):
 
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
         """True if a prompt counts against the gate, by all of its records, at least one."""
-        if not self.gate.concerns(answers[0].prompt.groups):
+        if not self.gate.looks_at(answers[0].prompt):
             return False
         metric = METRICS[self.gate.metric]
         score = metric.score(answers)

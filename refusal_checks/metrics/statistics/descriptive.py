@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -47,40 +47,27 @@ def distribution(
     # A value at an end of a bin belongs to the upper one, whatever its last digits.
     places = np.floor(np.round((sample - lowest) * bins / (highest - lowest), 6)).astype(int)
     counts = np.bincount(np.clip(places, 0, bins - 1), minlength=bins)
-    histogram = (sample.size, lowest, highest, tuple(map(int, counts)))
-    # The coefficient needs four values, both need two different ones.
-    if sample.size < 4 or float(np.ptp(sample)) < 1e-9:
-        return Distribution(*histogram)
-    return Distribution(*histogram, _bimodality(sample), *_dip(sample))
-
-
-def _bimodality(sample: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    found = Distribution(sample.size, lowest, highest, tuple(map(int, counts)))
+    n = sample.size
+    if n < 4 or float(np.ptp(sample)) < 1e-9:  # both statistics need two different values
+        return found
     from scipy import stats
 
-    n = sample.size
-    skewness = float(stats.skew(sample, bias=False))
-    kurtosis = float(stats.kurtosis(sample, bias=False))
-    return (skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
-
-
-def _dip(
-    sample: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> tuple[float, float] | tuple[None, None]:
-    """The dip statistic and its p-value; None without the extra ``cfsafety``."""
+    skewness, kurtosis = (float(of(sample, bias=False)) for of in (stats.skew, stats.kurtosis))
+    bimodality = (skewness**2 + 1) / (kurtosis + 3 * (n - 1) ** 2 / ((n - 2) * (n - 3)))
     if find_spec("diptest") is None:
-        return None, None
+        return replace(found, bimodality=bimodality)
     from diptest import diptest
 
-    dip, p_value = diptest(sample)
-    return float(dip), float(p_value)
+    dip, p_value = map(float, diptest(sample))
+    return replace(found, bimodality=bimodality, dip=dip, p_value=p_value)
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of paired scores.
+    """Agreement of n paired scores.
 
     Attributes:
-        n: pairs.
         spearman, kendall: rank correlations in [-1, 1] (Kendall's is tau-b, which allows for
             ties); None if either side's scores are all equal, or n is below 3.
         mean_absolute_difference: in units of the score.
@@ -105,15 +92,6 @@ def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
     return Agreement(len(first), spearman, kendall, mean)
 
 
-def falling(scores: Sequence[float]) -> float:
-    """Spearman's correlation of scores with a falling order, in [-1, 1]; 0 for equal scores.
-
-    Args:
-        scores: at least 3.
-    """
-    return agreement([-float(place) for place in range(len(scores))], scores).spearman or 0.0
-
-
 def matched(
     first: Mapping[str, float], second: Mapping[str, float], pairs: Mapping[str, str] | None = None
 ) -> list[tuple[str, float, float]]:
@@ -123,8 +101,5 @@ def matched(
         pairs: the second side's key by the first one's; None if they are the same.
     """
     names = {name: name for name in first} if pairs is None else pairs
-    return [
-        (name, first[name], second[other])
-        for name, other in names.items()
-        if name in first and other in second
-    ]
+    both = ((one, other) for one, other in names.items() if one in first and other in second)
+    return [(one, first[one], second[other]) for one, other in both]

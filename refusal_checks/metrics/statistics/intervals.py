@@ -1,4 +1,4 @@
-"""Estimates with intervals, of prompts or clusters of prompts; weights of sampled answers."""
+"""Estimates with intervals, of prompts or clusters of prompts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
-
-Numbers = NDArray[np.float64]
+from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, upper_bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +28,9 @@ class Units:
     weights: Numbers
 
     def means(self, values: Numbers) -> Numbers:
-        """Each unit's mean of its prompts' values."""
         return _sums(self.of, self.shares * values, self.weights.size) / self.weights
 
     def mean(self, values: Numbers) -> float:
-        """The weighted mean of the prompts' values."""
         return float(self.shares @ values / self.shares.sum())
 
 
@@ -77,7 +73,6 @@ class Estimate:
 
     @property
     def width(self) -> float:
-        """The interval's width."""
         return self.upper - self.lower
 
     def widened(self, factor: float, lowest: float, highest: float) -> Estimate:
@@ -88,13 +83,10 @@ class Estimate:
 
 
 def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
-    """Wilson's score interval for a share observed over n independent units.
+    """Wilson's score interval for a share observed over n >= 1 independent units.
 
-    Args:
-        share: observed share in [0, 1]; for a mean of shares the interval is conservative, because
-            values in [0, 1] vary no more than yes-no answers.
-        n: at least 1.
-        confidence: two-sided level in (0, 1).
+    For a mean of shares the interval is conservative, because values in [0, 1] vary no more than
+    yes-no answers.
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
     JASA 22 (1927).
@@ -110,9 +102,8 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
 def is_wilson(estimate: Estimate, confidence: float) -> bool:
     """True if an interval is Wilson's: that of a share of independent units, all of them seen."""
     theirs = wilson(min(1.0, max(0.0, estimate.value)), estimate.n, confidence)
-    return math.isclose(theirs.lower, estimate.lower, abs_tol=1e-9) and math.isclose(
-        theirs.upper, estimate.upper, abs_tol=1e-9
-    )
+    pairs = ((theirs.lower, estimate.lower), (theirs.upper, estimate.upper))
+    return all(math.isclose(*pair, abs_tol=1e-9) for pair in pairs)
 
 
 def bounded_mean(
@@ -126,10 +117,8 @@ def bounded_mean(
 
     Yes-no values (all at an end of the range) have Wilson's interval, others that of ``bounded``
     between two of Wilson's: with every other value moved to one end of the range, then to the
-    other. So an end of the interval moves up only if a value does, whatever the values are.
-
-    Args:
-        units: what is sampled, if that is not one value each; without Wilson's interval then.
+    other. So an end of the interval moves up only if a value does, whatever the values are. Units
+    of several values have no interval of Wilson's.
     """
     sample, tail, span = np.asarray(values, dtype=float), (1 - confidence) / 2, highest - lowest
     if units is not None:
@@ -146,40 +135,6 @@ def bounded_mean(
         lower = min(max(lower, lower_bound(sample, lowest, highest, tail)), caps[0])
         upper = min(max(upper, upper_bound(sample, lowest, highest, tail)), caps[1])
     return Estimate(mean, min(mean, lower), max(mean, upper), n)
-
-
-def softmax_weights(
-    logprobs: Sequence[float | None], temperature: float = 1.0
-) -> tuple[float, ...]:
-    """Weights of a prompt's answers from their mean token log-probabilities; they sum to 1.
-
-    An answer without one counts as an average answer; without any, weights are uniform.
-    Source: LLM-Refusal-Evaluation, arXiv 2512.16602.
-    """
-    known = [value for value in logprobs if value is not None]
-    fill = sum(known) / len(known) if known else 0.0
-    scaled = [(fill if value is None else value) / temperature for value in logprobs]
-    top = max(scaled)
-    exps = [math.exp(value - top) for value in scaled]
-    total = sum(exps)
-    return tuple(value / total for value in exps)
-
-
-def refusal_confidence(
-    signs: Sequence[float], logprobs: Sequence[float | None], temperature: float = 1.0
-) -> float:
-    """c(x) = sum_k w_k l_k in [-1, 1] for one prompt's answers.
-
-    Args:
-        signs: l_k, +1 for a refusal and -1 for compliance, or the mean of several verdicts; one
-            per answer, at least one.
-        logprobs: mean token log-probability of each answer, same length.
-
-    Source: LLM-Refusal-Evaluation, arXiv 2512.16602.
-    """
-    weights = softmax_weights(logprobs, temperature)
-    total = math.fsum(weight * sign for weight, sign in zip(weights, signs, strict=True))
-    return max(-1.0, min(1.0, total))
 
 
 def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
+from refusal_checks.metrics.statistics.bounded import Numbers, lower_bound, upper_bound
 from refusal_checks.metrics.statistics.intervals import Estimate, Units
 
 MOST = 1_000_000
@@ -21,8 +20,7 @@ _AT_END = 1e-9
 """Share of the range within which a difference counts as none, or as the whole range."""
 
 
-@dataclass(frozen=True)
-class OneSidedBounds:
+class OneSidedBounds(NamedTuple):
     """One-sided confidence bounds on a difference; each holds alone at the stated level."""
 
     lower: float
@@ -36,13 +34,7 @@ def difference(
     confidence: float,
     units: Units | None = None,
 ) -> Estimate:
-    """Mean of after - before over prompts, with the two-sided interval of ``mean_bounds``.
-
-    Args:
-        before, after: one value per prompt, in the same order.
-        span: width of the range of the values.
-        units: what is sampled, if not one prompt each, and what each weighs.
-    """
+    """Mean of after - before over prompts, with the two-sided interval of ``mean_bounds``."""
     changes = _changes(before, after)
     value = math.fsum(changes) / len(before) if units is None else units.mean(changes)
     bounds = mean_bounds(before, after, span, (1 + confidence) / 2, units)
@@ -108,11 +100,7 @@ def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedB
 def prompts_for_margin(margin: float, confidence: float) -> int:
     """The fewest prompts with which no flip at all shows that a share changed by less.
 
-    Args:
-        margin: in [0, 1].
-
-    Returns:
-        At most ``MOST``, which stands for any number beyond.
+    At most ``MOST``, which stands for any number beyond.
     """
     fits = range(1, MOST)
     return 1 + bisect_left(fits, -margin, key=lambda n: share_bounds(0, 0, n, confidence).lower)
@@ -131,6 +119,7 @@ def mean_bounds(
     Tango's: with every other difference rounded down to -span, 0 or span, then up.
 
     Args:
+        before, after: one value per prompt, in the same order.
         span: width of the range of the values.
         units: what is sampled, if not one prompt each; without Tango's bounds then.
     """
@@ -150,16 +139,12 @@ def mean_bounds(
     if (losses, gains) == (whole_losses, whole_gains):
         return OneSidedBounds(span * least.lower, span * least.upper)
     most = share_bounds(whole_losses, gains, n, confidence)
-    lower, upper = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
-    return OneSidedBounds(
-        min(max(lower, span * least.lower), span * most.lower),
-        min(max(upper, span * least.upper), span * most.upper),
-    )
+    ends = (bound(changes, -span, span, tail) for bound in (lower_bound, upper_bound))
+    bounds = zip(ends, least, most, strict=True)
+    return OneSidedBounds(*(min(max(e, span * low), span * high) for e, low, high in bounds))
 
 
-def _changes(
-    before: Sequence[float], after: Sequence[float]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _changes(before: Sequence[float], after: Sequence[float]) -> Numbers:
     return np.subtract(after, before, dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""How many prompts or answers would decide a gate, and what those that there are can show.
+"""How many prompts or answers would decide a gate.
 
 Every number of further prompts assumes that the true figure is the one found, and that they are of
 the same kind; a new run of so many then decides with a probability of 80% (``POWER``).
@@ -10,15 +10,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, fmean, variance
 
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.metrics.statistics.intervals import Estimate
 
 POWER = 0.8
 """Probability with which a number that is told decides: 4 runs of 5."""
-
-_MOST_SAMPLES = 10_000
-"""Answers to a prompt beyond which nobody is told how many would do."""
 
 _Z_POWER = NormalDist().inv_cdf(POWER)
 
@@ -131,6 +128,8 @@ def samples_for_mean(
 ) -> int | None:
     """Answers per prompt with which the interval of a mean does not contain the threshold.
 
+    None if more answers alone do not decide, or no prompt has two.
+
     The variance of the mean of n prompts with K answers each is (b + w / K) / n: more answers
     reduce w, the variance within prompts, but not b, the one between them, nor what the interval
     allows for the prompt that was not seen (``bounded``), one of n + 1 at the range's end.
@@ -138,18 +137,14 @@ def samples_for_mean(
     Args:
         samples: the answers' scores, prompt by prompt.
         ends: of the range of the scores.
-
-    Returns:
-        None if more answers alone do not decide, or no prompt has two.
     """
     several = [scores for scores in samples if len(scores) > 1]
     distance = abs(estimate.value - threshold)
     if not several or len(samples) < 2 or distance < 1e-12:
         return None
-    within = _mean([_variance(scores) for scores in several])
-    per_prompt = _mean([len(scores) for scores in samples])
-    means = [_mean(scores) for scores in samples]
-    between = max(0.0, _variance(means) - within / per_prompt)
+    within = fmean(variance(scores) for scores in several)
+    per_prompt = fmean(len(scores) for scores in samples)
+    between = max(0.0, variance(fmean(scores) for scores in samples) - within / per_prompt)
     if within == 0:
         return None
     n, z = len(samples), NormalDist().inv_cdf((1 + confidence) / 2)
@@ -161,60 +156,6 @@ def samples_for_mean(
         half = unseen + z * math.sqrt(between / n + by_answers + unseen**2)
         return half + _Z_POWER * math.sqrt(by_answers) <= distance
 
-    fewest = math.ceil(per_prompt) + 1
-    found = bisect_left(range(_MOST_SAMPLES), True, lo=fewest, key=decides)
-    return found if found < _MOST_SAMPLES else None
-
-
-@dataclass(frozen=True)
-class Reach:
-    """What a number of prompts can show of a share and one bound of it.
-
-    Attributes:
-        passes: the true share from which on the gate passes with ``POWER``; None if no outcome
-            passes.
-        fails: the true share from which on, in the other direction, it fails with ``POWER``; None
-            if no outcome fails.
-    """
-
-    passes: float | None
-    fails: float | None
-
-
-def reach(least: float, n: int, confidence: float | None) -> Reach:
-    """What n prompts can show of a share that must be at least ``least``.
-
-    Args:
-        confidence: level of the Wilson interval that must lie within; None for a gate that the
-            share itself decides.
-    """
-    if confidence is None:
-        fewest = math.ceil(least * n - 1e-9)
-        return from_counts(fewest, fewest - 1, n)
-    counts = range(n + 1)
-    fewest = bisect_left(counts, least - 1e-12, key=lambda c: wilson(c / n, n, confidence).lower)
-    above = bisect_left(counts, least, key=lambda c: wilson(c / n, n, confidence).upper)
-    return from_counts(fewest, above - 1, n)
-
-
-def from_counts(fewest: int, most: int, n: int) -> Reach:
-    """What n prompts can show if ``fewest`` or more of them pass a gate, and ``most`` or less fail.
-
-    P(count >= c) at a share p is the incomplete beta function I_p(c, n - c + 1).
-    """
-    from scipy.special import betaincinv  # takes long to import, which collection need not wait for
-
-    passes = (
-        None if fewest > n else float(betaincinv(max(1, fewest), n - max(1, fewest) + 1, POWER))
-    )
-    fails = None if most < 0 else float(betaincinv(most + 1, max(1, n - most), 1 - POWER))
-    return Reach(0.0 if fewest <= 0 else passes, 1.0 if most >= n else fails)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _variance(values: Sequence[float]) -> float:
-    mean = _mean(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    most = 10_000  # beyond which nobody is told how many would do
+    found = bisect_left(range(most), True, lo=math.ceil(per_prompt) + 1, key=decides)
+    return found if found < most else None

@@ -106,7 +106,7 @@ def _case(suite: str, answers: Sequence[Record], bound: Standard | None, limit: 
 
     prompt = answers[0].prompt
     case = TestCase(clean(prompt.id, 100) or "(no id)", suite)
-    is_gated = bound is not None and bound.gate.concerns(prompt.groups)
+    is_gated = bound is not None and bound.gate.looks_at(prompt)
     metric = METRICS[bound.gate.metric] if bound and is_gated else rejection_rate
     worst = offender(metric, answers, not (bound and is_gated) or bound.is_minimum)
     body = "\n".join(messages.exchange(worst, limit))

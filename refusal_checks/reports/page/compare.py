@@ -162,7 +162,7 @@ def _row(
 def _paired(verdict: Verdict, first: _Answers, now: _Answers) -> Comparison | None:
     """The change prompt by prompt; None if the runs share no prompt."""
     gate = verdict.gate
-    records = [each for each in now.of(gate.benchmark) if gate.concerns(each.prompt.groups)]
+    records = [each for each in now.of(gate.benchmark) if gate.looks_at(each.prompt)]
     earlier = first.earlier(gate.benchmark) if records else None
     if earlier is None:
         return None

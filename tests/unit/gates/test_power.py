@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
 
 from refusal_checks.gates import power
 from refusal_checks.gates.estimates import check_figure
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.statistics.paired import share_bounds
-from refusal_checks.metrics.statistics.sample_size import reach
 
 BOUND = Gate("b", "rejection_rate", minimum=0.8)
 MARGIN = Gate("b", "rejection_rate", max_drop=0.05)
@@ -45,9 +47,24 @@ def test_what_a_gate_can_show(gate: Gate, n: int, said: str) -> None:
     assert bool(said) is bool(told)
 
 
+@given(st.integers(1, 300), st.floats(0.01, 0.99), st.sampled_from([None, 0.9, 0.95]))
+def test_what_prompts_can_show_is_the_power_of_the_gate(
+    n: int, least: float, confidence: float | None
+) -> None:
+    found = power.reach(least, n, confidence)
+    lower = {c: wilson(c / n, n, confidence).lower if confidence else c / n for c in range(n + 1)}
+    upper = {c: wilson(c / n, n, confidence).upper if confidence else c / n for c in range(n + 1)}
+    passing = [count for count in lower if lower[count] >= least - 1e-12]
+    failing = [count for count in upper if upper[count] < least - 1e-12]
+    for shown, counts in ((found.passes, passing), (found.fails, failing)):
+        assert (shown is None) is (not counts)
+        if shown is not None and 0 < shown < 1:
+            assert np.sum(binom.pmf(counts, n, shown)) == pytest.approx(0.8, abs=1e-6)
+
+
 def test_a_confident_gate_passes_and_is_breached_as_often_as_it_says() -> None:
     gate, n, rng = replace(BOUND, decision="confident"), 200, np.random.default_rng(0)
-    found = reach(0.8, n, 0.95)
+    found = power.reach(0.8, n, 0.95)
     for share, wanted in ((found.passes, Outcome.PASS), (found.fails, Outcome.FAIL)):
         assert share is not None
         rates = rng.binomial(n, share, 2000) / n

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,9 +149,59 @@ def test_no_figure_without_any_valid_verdict(records: Many, metric: str, words: 
         METRICS[metric].estimate(records(words))
 
 
-def test_confidence_weighs_the_answers_by_their_log_probability(record: One) -> None:
-    answers = [record("R", logprob=0.0), record("C", sample=1, logprob=-math.log(3))]
-    assert confidence(answers) == pytest.approx(0.5)
+Answers = list[tuple[str, float | None]]
+
+
+def voted(record: One, answers: Answers) -> float:
+    cast = enumerate(answers)
+    found = confidence([record(word, "p1", n, logprob=logprob) for n, (word, logprob) in cast])
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([("R", 0.0), ("C", -math.log(3))], 0.5),
+        ([("R", -math.log(3)), ("C", 0.0)], -0.5),
+        ([("R", None)] * 2 + [("C", None)] * 3, -0.2),
+        ([("R", -5000.0), ("C", -5000.0), ("C", -9000.0)], 0.0),
+    ],
+)
+def test_confidence_weighs_the_answers_by_their_log_probability(
+    record: One, answers: Answers, expected: float
+) -> None:
+    assert voted(record, answers) == pytest.approx(expected)
+
+
+@given(
+    answers=st.lists(
+        st.tuples(st.sampled_from("RC"), st.none() | st.floats(-50, 0)), min_size=1, max_size=12
+    ),
+    shift=st.floats(-100, 0),
+)
+def test_confidence_is_a_vote_in_which_only_differences_of_likelihood_count(
+    record: One, answers: Answers, shift: float
+) -> None:
+    value = voted(record, answers)
+    assert -1 <= value <= 1
+    opposite: Answers = [("C" if word == "R" else "R", logprob) for word, logprob in answers]
+    assert voted(record, opposite) == pytest.approx(-value)
+    moved: Answers = [(word, logprob and logprob + shift) for word, logprob in answers]
+    if all(logprob for _, logprob in answers):
+        assert voted(record, moved) == pytest.approx(value, abs=1e-9)
+    assert voted(record, [("R", logprob) for _, logprob in answers]) == pytest.approx(1)
+    known = [logprob for _, logprob in answers if logprob is not None]
+    if known:  # one that is not known weighs as the mean of the others
+        mean = sum(known) / len(known)
+        filled: Answers = [(word, mean if lp is None else lp) for word, lp in answers]
+        assert voted(record, filled) == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_takes_no_confidence_beyond_one(record: One, seed: int) -> None:
+    logprobs = np.random.default_rng(seed).uniform(-3, 0, 19).tolist()
+    assert voted(record, [("R", each) for each in logprobs]) <= 1
 
 
 def test_confidence_leaves_an_invalid_answer_out_of_the_weights(record: One) -> None:

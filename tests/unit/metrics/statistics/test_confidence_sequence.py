@@ -35,23 +35,11 @@ def stops(total: int, rate: float, threshold: float, runs: int = RUNS) -> tuple[
 def _first(values: NDArray[np.float64], mean: float, total: int) -> NDArray[np.int64]:
     """When each run rules the mean out as too low; beyond the total where it never does."""
     first = np.full(len(values), total + 1)
-    betting = _Runs(np.full(len(values), mean), total, 0.025)
+    betting = Betting(np.full(len(values), mean), total, 0.025)
     for step in range(total):
-        betting.see_all(values[:, step])
+        betting.see(values[:, step])
         first[betting.too_low & (first > total)] = step + 1
     return first
-
-
-class _Runs(Betting):
-    """The same bets for many runs side by side: sums are arrays instead of numbers."""
-
-    def see_all(self, values: NDArray[np.float64]) -> None:
-        self.see(values)  # type: ignore[arg-type]
-
-    def _forecast(self) -> tuple[float, float]:
-        mean = (self._sum + 0.5) / (self._seen + 1)
-        spread = (self._squares + 0.5) / (self._seen + 1) - mean * mean
-        return mean, np.maximum(1e-4, spread)
 
 
 @pytest.mark.parametrize(("threshold", "rate"), [(0.8, 0.9), (0.8, 0.7), (0.1, 0.2), (0.1, 0.0)])
@@ -72,15 +60,6 @@ def test_at_the_threshold_wrong_decisions_stay_within_the_stated_level(
     total: int, threshold: float, rate: float
 ) -> None:
     assert stops(total, rate, threshold)[0] <= 0.05
-
-
-def test_many_runs_side_by_side_bet_as_one_run_does() -> None:
-    values = np.random.default_rng(2).integers(0, 2, 60).astype(float)
-    many, one = _Runs(np.full(3, 0.4), 60, 0.025), Betting([0.4], 60, 0.025)
-    for value in values:
-        many.see_all(np.full(3, value))
-        one.see(float(value))
-    assert many._capital == pytest.approx(np.full(3, one._capital[0]))
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 40))

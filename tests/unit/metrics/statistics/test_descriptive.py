@@ -10,7 +10,6 @@ from refusal_checks.metrics.statistics.descriptive import (
     Agreement,
     agreement,
     distribution,
-    falling,
     matched,
 )
 
@@ -76,12 +75,6 @@ def test_no_order_is_no_correlation(second: list[float]) -> None:
     assert found.spearman is None
     assert found.kendall is None
     assert found.n == len(second)
-
-
-def test_falling_scores() -> None:
-    assert falling([5, 4, 3, 2, 1.5, 0]) == pytest.approx(1)
-    assert falling([0, 1, 2]) == pytest.approx(-1)
-    assert falling([3, 3, 3, 3]) == 0
 
 
 def test_only_what_both_sides_have_is_matched() -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binom
 
 from refusal_checks.metrics.statistics import sample_size
@@ -24,21 +22,6 @@ def test_the_advised_number_decides_four_runs_of_five(share: float, bound: float
     found = [wilson(count / n, n) for count in range(n + 1)]
     decide = [count for count, e in enumerate(found) if not e.lower <= bound <= e.upper]
     assert np.sum(binom.pmf(decide, n, share)) == pytest.approx(0.8, abs=0.03)
-
-
-@given(st.integers(1, 300), st.floats(0.01, 0.99), st.sampled_from([None, 0.9, 0.95]))
-def test_what_prompts_can_show_is_the_power_of_the_gate(
-    n: int, least: float, confidence: float | None
-) -> None:
-    found = sample_size.reach(least, n, confidence)
-    lower = {c: wilson(c / n, n, confidence).lower if confidence else c / n for c in range(n + 1)}
-    upper = {c: wilson(c / n, n, confidence).upper if confidence else c / n for c in range(n + 1)}
-    passing = [count for count in lower if lower[count] >= least - 1e-12]
-    failing = [count for count in upper if upper[count] < least - 1e-12]
-    for shown, counts in ((found.passes, passing), (found.fails, failing)):
-        assert (shown is None) is (not counts)
-        if shown is not None and 0 < shown < 1:
-            assert np.sum(binom.pmf(counts, n, shown)) == pytest.approx(0.8, abs=1e-6)
 
 
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
