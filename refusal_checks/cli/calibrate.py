@@ -89,7 +89,6 @@ def calibrate(
     ] = "refusal",
     scale: Annotated[
         ScaleName,
-        read_label_file,
         typer.Option(
             help="What the labels are: refusals, degrees 0 to 3, ratings 0 to 5 or "
             "StrongREJECT's harm scores 0 to 1."
@@ -120,7 +119,7 @@ def calibrate(
 ) -> None:
     """Measure judges on recorded answers that have human labels."""
     meaning = Scale(scale, partial)
-    files = _read(labels, candidate, benchmark, columns)
+    files = _read(labels, meaning, candidate, benchmark, columns)
     by_column = [name.removeprefix(COLUMN) for name in judge if name.startswith(COLUMN)]
     models = [name for name in judge if not name.startswith(COLUMN)]
     measured = [recorded(files, column, meaning) for column in by_column]
@@ -156,12 +155,12 @@ def calibrate(
 
 
 def _read(
-    labels: Sequence[Path], candidate: Many, benchmark: Many, columns: str
+    labels: Sequence[Path], scale: Scale, candidate: Many, benchmark: Many, columns: str
 ) -> list[LabelFile]:
     mapping = replay.pairs(columns, "--columns")
     of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
     files = [
-        read_label_file(path, mapping, whose, name)
+        read_label_file(path, scale, mapping, whose, name)
         for path, whose, name in zip(
             labels,
             _each("--candidate", candidate, labels),

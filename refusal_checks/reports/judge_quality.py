@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from refusal_checks.judges.trust.label_files import CLASSES, PARTIAL, REFUSAL
+from refusal_checks.judges.trust.label_files import CLASSES, REFUSAL
 from refusal_checks.judges.trust.measured import (
     Confusion,
     Correlations,
     Figures,
-    JudgedAnswer,
     MeasuredJudge,
 )
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.markdown import escape, table
 
+_SHOWN = ("candidate", "id", "type", "prompt", "answer", "human", "judge", "rationale")
 _HEADER = ("", "n", "accuracy", "kappa", "Matthews", "sensitivity", "specificity", "invalid")
 _SCORES = ("", "n", "Kendall", "Spearman", "Pearson", "equal", "invalid")
 
@@ -29,7 +29,9 @@ def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
             "overall": _figures(judge.overall),
             "by_candidate": _all(judge.by_candidate),
             "by_type": _all(judge.by_type),
-            "disagreements": [_disagreement(judged) for judged in judge.disagreements],
+            "disagreements": [
+                {name: getattr(answer, name) for name in _SHOWN} for answer in judge.disagreements
+            ],
         }
         for judge in measured
     ]
@@ -42,42 +44,15 @@ def _all(figures: Mapping[str, Figures]) -> dict[str, Any]:
 def _figures(figures: Figures) -> dict[str, Any]:
     if isinstance(figures, Correlations):
         return asdict(figures)
-    partial = figures.called_refusal(PARTIAL)
-    return {
-        "n": figures.n,
-        "invalid": figures.invalid,
-        "invalid_rate": _estimate(figures.invalid_rate),
-        "accuracy": _estimate(figures.accuracy),
-        "kappa": figures.kappa,
-        "matthews": figures.matthews,
-        "sensitivity": _estimate(figures.sensitivity),
-        "specificity": _estimate(figures.specificity),
-        **({"partial_called_refusal": _estimate(partial)} if partial else {}),
-        "human_refusal_rate": figures.rates[0] if figures.n else None,
-        "judge_refusal_rate": figures.rates[1] if figures.n else None,
-        "confusion": [
-            {"human": human, "judge": judge, "answers": count}
-            for (human, judge), count in sorted(figures.counts.items())
-        ],
-    }
-
-
-def _estimate(estimate: Estimate | None) -> dict[str, float] | None:
-    return None if estimate is None else asdict(estimate)
-
-
-def _disagreement(judged: JudgedAnswer) -> dict[str, Any]:
-    answer = judged.answer
-    return {
-        "candidate": judged.candidate,
-        "id": answer.id,
-        "type": answer.type,
-        "prompt": answer.prompt,
-        "answer": answer.answer,
-        "human": judged.human,
-        "judge": judged.judge,
-        "rationale": judged.rationale,
-    }
+    found = asdict(figures)
+    counts = found.pop("counts")
+    if figures.partial_called_refusal is None:
+        del found["partial_called_refusal"]
+    cells = [
+        {"human": human, "judge": judge, "answers": count}
+        for (human, judge), count in sorted(counts.items())
+    ]
+    return {**found, "confusion": cells}
 
 
 def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
@@ -149,10 +124,10 @@ def _disagreements(judge: MeasuredJudge, most: int) -> Iterator[str]:
     if not disagreements or not most:
         return
     yield from ("", f"Disagreements, {min(most, len(disagreements))} of {len(disagreements)}:", "")
-    for judged in disagreements[:most]:
-        where = escape(f"{judged.candidate} {judged.answer.id} {judged.answer.type}", 120)
-        yield f"- {where}: people {judged.human}, judge {judged.judge}"
-        yield f"  - prompt: {escape(judged.answer.prompt)}"
-        yield f"  - answer: {escape(judged.answer.answer)}"
-        if judged.rationale:
-            yield f"  - rationale: {escape(judged.rationale)}"
+    for each in disagreements[:most]:
+        where = escape(f"{each.candidate} {each.id} {each.type}", 120)
+        yield f"- {where}: people {each.human}, judge {each.judge}"
+        yield f"  - prompt: {escape(each.prompt)}"
+        yield f"  - answer: {escape(each.answer)}"
+        if each.rationale:
+            yield f"  - rationale: {escape(each.rationale)}"

@@ -28,7 +28,7 @@ from refusal_checks.judges.trust.canary import JudgeCheck, JudgeFloors
 from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
-from refusal_checks.judges.trust.measured import MeasuredJudge, compared
+from refusal_checks.judges.trust.measured import MeasuredJudge, judged
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import Replay
@@ -99,12 +99,12 @@ class Canary:
         if any(judge.reasoned for judge in panel) and not redacted:
             asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
             records = await _explained(asking, records)
-        checks = canary.checked(self.floors, canary.measure(records, level))
+        checks = canary.checked(self.floors, records, level)
         return JudgeCheck(self.name, canary.digest(), checks, todo.verdicts, perf_counter() - start)
 
 
 async def _explained(asking: Afterwards, records: Sequence[Record]) -> list[Record]:
-    wrong = {each.id for each in canary.measure(records).mistakes}
+    wrong = {each.id for each in canary.mistakes(records)}
 
     async def one(record: Record) -> Record:
         mistaken = record.prompt.id in wrong
@@ -243,19 +243,12 @@ def measure(
         say: shows one line to the user.
 
     Raises:
-        UserError: a judge cannot be used, or a human label is unknown.
+        UserError: a judge cannot be used.
         EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
     """
-    labelled = [(file, answer) for file in files for answer in file.answers]
-    for file, answer in labelled:
-        scale.human(file, answer)  # an unknown label ends this before an engine starts
-    plan = {
-        file.candidate: [answer.as_prompt(file.candidate) for answer in file.answers]
-        for file in files
-    }
-    answers = {
-        answer.as_prompt(file.candidate).id: (answer.completion,) for file, answer in labelled
-    }
+    labelled = [answer for file in files for answer in file.answers]
+    plan = {file.candidate: [answer.as_prompt for answer in file.answers] for file in files}
+    answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
     recorded = RecordedJudging(judging, limits, scale.name, plan, answers, folder, say)
     (found,) = recorded.rounds([recorded.judges], store)
     records = [record for file in files for record in found.records[file.candidate]]
@@ -271,8 +264,8 @@ def measure(
         MeasuredJudge(
             judge,
             tuple(
-                compared(file, answer, judgement, scale)
-                for (file, answer), judgement in zip(labelled, judgements, strict=True)
+                judged(answer, judgement, scale)
+                for answer, judgement in zip(labelled, judgements, strict=True)
             ),
         )
         for judge, judgements in votes.items()

@@ -23,7 +23,8 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
-from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
+from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.labels import BenchmarkLabels, Draw
 from refusal_checks.metrics import METRICS
 
@@ -112,7 +113,7 @@ def evidence(rng: np.random.Generator, found: Run, cell: Cell) -> Evidence:
             "invalid": 0,
             "sensitivity": right[0] / CALIBRATED,
             "specificity": right[1] / CALIBRATED,
-            "benchmarks": {"b": BenchmarkCounts(**counts)},
+            "benchmarks": {"b": JudgeErrors(**counts)},
             **counts,
         }
     )

@@ -52,28 +52,9 @@ class JudgeIdentity(Frozen):
         return {key: each for key, each in known if key != "rationales" or each != "all"}
 
 
-class BenchmarkCounts(Frozen):
-    """A judge's correct verdicts on the answers to one benchmark; see ``JudgeErrors``."""
-
-    refusals: int = Field(ge=0)
-    recognised: int = Field(ge=0)
-    compliances: int = Field(ge=0)
-    passed: int = Field(ge=0)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> BenchmarkCounts:
-        if self.recognised > self.refusals or self.passed > self.compliances:
-            raise ValueError("more answers judged correctly than there are answers")
-        return self
-
-    @property
-    def errors(self) -> JudgeErrors:
-        """The counts."""
-        return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
-
-    def __str__(self) -> str:
-        """The counts as ``Calibration.prompts`` has them."""
-        return f"{self.recognised}/{self.refusals} {self.passed}/{self.compliances}"
+def counts_as_text(errors: JudgeErrors) -> str:
+    """The counts as ``Calibration.prompts`` has them."""
+    return f"{errors.recognised}/{errors.refusals} {errors.passed}/{errors.compliances}"
 
 
 class Calibration(Frozen):
@@ -107,7 +88,7 @@ class Calibration(Frozen):
     invalid: int = Field(ge=0)
     sensitivity: float = Field(ge=0, le=1)
     specificity: float = Field(ge=0, le=1)
-    benchmarks: dict[str, BenchmarkCounts] = Field(default_factory=dict)
+    benchmarks: dict[str, JudgeErrors] = Field(default_factory=dict)
     prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]] = Field(
         default_factory=dict
     )
@@ -115,8 +96,6 @@ class Calibration(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:
-        if self.recognised > self.refusals or self.passed > self.compliances:
-            raise ValueError("more answers judged correctly than there are answers")
         for name in ("sensitivity", "specificity"):
             if abs(getattr(self, name) - getattr(self.errors, name)) > 1e-6:
                 raise ValueError(f"{name} contradicts the counts")
@@ -124,7 +103,6 @@ class Calibration(Frozen):
 
     @property
     def errors(self) -> JudgeErrors:
-        """The counts."""
         return JudgeErrors(self.refusals, self.recognised, self.compliances, self.passed)
 
     @property
@@ -134,56 +112,50 @@ class Calibration(Frozen):
 
     def errors_on(self, benchmark: str, group: Group = None) -> JudgeErrors:
         """The errors on a group's own answers or, without enough of these, on more of them."""
-        own = self._own(benchmark)
-        return (own and group is not None and self._of(own, benchmark, group)) or own or self.errors
+        return self._known(benchmark, group)[0]
+
+    def has_own(self, benchmark: str, group: Group = None) -> bool:
+        """True if ``errors_on`` are those on a benchmark's or group's own answers."""
+        return self._known(benchmark, group)[1] == "own"
 
     def foreign(self, candidate: str, benchmark: str, group: Group = None) -> str:
-        """Whose answers to what the errors are of; empty if they are a run's own.
-
-        Args:
-            candidate, benchmark: of the run.
-            group: see ``errors_on``.
-        """
+        """Whose answers to what the errors are of; empty if they are a run's own."""
         other = set(self.candidates) != {candidate}
         whose = f"answers of {', '.join(self.candidates)}" if other else "answers"
-        if self._own(benchmark):
-            if not self.has_own(benchmark, group):
+        match self._known(benchmark, group)[1]:
+            case "own":
+                return whose if other else ""
+            case "benchmark":
                 return f"{whose} to other prompts of {benchmark} (under {LEAST} of this group)"
-            return whose if other else ""
         if not self.benchmarks:
             return f"{whose} to benchmarks that the file does not name"
         few = f", with too few of those to {benchmark}" if benchmark in self.benchmarks else ""
         return f"{whose} to {', '.join(self.benchmarks)}{few}"
 
-    def has_own(self, benchmark: str, group: Group = None) -> bool:
-        """True if ``errors_on`` are those on a benchmark's or group's own answers."""
-        own = self._own(benchmark)
-        return bool(own and (group is None or self._of(own, benchmark, group)))
-
-    def _own(self, benchmark: str) -> JudgeErrors | None:
-        counts = self.benchmarks.get(benchmark)
-        if counts is None or not counts.refusals or not counts.compliances:
-            return None
-        return counts.errors
-
-    def _of(self, whole: JudgeErrors, benchmark: str, group: Collection[str]) -> JudgeErrors | None:
-        """The errors on a group's answers; of a class that it lacks, the benchmark's."""
+    def _known(
+        self, benchmark: str, group: Group
+    ) -> tuple[JudgeErrors, Literal["own", "benchmark", "all"]]:
+        """The nearest errors, and of whose answers they are."""
+        whole = self.benchmarks.get(benchmark)
+        if whole is None or not whole.refusals or not whole.compliances:
+            return self.errors, "all"
+        if group is None:
+            return whole, "own"
         listed = self.prompts.get(benchmark, {})
         rows = [re.findall(r"\d+", listed[key]) for key in group if key in listed]
         recognised, refusals, passed, compliances = (
             sum(int(row[i]) for row in rows) for i in range(4)
         )
         if refusals + compliances < LEAST:
-            return None
-        if not refusals:
+            return whole, "benchmark"
+        if not refusals:  # of a class that the group lacks, the benchmark's
             refusals, recognised = whole.refusals, whole.recognised
         if not compliances:
             compliances, passed = whole.compliances, whole.passed
-        return JudgeErrors(refusals, recognised, compliances, passed)
+        return JudgeErrors(refusals, recognised, compliances, passed), "own"
 
 
 def read(path: Path) -> Calibration:
-    """Read a calibration file."""
     try:
         return Calibration.model_validate_json(path.read_bytes())
     except OSError as fault:
@@ -198,7 +170,6 @@ def read(path: Path) -> Calibration:
 
 
 def write(path: Path, calibration: Calibration) -> None:
-    """Write a calibration file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(calibration.model_dump_json(indent=2) + "\n", encoding="utf-8")
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -37,9 +37,6 @@ HOSTILE = "hostile"
 
 
 Figure = Literal["agreement", "injection", "invalid_rate"]
-"""The figures of a judge on the canary."""
-
-FIGURES: tuple[Figure, ...] = get_args(Figure)
 
 ABOUT: Mapping[Figure, str] = {
     "agreement": "plain exchanges judged correctly",
@@ -69,7 +66,6 @@ class Exchange:
 
     @property
     def as_prompt(self) -> Prompt:
-        """The request as a prompt of a run."""
         return Prompt.single(self.id, self.prompt, type=self.type, language=self.language)
 
 
@@ -84,26 +80,8 @@ class Mistake:
     rationale: str
 
 
-@dataclass(frozen=True)
-class CanaryResult:
-    """A judge's figures on the canary.
-
-    Attributes:
-        agreement: share judged correctly of the plain exchanges; None without any verdict.
-        injection: the same of the exchanges that try to steer the judge.
-        invalid_rate: share of all exchanges without a valid verdict.
-        mistakes: wrong verdicts, in the order of the file.
-    """
-
-    agreement: Estimate | None
-    injection: Estimate | None
-    invalid_rate: Estimate
-    mistakes: tuple[Mistake, ...]
-
-
 @cache
 def load() -> tuple[Exchange, ...]:
-    """The exchanges, in the order of the file."""
     lines = FILE.read_text(encoding="utf-8").split("\n")
     return tuple(Exchange(**json.loads(line)) for line in lines if line)
 
@@ -118,7 +96,6 @@ def digest() -> str:
 
 
 def plan() -> list[Prompt]:
-    """The requests as prompts of a run."""
     return [exchange.as_prompt for exchange in load()]
 
 
@@ -128,33 +105,19 @@ def candidate() -> ReplayCandidate:
     return ReplayCandidate(NAME, Recording(FILE, answers, {}, {}))
 
 
-def measure(records: Iterable[Record], confidence: float = 0.95) -> CanaryResult:
-    """A judge's figures from its verdicts on the canary."""
-    judgements = [(record.prompt.id, record.judgement) for record in records]
-    if not judgements:
-        raise EvaluationError("the judge judged no exchange of the canary")
-    known = {exchange.id: exchange for exchange in load()}
-    judged = [(known[key], verdict) for key, verdict in judgements if isinstance(verdict, Binary)]
-
-    def share(steers: bool) -> Estimate | None:
-        correct = [
-            verdict.label == exchange.label
-            for exchange, verdict in judged
-            if (exchange.type == HOSTILE) is steers
-        ]
-        return wilson(sum(correct) / len(correct), len(correct), confidence) if correct else None
-
-    n, invalid = len(judgements), sum(isinstance(verdict, Invalid) for _, verdict in judgements)
-    return CanaryResult(
-        agreement=share(steers=False),
-        injection=share(steers=True),
-        invalid_rate=wilson(invalid / n, n, confidence),
-        mistakes=tuple(
-            Mistake(exchange.id, exchange.type, exchange.label, verdict.verdict, verdict.rationale)
-            for exchange, verdict in judged
-            if verdict.label != exchange.label
-        ),
+def mistakes(records: Iterable[Record]) -> tuple[Mistake, ...]:
+    """The wrong verdicts, in the order of the records."""
+    return tuple(
+        Mistake(exchange.id, exchange.type, exchange.label, verdict.verdict, verdict.rationale)
+        for exchange, verdict in _judged(records)
+        if verdict.label != exchange.label
     )
+
+
+def _judged(records: Iterable[Record]) -> list[tuple[Exchange, Binary]]:
+    known = {exchange.id: exchange for exchange in load()}
+    pairs = [(record.prompt.id, record.judgement) for record in records]
+    return [(known[key], verdict) for key, verdict in pairs if isinstance(verdict, Binary)]
 
 
 class Floor(Frozen):
@@ -191,8 +154,7 @@ class JudgeFloors(Frozen):
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """The figures that are checked."""
-        return tuple(name for name in FIGURES if getattr(self, name))
+        return tuple(name for name in ABOUT if getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -213,7 +175,6 @@ class Check:
 
     @property
     def headline(self) -> str:
-        """The result in one line."""
         rule = "at most" if self.figure == "invalid_rate" else "at least"
         must = f"must be {rule} {self.bound:.1%}"
         if self.estimate is None:
@@ -228,9 +189,7 @@ class JudgeCheck:
     """The check of a run's judge on the canary.
 
     Attributes:
-        judge: its name.
         digest: of the canary file.
-        checks: one per figure.
         asked: verdicts that were asked for; the others were stored.
         seconds: duration of the check.
     """
@@ -243,7 +202,6 @@ class JudgeCheck:
 
     @property
     def is_trusted(self) -> bool:
-        """True if the judge passed every check."""
         return all(checked.passed for checked in self.checks)
 
     @property
@@ -261,18 +219,29 @@ class JudgeCheck:
         )
 
 
-def checked(floors: JudgeFloors, result: CanaryResult) -> tuple[Check, ...]:
-    """Compare the figures with the floors."""
-    checks = []
+def checked(
+    floors: JudgeFloors, records: Sequence[Record], confidence: float = 0.95
+) -> tuple[Check, ...]:
+    """A judge's figures, from its verdicts on the canary, against their floors."""
+    if not records:
+        raise EvaluationError("the judge judged no exchange of the canary")
+    judged, wrong, checks = _judged(records), mistakes(records), []
     for figure in floors.figures:
         limit: Floor | Ceiling = getattr(floors, figure)
-        estimate: Estimate | None = getattr(result, figure)
         if isinstance(limit, Ceiling):
-            passed = estimate is not None and estimate.value <= limit.max + 1e-12
-            checks.append(Check(figure, estimate, limit.max, passed))
-            continue
-        passed = estimate is not None and estimate.value >= limit.min - 1e-12
-        is_hostile = figure == "injection"
-        mistakes = tuple(m for m in result.mistakes if (m.type == HOSTILE) is is_hostile)
-        checks.append(Check(figure, estimate, limit.min, passed, mistakes))
+            hits = [isinstance(record.judgement, Invalid) for record in records]
+        else:
+            hits = [
+                verdict.label == exchange.label
+                for exchange, verdict in judged
+                if (exchange.type == HOSTILE) is (figure == "injection")
+            ]
+        found = wilson(sum(hits) / len(hits), len(hits), confidence) if hits else None
+        if isinstance(limit, Ceiling):
+            passed = found is not None and found.value <= limit.max + 1e-12
+            checks.append(Check(figure, found, limit.max, passed))
+        else:
+            passed = found is not None and found.value >= limit.min - 1e-12
+            own = tuple(m for m in wrong if (m.type == HOSTILE) is (figure == "injection"))
+            checks.append(Check(figure, found, limit.min, passed, own))
     return tuple(checks)

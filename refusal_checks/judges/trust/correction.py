@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.metrics.statistics.bounded import lower_bound, upper_bound
@@ -29,32 +30,33 @@ LEAST = 10
 _DIGITS = 9
 """Scores are rounded to so many, so that one just below an end of the range is that end."""
 
-
 Quantiles = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeErrors:
-    """A judge's correct verdicts on labelled answers.
+    """A judge's verdicts on labelled answers; a part of calibration files.
 
     Attributes:
-        refusals, recognised: human refusals, and those that the judge calls refusals.
-        compliances, passed: human compliances, and those that the judge calls compliance.
+        recognised: human refusals that the judge calls refusals.
+        passed: human compliances that the judge calls compliance.
     """
 
-    refusals: int
-    recognised: int
-    compliances: int
-    passed: int
+    refusals: Annotated[int, Field(ge=0)]
+    recognised: Annotated[int, Field(ge=0)]
+    compliances: Annotated[int, Field(ge=0)]
+    passed: Annotated[int, Field(ge=0)]
+
+    def __post_init__(self) -> None:
+        if self.recognised > self.refusals or self.passed > self.compliances:
+            raise ValueError("more answers judged correctly than there are answers")
 
     @property
     def sensitivity(self) -> float:
-        """Share of human refusals that the judge recognises, in [0, 1]."""
         return self.recognised / self.refusals
 
     @property
     def specificity(self) -> float:
-        """Share of human compliances that the judge passes, in [0, 1]."""
         return self.passed / self.compliances
 
 
@@ -97,10 +99,6 @@ def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 
     Args:
         share: of n answers (or prompts), those that the judge calls refusals, in [0, 1].
 
-    Raises:
-        CalibrationError: see ``require_information``; or the errors were measured on answers
-            unlike these.
-
     Source: W. J. Rogan, B. Gladen, "Estimating prevalence from the results of a screening test",
     American Journal of Epidemiology 107 (1978); Z. Lang, J. Reiczigel, "Confidence limits for
     prevalence of disease adjusted for estimated sensitivity and specificity", Preventive Veterinary
@@ -117,9 +115,9 @@ def rogan_gladen(share: float, n: int, errors: JudgeErrors, confidence: float = 
             f"but this one {share:.1%} of these {n}"
         )
     nearest = min(max(share, least), most)
-    value = _clipped(point_estimate(share, errors))
+    value = _within(0.0, (share + errors.specificity - 1) / (most + errors.specificity - 1))
     near_low, near_high = _interval(nearest, n, errors, confidence)
-    lower, upper = _clipped(min(low, near_low)), _clipped(max(high, near_high))
+    lower, upper = _within(0.0, min(low, near_low)), _within(0.0, max(high, near_high))
     return Estimate(value, min(lower, value), max(upper, value), n)
 
 
@@ -144,7 +142,6 @@ def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Est
 
     Args:
         change: of the judge's rate, with one-sided bounds at ``level``.
-        errors: of the judge, on the answers of both runs.
     """
     require_information(errors)
     confidence, youden = 2 * level - 1, errors.sensitivity + errors.specificity - 1
@@ -166,28 +163,24 @@ def corrected_change(change: Estimate, errors: JudgeErrors, level: float) -> Est
         value = change.value / youden
         if beyond(end) <= 0 or value * end >= 1:
             return end
-        return _limited(float(brentq(beyond, end, value, xtol=1e-9)))
+        return _within(-1.0, float(brentq(beyond, end, value, xtol=1e-9)))
 
     return Estimate(
-        _limited(change.value / youden),
+        _within(-1.0, change.value / youden),
         bound(-1.0, change.value - change.lower, (less, more)),
         bound(1.0, change.upper - change.value, (more, less)),
         change.n,
     )
 
 
-def _limited(change: float) -> float:
-    return min(1.0, max(-1.0, change))
+def _within(lowest: float, value: float) -> float:
+    return min(1.0, max(lowest, value))
 
 
 def calibration_parts(
     rate: float, n: int, errors: JudgeErrors, confidence: float = 0.95
 ) -> ErrorParts:
-    """What the calibration's labels and the run's prompts contribute to the squared error.
-
-    Args:
-        rate: the human rate.
-    """
+    """What a calibration's labels and a run's prompts add to the squared error of a human rate."""
     (sens, n_sens), (spec, n_spec) = _adjusted(errors)
     youden = sens + spec - 1
     raw = rate * youden + 1 - spec
@@ -197,12 +190,6 @@ def calibration_parts(
         prompts=max(0.0, raw * (1 - raw)) / (n + _z(confidence) ** 2) / youden**2,
         count=errors.refusals + errors.compliances,
     )
-
-
-def point_estimate(share: float, errors: JudgeErrors) -> float:
-    """Rogan and Gladen's estimate, not clipped."""
-    excess = share + errors.specificity - 1
-    return excess / (errors.sensitivity + errors.specificity - 1)
 
 
 def _adjusted(errors: JudgeErrors) -> tuple[tuple[float, int], tuple[float, int]]:
@@ -218,28 +205,18 @@ def _z(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def _clipped(value: float) -> float:
-    return min(1.0, max(0.0, value))
-
-
 class Tuned(NamedTuple):
-    """The tuned estimate.
-
-    Attributes:
-        value: the estimate of the human mean.
-        weight: lambda in [0, 1], the weight of the judge's verdicts; 0 uses the labels alone.
-    """
+    """The estimate of a mean, and lambda: the weight in [0, 1] of the judge's verdicts in it."""
 
     value: float
     weight: float
 
 
 def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float]) -> Tuned:
-    """PPI++'s estimate of a mean.
+    """PPI++'s estimate of a mean of people's scores.
 
     Args:
-        human: scores from human labels.
-        judge: the judge's scores of the same prompts, in the same order.
+        human, judge: scores of the same prompts, in the same order.
         others: the judge's scores of the unlabelled prompts; may be empty.
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, others))
@@ -247,8 +224,7 @@ def tuned(human: Sequence[float], judge: Sequence[float], others: Sequence[float
         return Tuned(float(y.mean()), 0.0)
     spread = float(np.concatenate([f, rest]).var(ddof=1))
     together = float(np.mean((y - y.mean()) * (f - f.mean())))
-    weight = together / ((1 + y.size / rest.size) * spread) if spread else 0.0
-    weight = min(1.0, max(0.0, weight))
+    weight = _within(0.0, together / ((1 + y.size / rest.size) * spread)) if spread else 0.0
     return Tuned(float(y.mean() + weight * (rest.mean() - f.mean())), weight)
 
 
@@ -263,7 +239,7 @@ def prediction_powered(
 
     Yes-no scores (all at an end of the range) are stratified by the judge's verdict, see
     ``_post_stratified``. Others combine the bounds of people's differences from the judge with
-    those of the judge's mean (``_combined``).
+    those of the judge's mean (``_legs``).
 
     An estimate beyond the range gets the interval of the range's end too, never a narrower one.
     And no interval ends nearer to the range's end than if all labels were there: however good the
@@ -284,12 +260,9 @@ def prediction_powered(
         unanimous = wilson(1.0, len(y), confidence).lower  # of as many labels that are all 1
     else:
         estimate = tuned(y, f, rest)
-        value = min(1.0, max(0.0, estimate.value))
-        ends = [
-            _combined(y, f, rest, each, confidence)
-            for each in (estimate, estimate._replace(value=value))
-        ]
-        lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
+        value = _within(0.0, estimate.value)
+        less, more = _legs(y, f, rest, estimate.weight, confidence)
+        lower, upper = min(value, estimate.value) - less, max(value, estimate.value) + more
         unanimous = lower_bound([1.0] * len(y), 0.0, 1.0, (1 - confidence) / 2)
     lower = min(value, unanimous, max(0.0, lower))
     upper = max(value, 1 - unanimous, min(1.0, upper))
@@ -299,8 +272,8 @@ def prediction_powered(
 def with_settled(rest: Estimate, settled: Estimate, confidence: float = 0.95) -> Estimate:
     """The mean over prompts of two kinds, one of which needs no sample.
 
-    The legs of the interval are those of both means and of the share of settled prompts; see
-    ``_combined`` for how they are added.
+    The legs of the interval are those of both means and of the share of settled prompts, added as
+    in ``_legs``.
 
     Args:
         rest: of the prompts of which a sample is labelled.
@@ -384,25 +357,24 @@ def _points() -> list[Quantiles]:
     return list(np.clip(drawn.T, 1e-9, 1 - 1e-9))
 
 
-def _combined(
+def _legs(
     human: Sequence[float],
     judge: Sequence[float],
     others: Sequence[float],
-    estimate: Tuned,
+    weight: float,
     confidence: float,
 ) -> tuple[float, float]:
-    """The interval of scores in [0, 1] that are not yes or no.
+    """How far the interval of scores in [0, 1] reaches below and above their tuned estimate.
 
-    The estimate is a sum of two means, of what people say beyond the judge and of the judge's
-    unlabelled scores. The bounds of each (``bounded``) are never of zero width, and their distances
-    are added as the legs of a right angle (G. Y. Zou, A. Donner, "Construction of confidence limits
-    about effect measures", Statistics in Medicine 27, 2008).
+    That is a sum of two means, of what people say beyond the judge and of the judge's unlabelled
+    scores. The bounds of each (``bounded``) are never of zero width, and their distances are added
+    as the legs of a right angle (G. Y. Zou, A. Donner, "Construction of confidence limits about
+    effect measures", Statistics in Medicine 27, 2008).
     """
-    weight, tail = estimate.weight, (1 - confidence) / 2
-    beyond = np.asarray(human) - weight * np.asarray(judge)
-    parts = [(beyond, -weight, 1.0)]
+    tail = (1 - confidence) / 2
+    parts = [(np.asarray(human) - weight * np.asarray(judge), -weight, 1.0)]
     if weight and others:
         parts.append((weight * np.asarray(others), 0.0, weight))
     down = [part.mean() - lower_bound(part, low, high, tail) for part, low, high in parts]
     up = [upper_bound(part, low, high, tail) - part.mean() for part, low, high in parts]
-    return estimate.value - math.hypot(*down), estimate.value + math.hypot(*up)
+    return math.hypot(*down), math.hypot(*up)

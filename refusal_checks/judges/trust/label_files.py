@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import find_columns, header, require_in_data
+from refusal_checks.core.files import find_columns, header
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
 from refusal_checks.judges.rules import LABELS
@@ -52,32 +51,71 @@ Score = str | float
 
 @dataclass(frozen=True)
 class LabelledAnswer:
-    """One answer that a person labelled.
+    """One answer as a person and, where it was measured, a judge sees it.
 
     Attributes:
+        candidate: the model that answered.
         id: unique in its file.
-        label: as written in the file.
         type: the prompt's type; empty if the file has none.
-        row: all cells, by column.
         benchmark: whose prompt it is; empty if nothing says so.
+        row: all cells, by column.
+        judge: None without a valid verdict; the rationale then says why.
+        rationale: the judge's own words, untrusted text.
     """
 
+    candidate: str
     id: str
     prompt: str
     answer: str
-    label: str
+    human: Score
     type: str
+    benchmark: str
     row: Mapping[str, Any]
-    benchmark: str = ""
-
-    def as_prompt(self, source: str) -> Prompt:
-        """The prompt, with an id that is unique across files."""
-        return Prompt.single(f"{source}/{self.id}", self.prompt, type=self.type)
+    judge: Score | None = None
+    rationale: str = ""
 
     @property
-    def completion(self) -> Completion:
-        """The answer as a candidate's completion."""
-        return Completion(self.answer, label=self.label)
+    def as_prompt(self) -> Prompt:
+        """The prompt, with an id that is unique across files."""
+        return Prompt.single(f"{self.candidate}/{self.id}", self.prompt, type=self.type)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
+
+    name: ScaleName = "refusal"
+    partial: Partial = "refusal"
+
+    @cached_property
+    def _classes(self) -> Mapping[str, str]:
+        """The class of each known label, by its text in lower case."""
+        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[self.partial]
+        return {
+            text: partial if "partial" in text else str(label) for text, label in LABELS.items()
+        }
+
+    def read(self, cell: Any) -> Score | None:
+        """A label as written in a file; None if it is not on this scale."""
+        if self.name == "refusal":
+            return self._classes.get(str(cell).strip().lower())
+        try:
+            score = float(cell)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return score if math.isfinite(score) else None
+
+    def human(self, where: str, label: str) -> Score:
+        """A person's label; DataError if it is not on this scale."""
+        score = self.read(label)
+        if score is None:
+            known = ", ".join(self._classes) if self.name == "refusal" else "a number"
+            raise DataError(f"{where}: unknown label {brief(label)}; write {known}")
+        return score
+
+    def judged(self, verdict: Valid) -> Score:
+        """A judge's verdict, comparable with the human labels."""
+        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict
 
 
 @dataclass(frozen=True)
@@ -94,15 +132,10 @@ class LabelFile:
     answers: tuple[LabelledAnswer, ...]
     unlabelled: int
 
-    def recorded(self, column: str) -> list[Any]:
-        """The cells of one column, one per answer; DataError if there is no such column."""
-        known = dict.fromkeys(name for answer in self.answers for name in answer.row)
-        require_in_data(column, known, f"{self.path}: --judge labels:{column}")
-        return [answer.row.get(column) for answer in self.answers]
-
 
 def read_label_file(
     path: Path,
+    scale: Scale,
     columns: Mapping[str, str] | None = None,
     candidate: str = "",
     benchmark: str = "",
@@ -125,36 +158,35 @@ def read_label_file(
                 f"The file has {listed(known)}"
             )
     draws = [Draw.read(str(row.get("draw") or "")) for row in rows]
-    answers = [
-        _answer(path, number, row, names, draw.benchmark if draw else benchmark)
-        for number, (row, draw) in enumerate(zip(rows, draws, strict=True), 1)
-    ]
-    labelled = tuple(answer for answer in answers if answer.label)
-    if not labelled:
-        raise DataError(f"{path}: column {names['label']} has no label")
     drawn = {draw.candidate for draw in draws if draw}
     named = replayed(drawn.pop()) if len(drawn) == 1 else ""
-    return LabelFile(path, candidate or named or path.stem, labelled, len(rows) - len(labelled))
-
-
-def _answer(
-    path: Path, number: int, row: Mapping[str, Any], names: Mapping[str, str], benchmark: str
-) -> LabelledAnswer:
-    cells: dict[str, Any] = {name: row.get(column) for name, column in names.items()}
-    for field in ("prompt", "completion"):
-        if not isinstance(cells[field], str):
-            raise DataError(f"{path}: row {number}: {names[field]} is not text")
-    text = unguarded if "key" in row else str  # a sheet of sample-for-labels
-    label = cells["label"]
-    return LabelledAnswer(
-        id=f"{number}" if cells.get("id") is None else f"{cells['id']}#{number}",
-        prompt=text(storable(cells["prompt"])),
-        answer=text(storable(cells["completion"])),
-        label="" if label is None else storable(str(label).strip()),
-        type=str(cells.get("type") or ""),
-        row=row,
-        benchmark=str(cells.get("benchmark") or benchmark),
-    )
+    candidate = candidate or named or path.stem
+    answers = []
+    for number, (row, draw) in enumerate(zip(rows, draws, strict=True), 1):
+        cells: dict[str, Any] = {name: row.get(column) for name, column in names.items()}
+        for field in ("prompt", "completion"):
+            if not isinstance(cells[field], str):
+                raise DataError(f"{path}: row {number}: {names[field]} is not text")
+        label = "" if cells["label"] is None else storable(str(cells["label"]).strip())
+        if not label:
+            continue
+        text = unguarded if "key" in row else str  # a sheet of sample-for-labels
+        id_ = f"{number}" if cells.get("id") is None else f"{cells['id']}#{number}"
+        answers.append(
+            LabelledAnswer(
+                candidate,
+                id_,
+                prompt=text(storable(cells["prompt"])),
+                answer=text(storable(cells["completion"])),
+                human=scale.human(f"{path}: answer {id_}", label),
+                type=str(cells.get("type") or ""),
+                benchmark=str(cells.get("benchmark") or (draw.benchmark if draw else benchmark)),
+                row=row,
+            )
+        )
+    if not answers:
+        raise DataError(f"{path}: column {names['label']} has no label")
+    return LabelFile(path, candidate, tuple(answers), len(rows) - len(answers))
 
 
 def replayed(candidate: str) -> str:
@@ -173,44 +205,3 @@ def require_distinct(files: Sequence[LabelFile]) -> None:
                 f"{other} and {file.path}: give them different names with --candidate, or merge "
                 f"them: both are of candidate {file.candidate}"
             )
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
-
-    name: ScaleName = "refusal"
-    partial: Partial = "refusal"
-
-    @cached_property
-    def _classes(self) -> Mapping[str, str]:
-        """The class of each known label, by its text in lower case."""
-        partial = {"refusal": REFUSAL, "compliance": COMPLIANCE, "own": PARTIAL}[self.partial]
-        return {
-            text: partial if "partial" in text else str(label) for text, label in LABELS.items()
-        }
-
-    def human(self, file: LabelFile, answer: LabelledAnswer) -> Score:
-        """The human label of an answer; DataError if it is not on this scale."""
-        score = self.recorded(answer.label)
-        if score is None:
-            known = ", ".join(self._classes) if self.name == "refusal" else "a number"
-            raise DataError(
-                f"{file.path}: answer {answer.id}: unknown label {brief(answer.label)}; write "
-                f"{known}"
-            )
-        return score
-
-    def recorded(self, cell: Any) -> Score | None:
-        """A label as written in a file; None if it is not on this scale."""
-        if self.name == "refusal":
-            return self._classes.get(str(cell).strip().lower())
-        try:
-            score = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            return None
-        return score if math.isfinite(score) else None
-
-    def judged(self, verdict: Valid) -> Score:
-        """A judge's verdict, comparable with the human labels."""
-        return verdict.score if isinstance(verdict, Graded | Harm | Rated) else verdict.verdict

@@ -9,15 +9,17 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeVar
 
 from refusal_checks.core.errors import CalibrationError
+from refusal_checks.core.files import require_in_data
 from refusal_checks.core.language import language_of
 from refusal_checks.core.verdicts import Invalid, Judgement
-from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity, counts_as_text
+from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.label_files import (
     COMPLIANCE,
     PARTIAL,
@@ -25,7 +27,6 @@ from refusal_checks.judges.trust.label_files import (
     LabelFile,
     LabelledAnswer,
     Scale,
-    Score,
 )
 from refusal_checks.judges.trust.labels import prompt_key
 from refusal_checks.metrics.statistics.descriptive import agreement
@@ -34,125 +35,94 @@ from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 _Part = TypeVar("_Part", bound=Hashable)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Confusion:
-    """How often the judge gave each class to the answers of each human class.
+    """Agreement of human and judge's classes; figures are None where there is nothing to count.
 
     Attributes:
-        counts: answers by (human class, judge's class).
+        n: answers with a human label and a valid verdict.
         invalid: labelled answers without a valid verdict.
+        accuracy: share of verdicts that equal the human label.
+        kappa: Cohen's, in [-1, 1]: agreement beyond chance, given the marginals; None if chance
+            alone gives full agreement (both use one class only).
+        matthews: correlation in [-1, 1], for three classes Gorodkin's R_K; None if either side
+            uses one class only.
+        sensitivity, partial_called_refusal: share of human refusals, and of partial ones, that the
+            judge calls full or partial refusals.
+        specificity: share of human compliances that the judge calls compliance.
+        human_refusal_rate, judge_refusal_rate: share of full or partial refusals by each.
+        counts: answers by (human class, judge's class).
+
+    Sources: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
+    Psychological Measurement 20 (1960), equation 1; J. Gorodkin, "Comparing two K-category
+    assignments by a K-category correlation coefficient", Computational Biology and Chemistry 28
+    (2004), equation 8; for two classes B. W. Matthews (1975).
     """
 
+    n: int
+    invalid: int
+    invalid_rate: Estimate | None
+    accuracy: Estimate | None
+    kappa: float | None
+    matthews: float | None
+    sensitivity: Estimate | None
+    specificity: Estimate | None
+    partial_called_refusal: Estimate | None
+    human_refusal_rate: float | None
+    judge_refusal_rate: float | None
     counts: Mapping[tuple[str, str], int]
-    invalid: int = 0
 
     @property
-    def n(self) -> int:
-        """Number of answers with a human label and a valid verdict."""
-        return sum(self.counts.values())
-
-    @property
-    def invalid_rate(self) -> Estimate | None:
-        """Share of labelled answers without a valid verdict; None without answers."""
-        return _share(self.invalid, self.n + self.invalid)
-
-    @property
-    def accuracy(self) -> Estimate | None:
-        """Share of verdicts that equal the human label; None without verdicts."""
-        return _share(self._agreed, self.n)
-
-    @property
-    def kappa(self) -> float | None:
-        """Cohen's kappa in [-1, 1]: agreement beyond chance, given the marginals.
-
-        None if chance alone gives full agreement (both use one class only) or nothing was judged.
-
-        Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
-        Psychological Measurement 20 (1960), equation 1.
-        """
-        if not self.n:
-            return None
-        human, judge = self._marginals
-        chance = sum(human[name] * judge[name] for name in human) / self.n**2
-        observed = self._agreed / self.n
-        return None if chance == 1 else (observed - chance) / (1 - chance)
-
-    @property
-    def matthews(self) -> float | None:
-        """Matthews correlation in [-1, 1]; for three classes Gorodkin's R_K.
-
-        None if either side uses one class only.
-
-        Source: J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
-        coefficient", Computational Biology and Chemistry 28 (2004), equation 8; for two classes
-        B. W. Matthews (1975).
-        """
-        human, judge = self._marginals
-        together = sum(human[name] * judge[name] for name in human)
-        spread = [self.n**2 - sum(count**2 for count in side.values()) for side in (human, judge)]
-        if 0 in spread:
-            return None
-        return (self._agreed * self.n - together) / math.sqrt(spread[0] * spread[1])
-
-    def called_refusal(self, name: str) -> Estimate | None:
-        """Share of a human class that the judge calls a full or partial refusal; None if empty."""
-        row = {judge: count for (human, judge), count in self.counts.items() if human == name}
-        return _share(row.get(REFUSAL, 0) + row.get(PARTIAL, 0), sum(row.values()))
-
-    @property
-    def sensitivity(self) -> Estimate | None:
-        """Share of human refusals that the judge calls refusals, with a Wilson interval."""
-        return self.called_refusal(REFUSAL)
-
-    @property
-    def specificity(self) -> Estimate | None:
-        """Share of human compliances that the judge calls compliance, with a Wilson interval."""
-        refused = self.called_refusal(COMPLIANCE)
-        return refused and Estimate(
-            1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n
-        )
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """Share of full or partial refusals according to people and to the judge; needs n > 0."""
-        human, judge = self._marginals
-        shares = [(side[REFUSAL] + side[PARTIAL]) / self.n for side in (human, judge)]
-        return shares[0], shares[1]
-
-    @property
-    def kept(self) -> BenchmarkCounts:
+    def errors(self) -> JudgeErrors:
         """What a calibration keeps of these answers."""
-        human, _ = self._marginals
-        return BenchmarkCounts(
-            refusals=human[REFUSAL],
+        by_class: Counter[str] = Counter()
+        for (human, _), count in self.counts.items():
+            by_class[human] += count
+        return JudgeErrors(
+            refusals=by_class[REFUSAL],
             recognised=self.counts.get((REFUSAL, REFUSAL), 0),
-            compliances=human[COMPLIANCE],
+            compliances=by_class[COMPLIANCE],
             passed=self.counts.get((COMPLIANCE, COMPLIANCE), 0),
         )
 
-    @property
-    def _agreed(self) -> int:
-        return sum(count for (human, judge), count in self.counts.items() if human == judge)
-
-    @property
-    def _marginals(self) -> tuple[Counter[str], Counter[str]]:
-        human: Counter[str] = Counter()
-        judge: Counter[str] = Counter()
-        for (first, second), count in self.counts.items():
-            human[first] += count
-            judge[second] += count
-        return human, judge
-
-
-def _share(count: int, n: int) -> Estimate | None:
-    return wilson(count / n, n) if n else None
-
 
 def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
-    """The table of (human class, judge's class) pairs; None stands for an invalid verdict."""
+    """The agreement of (human class, judge's class) pairs; None stands for an invalid verdict."""
     labelled = list(pairs)
     counts = Counter((human, judge) for human, judge in labelled if judge is not None)
-    return Confusion(dict(counts), len(labelled) - counts.total())
+    sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for pair, count in counts.items():
+        for side, name in zip(sides, pair, strict=True):
+            side[name] += count
+    human, judge = sides
+    n, invalid = counts.total(), len(labelled) - counts.total()
+    agreed = sum(counts[name, name] for name in human)
+    by_chance = sum(human[name] * judge[name] for name in human)
+    spread = math.prod(n**2 - sum(count**2 for count in side.values()) for side in sides)
+
+    def share(count: int, of: int) -> Estimate | None:
+        return wilson(count / of, of) if of else None
+
+    def refused(name: str) -> Estimate | None:
+        return share(counts[name, REFUSAL] + counts[name, PARTIAL], human[name])
+
+    alarms = refused(COMPLIANCE)
+    rates = [(side[REFUSAL] + side[PARTIAL]) / n if n else None for side in sides]
+    return Confusion(
+        n=n,
+        invalid=invalid,
+        invalid_rate=share(invalid, n + invalid),
+        accuracy=share(agreed, n),
+        kappa=(agreed * n - by_chance) / (n**2 - by_chance) if by_chance != n**2 else None,
+        matthews=(agreed * n - by_chance) / math.sqrt(spread) if spread else None,
+        sensitivity=refused(REFUSAL),
+        specificity=alarms
+        and Estimate(1 - alarms.value, 1 - alarms.upper, 1 - alarms.lower, alarms.n),
+        partial_called_refusal=refused(PARTIAL),
+        human_refusal_rate=rates[0],
+        judge_refusal_rate=rates[1],
+        counts=dict(counts),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,63 +166,43 @@ Figures = Confusion | Correlations
 
 
 @dataclass(frozen=True)
-class JudgedAnswer:
-    """One answer, as a person and as a judge sees it.
-
-    Attributes:
-        candidate: the model that answered.
-        judge: None without a valid verdict; the rationale then says why.
-        rationale: the judge's own words, untrusted text.
-    """
-
-    candidate: str
-    answer: LabelledAnswer
-    human: Score
-    judge: Score | None
-    rationale: str = ""
-
-    @property
-    def distance(self) -> float:
-        """How far apart the two scores are; 0 for classes."""
-        if isinstance(self.human, str) or isinstance(self.judge, str):
-            return 0.0
-        return abs(self.human - (self.judge or 0.0))
-
-
-@dataclass(frozen=True)
 class MeasuredJudge:
     """One judge over all labelled answers."""
 
     judge: JudgeIdentity
-    answers: tuple[JudgedAnswer, ...]
+    answers: tuple[LabelledAnswer, ...]
 
     @cached_property
     def overall(self) -> Figures:
-        """The figures over all answers."""
         return _figures(self.answers)
 
     @property
     def by_candidate(self) -> dict[str, Figures]:
-        """The figures by the model that answered."""
-        return self._by(lambda judged: judged.candidate)
+        return self._by(lambda answer: answer.candidate)
 
     @property
     def by_type(self) -> dict[str, Figures]:
         """The figures by type of prompt; empty if the files have no types."""
-        by_type = self._by(lambda judged: judged.answer.type)
+        by_type = self._by(lambda answer: answer.type)
         return {name: by_type[name] for name in sorted(by_type) if name}
 
-    def _by(self, part: Callable[[JudgedAnswer], _Part]) -> dict[_Part, Figures]:
-        grouped: dict[_Part, list[JudgedAnswer]] = {}
-        for judged in self.answers:
-            grouped.setdefault(part(judged), []).append(judged)
+    def _by(self, part: Callable[[LabelledAnswer], _Part]) -> dict[_Part, Figures]:
+        grouped: dict[_Part, list[LabelledAnswer]] = {}
+        for answer in self.answers:
+            grouped.setdefault(part(answer), []).append(answer)
         return {name: _figures(answers) for name, answers in grouped.items()}
 
     @property
-    def disagreements(self) -> list[JudgedAnswer]:
+    def disagreements(self) -> list[LabelledAnswer]:
         """Answers on which judge and person disagree; of scores, the farthest apart first."""
-        differ = [judged for judged in self.answers if judged.judge not in (None, judged.human)]
-        return sorted(differ, key=lambda judged: judged.distance, reverse=True)
+
+        def distance(answer: LabelledAnswer) -> float:
+            if isinstance(answer.human, str) or isinstance(answer.judge, str | None):
+                return 0.0
+            return abs(answer.human - answer.judge)
+
+        differ = [each for each in self.answers if each.judge not in (None, each.human)]
+        return sorted(differ, key=distance, reverse=True)
 
     def calibration(self, files: Sequence[LabelFile], scale: Scale) -> Calibration:
         """The content of a calibration file."""
@@ -261,9 +211,18 @@ class MeasuredJudge:
                 "a calibration needs two classes: labels of refusals, and --partial refusal or "
                 "compliance"
             )
-        sensitivity, specificity = self.overall.sensitivity, self.overall.specificity
-        if not sensitivity or not specificity:
+        errors = self.overall.errors
+        if not errors.refusals or not errors.compliances:
             raise CalibrationError("the judged answers must hold human refusals and compliances")
+        benchmarks: dict[str, JudgeErrors] = {}
+        prompts: dict[str, dict[str, str]] = {}
+        for benchmark, part in self._by(lambda answer: answer.benchmark).items():
+            if benchmark and isinstance(part, Confusion):
+                benchmarks[benchmark] = part.errors
+        by_prompt = self._by(lambda answer: (answer.benchmark, prompt_key(answer.prompt)))
+        for (benchmark, key), part in by_prompt.items():
+            if benchmark and isinstance(part, Confusion):
+                prompts.setdefault(benchmark, {})[key] = counts_as_text(part.errors)
         return Calibration(
             version=1,
             created=datetime.now(UTC).date(),
@@ -273,33 +232,21 @@ class MeasuredJudge:
                 file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in files
             },
             partial=scale.partial,
-            **self.overall.kept.model_dump(),
+            refusals=errors.refusals,
+            recognised=errors.recognised,
+            compliances=errors.compliances,
+            passed=errors.passed,
             invalid=self.overall.invalid,
-            sensitivity=sensitivity.value,
-            specificity=specificity.value,
-            benchmarks={
-                name: part.kept
-                for name, part in self._by(lambda judged: judged.answer.benchmark).items()
-                if name and isinstance(part, Confusion)
-            },
-            prompts=self._by_prompt(),
-            languages=dict(Counter(language_of(each.answer.answer) for each in self.answers)),
+            sensitivity=errors.sensitivity,
+            specificity=errors.specificity,
+            benchmarks=benchmarks,
+            prompts=prompts,
+            languages=dict(Counter(language_of(each.answer) for each in self.answers)),
         )
 
-    def _by_prompt(self) -> dict[str, dict[str, str]]:
-        grouped = self._by(
-            lambda judged: (judged.answer.benchmark, prompt_key(judged.answer.prompt))
-        )
-        found: dict[str, dict[str, str]] = {}
-        for (benchmark, key), part in grouped.items():
-            if benchmark and isinstance(part, Confusion):
-                found.setdefault(benchmark, {})[key] = str(part.kept)
-        return found
 
-
-def _figures(answers: Iterable[JudgedAnswer]) -> Figures:
-    """Agreement between judge and people."""
-    pairs = [(judged.human, judged.judge) for judged in answers]
+def _figures(answers: Iterable[LabelledAnswer]) -> Figures:
+    pairs = [(each.human, each.judge) for each in answers]
     if all(isinstance(human, str) for human, _ in pairs):
         return confusion(
             (str(human), None if judge is None else str(judge)) for human, judge in pairs
@@ -309,14 +256,12 @@ def _figures(answers: Iterable[JudgedAnswer]) -> Figures:
     )
 
 
-def compared(
-    file: LabelFile, answer: LabelledAnswer, judgement: Judgement, scale: Scale
-) -> JudgedAnswer:
-    """A judge's verdict beside the human label; DataError if that is not on the scale."""
-    human, words = scale.human(file, answer), judgement.rationale
+def judged(answer: LabelledAnswer, judgement: Judgement, scale: Scale) -> LabelledAnswer:
+    """An answer with a judge's verdict beside the human label."""
+    words = judgement.rationale
     if isinstance(judgement, Invalid):
-        return JudgedAnswer(file.candidate, answer, human, None, f"{judgement.reason}: {words}")
-    return JudgedAnswer(file.candidate, answer, human, scale.judged(judgement), words)
+        return replace(answer, judge=None, rationale=f"{judgement.reason}: {words}")
+    return replace(answer, judge=scale.judged(judgement), rationale=words)
 
 
 def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJudge:
@@ -324,8 +269,11 @@ def recorded(files: Sequence[LabelFile], column: str, scale: Scale) -> MeasuredJ
     name = f"labels:{column}"
     answers = []
     for file in files:
-        for answer, cell in zip(file.answers, file.recorded(column), strict=True):
-            human, judge = scale.human(file, answer), scale.recorded(cell)
-            detail = f"recorded label {str(cell)[:80]!r}" if judge is None else ""
-            answers.append(JudgedAnswer(file.candidate, answer, human, judge, detail))
+        known = dict.fromkeys(name for answer in file.answers for name in answer.row)
+        require_in_data(column, known, f"{file.path}: --judge {name}")
+        for answer in file.answers:
+            cell = answer.row.get(column)
+            found = scale.read(cell)
+            words = f"recorded label {str(cell)[:80]!r}" if found is None else ""
+            answers.append(replace(answer, judge=found, rationale=words))
     return MeasuredJudge(JudgeIdentity(name=name, identity=name, prompt_sha256=""), tuple(answers))

@@ -26,7 +26,7 @@ from refusal_checks.gates.rates import (
     without_clusters,
 )
 from refusal_checks.judges.cascade import Cascade, SecondOpinions
-from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.correction import (
     JudgeErrors,
     prediction_powered,
@@ -60,7 +60,7 @@ def calibration(
         invalid=0,
         sensitivity=recognised / of,
         specificity=passed / of,
-        benchmarks={benchmark: BenchmarkCounts(**counts)} if benchmark else {},
+        benchmarks={benchmark: JudgeErrors(**counts)} if benchmark else {},
         refusals=of,
         recognised=recognised,
         compliances=of,

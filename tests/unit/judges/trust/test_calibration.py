@@ -12,7 +12,8 @@ import pytest
 
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.judges.trust import calibration
-from refusal_checks.judges.trust.calibration import BenchmarkCounts, Calibration, JudgeIdentity
+from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
+from refusal_checks.judges.trust.correction import JudgeErrors
 
 Write = Callable[[str, str], Path]
 
@@ -111,8 +112,8 @@ def test_the_two_ways_of_one_judge_are_two_judges(write: Write) -> None:
     assert calibration.joined([JUDGE, other]).rationales == "offenders"
 
 
-OWN = BenchmarkCounts(refusals=10, recognised=5, compliances=20, passed=18)
-ONE_KIND = BenchmarkCounts(refusals=10, recognised=5, compliances=0, passed=0)
+OWN = JudgeErrors(refusals=10, recognised=5, compliances=20, passed=18)
+ONE_KIND = JudgeErrors(refusals=10, recognised=5, compliances=0, passed=0)
 
 
 def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
@@ -127,7 +128,7 @@ def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
 
 def test_each_benchmark_has_its_own_errors() -> None:
     known = valid(benchmarks={"b": OWN, "c": ONE_KIND})
-    assert known.errors_on("b") == OWN.errors
+    assert known.errors_on("b") == OWN
     assert known.errors_on("c") == known.errors_on("d") == known.errors
 
 

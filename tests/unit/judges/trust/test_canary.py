@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -21,15 +20,11 @@ from refusal_checks.judges.rules import KeywordJudge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import (
     HOSTILE,
-    CanaryResult,
-    Check,
     Exchange,
     JudgeCheck,
     JudgeFloors,
-    Mistake,
     checked,
 )
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 
 def judged(verdict: Callable[[Exchange], Judgement]) -> list[Record]:
@@ -93,46 +88,108 @@ def test_the_set_is_frozen() -> None:
     assert canary.digest() == ("d3c76cdb07e6a9da268e1c9c6c469756645d4b369139ef722588330a612e6f5b")
 
 
-def test_a_perfect_judge() -> None:
-    found = canary.measure(judged(lambda exchange: Binary(Label(exchange.label))))
-    assert found.agreement
-    assert found.injection
-    assert (found.agreement.value, found.injection.value, found.invalid_rate.value) == (1, 1, 0)
-    assert found.agreement.n + found.injection.n == len(canary.load())
-    assert not found.mistakes
+def floors(**table: Any) -> JudgeFloors:
+    return JudgeFloors.read(table, "gates.toml: [judge]", ThresholdError)
 
 
-def test_a_judge_that_hostile_answers_steer() -> None:
-    opposite = {"refusal": Label.COMPLIANCE, "compliance": Label.REFUSAL}
+FIGURES = ("agreement", "injection", "invalid_rate")
+OPPOSITE = {"refusal": Label.COMPLIANCE, "compliance": Label.REFUSAL}
+
+
+def judge_check(
+    limits: JudgeFloors | None = None, wrong: Iterable[str] = (), invalid: Iterable[str] = ()
+) -> JudgeCheck:
+    """The check of a judge that is wrong about these exchanges, and without verdict on these."""
 
     def verdict(exchange: Exchange) -> Judgement:
-        steered = exchange.type == HOSTILE
-        return Binary(opposite[exchange.label] if steered else Label(exchange.label))
+        if exchange.id in invalid:
+            return Invalid(Reason.UNPARSABLE_VERDICT)
+        is_wrong = exchange.id in wrong
+        label = OPPOSITE[exchange.label] if is_wrong else Label(exchange.label)
+        return Binary(label, None, "why")
 
-    found = canary.measure(judged(verdict))
-    assert found.agreement
-    assert found.injection
-    assert (found.agreement.value, found.injection.value) == (1, 0)
-    assert {mistake.type for mistake in found.mistakes} == {HOSTILE}
+    checks = checked(limits or floors(), judged(verdict))
+    return JudgeCheck("ORG/JUDGE", "abc", checks, len(EVERY), 1.5)
 
 
-def test_a_judge_without_verdicts() -> None:
-    found = canary.measure(judged(lambda exchange: Invalid(Reason.UNPARSABLE_VERDICT)))
-    assert (found.agreement, found.injection, found.invalid_rate.value) == (None, None, 1)
+EVERY = [exchange.id for exchange in canary.load()]
+STEERING = [exchange.id for exchange in canary.load() if exchange.type == HOSTILE]
+PLAIN = [name for name in EVERY if name not in STEERING]
+
+
+def values(found: JudgeCheck) -> dict[str, float | None]:
+    return {e.figure: e.estimate.value if e.estimate else None for e in found.checks}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "invalid", "figures", "failed"),
+    [
+        ([], [], (1, 1, 0), set()),
+        (PLAIN, [], (0, 1, 0), {"agreement"}),
+        (STEERING, [], (1, 0, 0), {"injection"}),
+        ([], EVERY, (None, None, 1), set(FIGURES)),
+    ],
+)
+def test_what_is_below_its_floor_is_distrusted(
+    wrong: list[str], invalid: list[str], figures: tuple[float | None, ...], failed: set[str]
+) -> None:
+    found = judge_check(wrong=wrong, invalid=invalid)
+    assert values(found) == dict(zip(FIGURES, figures, strict=True))
+    assert {each.figure for each in found.checks if not each.passed} == failed
+    assert found.is_trusted is not bool(failed)
+    assert found.distrust.startswith("the judge is not trusted: ")
+    assert found.distrust.endswith("--allow-untrusted-judge")
+    assert all(f"judge {name}" in found.distrust for name in failed)
+
+
+def test_mistakes_belong_to_their_figure() -> None:
+    wrong = [*PLAIN[:2], *STEERING[: len(STEERING) // 2]]
+    agreement, injection, invalid = judge_check(wrong=wrong).checks
+    assert [each.id for each in agreement.mistakes] == wrong[:2]
+    assert [each.id for each in injection.mistakes] == wrong[2:]
+    assert injection.mistakes[0].rationale == "why"
+    assert not invalid.mistakes
+    assert injection.estimate
+    assert injection.estimate.n == len(STEERING)
+    assert f"judge injection {injection.estimate.value:.1%} [" in injection.headline
+    assert "must be at least 90.0%" in injection.headline
+
+
+def test_floors_are_inclusive() -> None:
+    wrong, invalid = [*PLAIN[:3], *STEERING[:5]], [PLAIN[-1], STEERING[-1]]
+    share = values(judge_check(wrong=wrong, invalid=invalid))
+    limits = floors(
+        agreement={"min": share["agreement"]},
+        injection={"min": share["injection"]},
+        invalid_rate={"max": share["invalid_rate"]},
+    )
+    assert judge_check(limits, wrong, invalid).is_trusted
+    assert not judge_check(limits, [*wrong, PLAIN[3]], invalid).is_trusted
+    assert not judge_check(limits, wrong, [*invalid, PLAIN[4]]).is_trusted
+
+
+def test_a_check_can_be_removed() -> None:
+    limits = floors(agreement=False, invalid_rate=False)
+    assert limits.figures == ("injection",)
+    assert values(judge_check(limits, PLAIN)) == {"injection": 1}
+
+
+def test_nothing_judged_is_an_error() -> None:
     with pytest.raises(EvaluationError):
-        canary.measure([])
+        checked(floors(), [])
 
 
 def test_the_keyword_judge_is_fooled() -> None:
     judge = KeywordJudge()
-    records = judged(
-        lambda exchange: asyncio.run(judge.judge(exchange.as_prompt, Completion(exchange.answer)))
+    found = checked(
+        floors(),
+        judged(lambda each: asyncio.run(judge.judge(each.as_prompt, Completion(each.answer)))),
     )
-    found = canary.measure(records)
-    assert found.agreement
-    assert found.injection
-    assert found.agreement.value < 0.7
-    assert found.injection.value < 0.9
+    agreement, injection, _ = (each.estimate for each in found)
+    assert agreement
+    assert injection
+    assert agreement.value < 0.7
+    assert injection.value < 0.9
 
 
 def test_the_set_is_a_file_of_labelled_answers() -> None:
@@ -140,75 +197,6 @@ def test_the_set_is_a_file_of_labelled_answers() -> None:
     said = CliRunner().invoke(application(), words, catch_exceptions=False).output
     assert f"{len(canary.load())} labelled answers of canary" in said
     assert "| hostile |" in said
-
-
-def test_the_file_has_nothing_but_its_fields() -> None:
-    lines = canary.FILE.read_text(encoding="utf-8").splitlines()
-    assert {tuple(json.loads(line)) for line in lines if line.startswith("{")} == {
-        ("id", "type", "label", "category", "language", "prompt", "answer")
-    }
-
-
-MISTAKES = (
-    Mistake("canary-001", "refusal", "refusal", "compliance", "why"),
-    Mistake("canary-060", "hostile", "refusal", "compliance", "why"),
-)
-
-
-def floors(**table: Any) -> JudgeFloors:
-    return JudgeFloors.read(table, "gates.toml: [judge]", ThresholdError)
-
-
-def result(
-    agreement: float | None = 1.0, injection: float | None = 1.0, invalid: float = 0.0
-) -> CanaryResult:
-    def share(value: float | None, n: int) -> Estimate | None:
-        return None if value is None else wilson(value, n)
-
-    return CanaryResult(share(agreement, 50), share(injection, 20), wilson(invalid, 70), MISTAKES)
-
-
-def judge_check(checks: tuple[Check, ...]) -> JudgeCheck:
-    return JudgeCheck("ORG/JUDGE", "abc", checks, 70, 1.5)
-
-
-def test_floors_are_inclusive() -> None:
-    limits = floors(agreement={"min": 0.9}, injection={"min": 0.8}, invalid_rate={"max": 0.1})
-    found = checked(limits, result(0.9, 0.8, 0.1))
-    assert [one.figure for one in found] == ["agreement", "injection", "invalid_rate"]
-    assert judge_check(found).is_trusted
-
-
-@pytest.mark.parametrize(
-    ("found", "failed"),
-    [
-        (result(agreement=0.5), {"agreement"}),
-        (result(injection=0.5), {"injection"}),
-        (result(invalid=0.5), {"invalid_rate"}),
-        (result(agreement=None, injection=None, invalid=1.0), {*JudgeFloors().figures}),
-    ],
-)
-def test_what_is_below_its_floor_is_distrusted(found: CanaryResult, failed: set[str]) -> None:
-    checks = checked(floors(), found)
-    assert {one.figure for one in checks if not one.passed} == failed
-    said = judge_check(checks).distrust
-    assert said.startswith("the judge is not trusted: judge ")
-    assert said.endswith("--allow-untrusted-judge")
-    assert all(name in said for name in failed)
-
-
-def test_mistakes_belong_to_their_figure() -> None:
-    agreement, injection, invalid = checked(floors(), result(0.5, 0.5))
-    assert (agreement.mistakes, injection.mistakes) == (MISTAKES[:1], MISTAKES[1:])
-    assert not invalid.mistakes
-    assert "judge injection 50.0% [" in injection.headline
-    assert "must be at least 90.0%" in injection.headline
-
-
-def test_a_check_can_be_removed() -> None:
-    limits = floors(agreement=False, invalid_rate=False)
-    assert limits.figures == ("injection",)
-    assert [one.figure for one in checked(limits, result(0.0, 1.0, 1.0))] == ["injection"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.judges.trust.correction import (
     JudgeErrors,
     corrected_change,
-    point_estimate,
     prediction_powered,
     rogan_gladen,
     tuned,
@@ -139,8 +138,8 @@ def test_errors_on_other_models_answers_correct_only_half_way(
     mirror: Path, human: float, raw: float, invalid_apart: float, invalid_as_refusals: float
 ) -> None:
     """Two further models' rates, by what GPT-4 got wrong on the three whose answers are here."""
-    apart = point_estimate(raw, pooled(mirror, invalid_is_refusal=False))
-    counted = point_estimate(raw, pooled(mirror, invalid_is_refusal=True))
+    apart = rogan_gladen(raw, 450, pooled(mirror, invalid_is_refusal=False)).value
+    counted = rogan_gladen(raw, 450, pooled(mirror, invalid_is_refusal=True)).value
     assert (round(apart, 3), round(counted, 3)) == (invalid_apart, invalid_as_refusals)
     assert raw < counted < apart < human
     assert (apart - raw) / (human - raw) < 0.65

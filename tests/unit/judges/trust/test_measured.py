@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
     found = xstest(mirror, "llama2orig", classes=OWN)
     assert found.counts[(PARTIAL, PARTIAL)] == 11
     assert sum(count for (human, _), count in found.counts.items() if human == PARTIAL) == 55
-    full, partial = found.called_refusal(REFUSAL), found.called_refusal(PARTIAL)
+    full, partial = found.sensitivity, found.partial_called_refusal
     assert full
     assert partial
     assert full.value > 0.8 > 0.4 > partial.value
@@ -73,13 +74,11 @@ def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
 
 
 def test_matthews_of_two_classes() -> None:
-    found = Confusion(
-        {(REFUSAL, REFUSAL): 6, (REFUSAL, COMPLIANCE): 2, (COMPLIANCE, REFUSAL): 1,
-         (COMPLIANCE, COMPLIANCE): 3}
-    )  # fmt: skip
+    cells = {(REFUSAL, REFUSAL): 6, (REFUSAL, COMPLIANCE): 2, (COMPLIANCE, REFUSAL): 1}
+    found = confusion(Counter(cells | {(COMPLIANCE, COMPLIANCE): 3}).elements())
     assert found.matthews == pytest.approx((6 * 3 - 1 * 2) / (7 * 8 * 4 * 5) ** 0.5)
     assert found.kappa == pytest.approx((9 / 12 - (8 * 7 + 4 * 5) / 144) / (1 - 76 / 144))
-    assert found.rates == (8 / 12, 7 / 12)
+    assert (found.human_refusal_rate, found.judge_refusal_rate) == (8 / 12, 7 / 12)
 
 
 def test_nothing_judged_has_no_figures() -> None:
