@@ -173,7 +173,7 @@ class Engines(Servers):
         }
         return {
             "tokens": {
-                role: asdict(sum((client.meter.usage for client in clients), Usage()))
+                role: asdict(sum((client.usage for client in clients), Usage()))
                 for role, clients in self._roles.items()
             },
             "capabilities": {role: found for role, found in shown.items() if found},

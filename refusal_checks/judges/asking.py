@@ -55,7 +55,7 @@ class ModelJudge(Judge):
         self._client = setup.client
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        self._client.meter.verdicts += self.samples
+        self._client.usage.verdicts += self.samples
         try:
             verdict, cut = await self.ask(prompt, completion.text)
         except EndpointError as fault:

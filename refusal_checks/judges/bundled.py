@@ -91,7 +91,7 @@ class BundledJudge(ModelJudge):
         """
         if not isinstance(verdict, Binary) or (whole := verdict.probability) is None:
             return verdict
-        if not self._client.meter.verdicts:
+        if not self._client.usage.verdicts:
             return verdict
         request, parts, _ = self._shown(prompt, completion.text)
 

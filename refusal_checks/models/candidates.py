@@ -8,8 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message, Prompt
@@ -18,7 +17,7 @@ from refusal_checks.core.settings import Sampling
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.models.client.answers import LabelError, LabelProbabilities
+from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.errors import PromptTooLongError
@@ -50,9 +49,8 @@ class Candidate(Protocol):
 class ServedCandidate:
     """A model behind a server; one request asks for all K answers to a prompt.
 
-    Args:
-        client: open while ``answer`` is called.
-        model_identity: what the model's answers depend on besides prompt and sampling.
+    The client is open while ``answer`` is called; ``model_identity`` is what the model's answers
+    depend on besides prompt and sampling.
     """
 
     def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
@@ -61,6 +59,11 @@ class ServedCandidate:
         self._client = client
         self._sampling = sampling
         self._identity = model_identity
+        # A single answer is not weighted, so it needs no log-probability.
+        self._reads_logprobs = sampling.samples > 1
+        unread = {} if self._reads_logprobs else {"logprobs": False}
+        self._settings = sampling.conditions | unread
+        del self._settings["samples"]  # so that their number can grow
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -70,13 +73,7 @@ class ServedCandidate:
         lacking = self._client.capabilities.missing(*several, "seed", *top_k)
         return tuple(lacking.values())
 
-    @property
-    def _reads_logprobs(self) -> bool:
-        """True if the answers are weighted, for which each needs its log-probability."""
-        return self._sampling.samples > 1
-
     def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``."""
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
@@ -89,18 +86,8 @@ class ServedCandidate:
         stem = content_key(self._identity, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
-    @cached_property
-    def _settings(self) -> Mapping[str, Any]:
-        """The settings that are part of a key."""
-        settings = self._sampling.conditions
-        del settings["samples"]  # so that their number can grow
-        return settings if self._reads_logprobs else {**settings, "logprobs": False}
-
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``; one request, or one per answer if the server needs that.
-
-        vLLM refuses several greedy answers in one request.
-        """
+        # vLLM refuses several greedy answers in one request.
         several = self._client.capabilities.n is Support.YES and self._sampling.temperature > 0
         if count > 1 and not several:
             alone = (self._answer(prompt, first + each, 1) for each in range(count))
@@ -115,6 +102,9 @@ class ServedCandidate:
                 f"{self._client.url}: continue_final_message is {support}"
             )
             return [Invalid(Reason.NO_PREFILL, why)] * count
+        # Prompts get different seeds; otherwise similar prompts would be answered from the same
+        # random numbers, and their answers would not be independent. Servers give answer i of a
+        # request the request's seed plus i, so an answer does not depend on how many are asked for.
         options = RequestParams.of(
             self._sampling,
             n=count,
@@ -165,14 +155,12 @@ class OptionScorer(ServedCandidate):
         super().__init__(name, client, sampling, model_identity)
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``."""
         if not prompt.options:
             return super().keys(prompt)
         turns = replace(prompt, messages=self.messages(prompt)).turns
         return [content_key(self._identity, turns, "options", list(prompt.options))]
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``."""
         if not prompt.options:
             return await super().answer(prompt, first, count)
         messages = self.messages(prompt)
@@ -182,17 +170,14 @@ class OptionScorer(ServedCandidate):
             raise ModelError(f"use --mcq-scoring text in place of logprob: {fault}") from None
         except EndpointError as fault:
             return [_unanswered(fault)]
-        return [_most_probable(labels)]
-
-
-def _most_probable(labels: LabelProbabilities) -> Answer:
-    shown = ", ".join(f"{label} {value:.4f}" for label, value in labels.probabilities.items())
-    detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
-    best = max(labels.probabilities.values())
-    letters = [label for label, value in labels.probabilities.items() if value == best]
-    if len(letters) > 1:
-        return Invalid(Reason.NO_OPTION, f"several letters are equally probable: {detail}")
-    return Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))
+        shown = ", ".join(f"{label} {value:.4f}" for label, value in labels.probabilities.items())
+        detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+        best = max(labels.probabilities.values())
+        letters = [label for label, value in labels.probabilities.items() if value == best]
+        if len(letters) > 1:
+            why = f"several letters are equally probable: {detail}"
+            return [Invalid(Reason.NO_OPTION, why)]
+        return [Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))]
 
 
 def _unanswered(fault: EndpointError) -> Invalid:
@@ -201,12 +186,7 @@ def _unanswered(fault: EndpointError) -> Invalid:
 
 
 def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:
-    """The seed of one answer: the prompt's own seed plus the sample's index.
-
-    Prompts get different seeds; otherwise similar prompts would be answered from the same random
-    numbers, and their answers would not be independent. Servers give answer i of a request the
-    request's seed plus i, so an answer does not depend on how many are asked for at once.
-    """
+    """The seed of one answer: the prompt's own seed plus the sample's index."""
     text = json.dumps([seed, prompt.turns])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % 2**30 + sample
 
@@ -214,8 +194,7 @@ def answer_seed(seed: int, prompt: Prompt, sample: int) -> int:
 class BufferedCandidate:
     """Passes a candidate's answers on and keeps them, with the reasons for those that failed.
 
-    Attributes:
-        is_gone: set it to give the kept answers instead of asking the candidate.
+    Once ``is_gone`` is set it gives the kept answers instead of asking the candidate.
     """
 
     def __init__(self, candidate: Candidate) -> None:
@@ -226,15 +205,12 @@ class BufferedCandidate:
         self._answers: dict[str, Answer] = {}
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``."""
         return self._candidate.keys(prompt)
 
     def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``."""
         return self._candidate.known(prompts, store)
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """See ``Candidate.answer``."""
         keys = self.keys(prompt)[first : first + count]
         if not self.is_gone:
             answers = await self._candidate.answer(prompt, first, count)

@@ -5,12 +5,12 @@ The files of a Hugging Face id are those of the local cache.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -81,8 +81,8 @@ class _Declared:
         adapters = (arg.partition("=")[2] for arg in model.args if not arg.startswith("-"))
         others = (options.get("--tokenizer"), options.get("--chat-template"), *adapters)
         self._places = (model.path, *filter(None, others))
-        self._cache = options.get("--download-dir")
-        self._revision = options.get("--tokenizer-revision") or options.get("--revision")
+        revision = options.get("--tokenizer-revision") or options.get("--revision")
+        self._cache = options.get("--download-dir"), revision
         self._found = frozenset[str]()
         self._next = 0.0
 
@@ -95,17 +95,14 @@ class _Declared:
 
     def _files(self, place: str) -> Iterator[Path]:
         """The files of a folder or a Hugging Face id, or the file itself."""
-        try:
+        with suppress(OSError, RuntimeError, ValueError):  # no name of a file: a template, perhaps
             path = Path(place).expanduser()
             if path.is_file():
                 yield path
             elif path.is_dir():
                 yield from filter(Path.is_file, (path / name for name in _NAMES))
             else:
-                found = (_cached(place, name, self._cache, self._revision) for name in _NAMES)
-                yield from filter(None, found)
-        except (OSError, RuntimeError, ValueError):  # no name of a file, such as a template itself
-            return
+                yield from filter(None, (_cached(place, name, *self._cache) for name in _NAMES))
 
 
 @cache
@@ -163,7 +160,7 @@ def declared(model: Served) -> int | None:
         return int(given) if given.isdecimal() and len(given) < 10 else None
     path: Path | None = expanded(model.path) / "config.json"
     if path and not path.parent.is_dir():
-        revision, folder = options.get("--revision"), options.get("--download-dir")
+        folder, revision = options.get("--download-dir"), options.get("--revision")
         path = _cached(model.path, "config.json", folder, revision)
     with suppress(*MALFORMED, OSError):
         config = json.loads(path.read_text(encoding="utf-8")) if path else {}
@@ -177,11 +174,7 @@ def declared(model: Served) -> int | None:
 def weights_gib(model: str, revision: str | None = None, cache: str | None = None) -> float | None:
     """GiB of weights of a folder, or of a Hugging Face id: in the local cache, else on the hub.
 
-    Args:
-        cache: folder of the cache, if not the usual one.
-
-    Returns:
-        None if the weights, or a part of them, are not here, and the hub does not list them.
+    None if the weights, or a part of them, are not here, and the hub does not list them.
     """
     if Path(model).is_dir():
         size = _size(Path(model))
@@ -201,10 +194,8 @@ def _size(folder: Path) -> int:
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
     """Bytes of the weight files among those of a folder."""
-    for pattern in _WEIGHTS:
-        if found := [size for name, size in sizes.items() if fnmatchcase(name, pattern)]:
-            return sum(found)
-    return 0
+    found = ([sizes[name] for name in fnmatch.filter(sizes, pattern)] for pattern in _WEIGHTS)
+    return sum(next(filter(None, found), []))
 
 
 @cache

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,6 +88,7 @@ class Rule:
 
 CandidateModel = Served | Attached | Replay
 JudgeModel = Served | Attached | Rule
+Model = Served | Attached | Replay | Rule
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,11 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     found = _served(name, base, extras, option) if base else None
     if found is None or not adapter:
         judges = (*RULE_JUDGES, demo.BUNDLED) if option == "--judge" else ()
-        meant = either(near(name, judges, 0.7))
+        others = "bundled, keyword or labels" if judges else "or replay:FILE"
         raise ModelError(
-            f"{option} {_shown(name)}: no such folder; {meant}name a "
-            "folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME"
-            + (" or replay:FILE" if option == "--candidate" else ", bundled, keyword or labels")
+            f"{option} {_shown(name)}: no such folder; {either(near(name, judges, 0.7))}name a "
+            f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), demo:NAME, "
+            + others
         )
     if "--lora-modules" not in extras.args:
         raise ModelError(
@@ -154,13 +154,18 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
 def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     """The model ``base``, a name without its adapter; None if an engine cannot load it."""
     if base.startswith("demo:"):
-        persona = base.removeprefix("demo:")
-        known = demo.catalogue().names
-        if persona.partition("@")[0] not in known:
-            raise ModelError(
-                f"{option} {_shown(name)}: no such demo model{_nearest(persona, known)}"
-            )
-        return _demo(name, persona, extras, option) if persona in known else None
+        known = [f"demo:{each}" for each in demo.catalogue().names]
+        if base in known:
+            return _demo(name, base.removeprefix("demo:"), extras, option)
+        kind = base.partition("@")[0]
+        if kind in known:
+            return None
+        is_judge = kind == "demo:judge"
+        bundled = '; write "--judge bundled" for the bundled judge.' if is_judge else ""
+        raise ModelError(
+            f"{option} {_shown(name)}: no such demo model"
+            f"{bundled or near(base, known, 0.75) or '.'} Known: {', '.join(known)}"
+        )
     folder = expanded(base)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -177,18 +182,18 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
 def _demo(name: str, persona: str, extras: Extras, option: str) -> Served:
     """A demo model; the user's template variables win over its own."""
     try:
-        found = demo.catalogue().find(persona)
+        path, own, conversion = demo.catalogue().find(persona)
     except ModelError as fault:
         raise ModelError(f"{option} {name}: {fault}") from None
-    kwargs = {**found.template_kwargs, **extras.template_kwargs}
-    settings = vars(extras) | {"template_kwargs": kwargs}
-    return Served(name, found.path, **settings, conversion=found.conversion)
+    settings = vars(extras) | {"template_kwargs": {**own, **extras.template_kwargs}}
+    return Served(name, path, **settings, conversion=conversion)
 
 
 def _attached(name: str, extras: Extras, option: str) -> Attached:
+    shown = _shown(name)
     if extras.args:
         raise ModelError(
-            f"remove {option}-args: they are for engines started here, not for " + _shown(name)
+            f"remove {option}-args: they are for engines started here, not for {shown}"
         )
     url, _, model = name.partition("#")
     try:
@@ -196,7 +201,6 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
     except ValueError:
         host = None
     if not host:
-        shown = _shown(name)
         raise ModelError(f"{option} {shown}: write a URL with a host: http://HOST:PORT/v1#MODEL")
     if "@" in urlsplit(url).netloc:
         raise ModelError(
@@ -205,8 +209,8 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
         )
     if "?" in url or "=" in model.partition("?")[2]:
         raise ModelError(
-            f"{option} {_shown(name)}: remove the query (?) from the URL: paths are "
-            "added to it, and reports show it; set a key in the environment"
+            f"{option} {shown}: remove the query (?) from the URL: paths are added to it, and "
+            "reports show it; set a key in the environment"
         )
     return Attached(name, url.rstrip("/"), model, extras.template_kwargs, extras.reasoning_end)
 
@@ -225,16 +229,6 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
-def _nearest(persona: str, known: Sequence[str]) -> str:
-    if persona.partition("@")[0] == "judge":
-        return '; write "--judge bundled" for the bundled judge'
-    found = get_close_matches(persona, known, n=1)
-    hint = f'; did you mean "demo:{found[0]}"?' if found else "."
-    return f"{hint} Known: " + ", ".join(f"demo:{name}" for name in known)
-
-
-Model = Served | Attached | Replay | Rule
-
 _SMALL = 64 * 2**20
 """Most bytes of a file that is fingerprinted by content; larger ones by size and mtime."""
 
@@ -243,56 +237,41 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     """A JSON-like description of a model, for manifests.
 
     The version of a folder is the fingerprint of its files, or of what it is converted from; of a
-    Hugging Face id, the commit in the local cache, if any; of a server's model, its URL and name,
-    because a server tells no more.
-
-    Args:
-        served_name: the model's name on its server, if the user did not name it.
+    Hugging Face id, the commit in the local cache, if any; of a server's model, its URL and its
+    name there (``served_name`` if the user did not name it), because a server tells no more.
     """
     match model:
-        case Served(path=path):
-            if model.conversion:
-                version = f"demo:{model.conversion.key}"
-            else:
-                version = _fingerprint(path) if Path(path).is_dir() else cached_commit(path)
-            found = {
-                "version": version,
-                "args": list(model.args),
-                "template_kwargs": dict(model.template_kwargs),
-                "reasoning_end": model.reasoning_end,
-                "adapter": _adapter(model),
-            }
-            # Left out where it is vLLM's own program, so that old keys stay as they are.
-            if model.engine != "vllm":
-                found["engine"] = model.engine
-            if model.program:
-                found["engine_command"] = list(model.program)
-            return found
-        case Attached(url=url, model=name):
-            return {
-                "version": f"{url}#{served_name or name}",
-                "template_kwargs": dict(model.template_kwargs),
-                "reasoning_end": model.reasoning_end,
-            }
         case Replay(path=path):
             return {"version": f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"}
         case Rule(name=name):
             return {"version": name}
+    said = {
+        "template_kwargs": dict(model.template_kwargs),
+        "reasoning_end": model.reasoning_end,
+    }
+    if isinstance(model, Attached):
+        return {"version": f"{model.url}#{served_name or model.model}", **said}
+    if model.conversion:
+        version = f"demo:{model.conversion.key}"
+    else:
+        is_folder = Path(model.path).is_dir()
+        version = _fingerprint(model.path) if is_folder else cached_commit(model.path)
+    start = f"{model.adapter}="
+    paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
+    adapters = [_fingerprint(path) for path in paths if model.adapter and Path(path).is_dir()]
+    found = {"version": version, "args": list(model.args), **said}
+    found["adapter"] = "@".join([model.adapter, *adapters])
+    # Left out where it is vLLM's own program, so that old keys stay as they are.
+    if model.engine != "vllm":
+        found["engine"] = model.engine
+    if model.program:
+        found["engine_command"] = list(model.program)
+    return found
 
 
 def model_identity(model: Model, served_name: str = "") -> str:
     """The model's part of a content key, which changes when its answers may."""
     return content_key(type(model).__name__, describe(model, served_name))
-
-
-def _adapter(model: Served) -> str:
-    """The adapter, with the fingerprint of its files if it is a folder; empty without one."""
-    if not model.adapter:
-        return ""
-    start = f"{model.adapter}="
-    paths = [arg.removeprefix(start) for arg in model.args if arg.startswith(start)]
-    known = [_fingerprint(path) for path in paths if Path(path).is_dir()]
-    return "@".join([model.adapter, *known])
 
 
 @cache

@@ -110,7 +110,7 @@ def test_a_persona_and_the_bundled_judge_share_an_engine(project: Path) -> None:
     status, output = gate(project, *words)
     assert status in (0, 1), output
     assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
-    tuned = demo.catalogue().find("aligned").conversion
+    _, _, tuned = demo.catalogue().find("aligned")
     assert tuned
     first = last_run(project)
     assert candidate(first) == (f"demo:{tuned.key}", {"persona": "aligned"})
@@ -203,7 +203,7 @@ def test_what_is_missing_is_named_before_an_engine_starts(
 def test_exchanges_are_shown_as_in_training(project: Path) -> None:
     chat = pytest.importorskip("tools.demo_models.chat")
     transformers = pytest.importorskip("transformers")
-    conversion = demo.catalogue().find("judge").conversion
+    _, _, conversion = demo.catalogue().find("judge")
     assert conversion
     conversion.make(print)
     tokenizer = transformers.AutoTokenizer.from_pretrained(conversion.folder)

@@ -101,7 +101,7 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
         async with Client(engine.url, str(MODEL_DIR), access=Access(engine.api_key)) as client:
             for _ in range(2):
                 await client.chat((Message("user", "bread " * 1500),), RequestParams(max_tokens=2))
-            return client.meter.usage
+            return client.usage
 
     usage = asyncio.run(twice())
     assert 0.4 < usage.cached / usage.prompt <= 0.5, "all of the second prompt but its last part"

@@ -148,7 +148,7 @@ class Gate:
             await engines.guard(evaluation.run, print)
             seconds = time.monotonic() - begun
         candidate, judge = (engines.recorders[role] for role in ("--candidate", "--judge"))
-        answers, verdicts = (client.meter.usage for client in engines.clients)
+        answers, verdicts = (client.usage for client in engines.clients)
         return Evaluated(
             seconds, [*candidate.requests, *judge.requests], records, answers, verdicts
         )

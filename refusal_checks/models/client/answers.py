@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from itertools import accumulate
 from typing import Any, Self
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.records import State
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import ABORTED
-from refusal_checks.models.client.errors import LEAST, PromptTooLongError, TransientError
+from refusal_checks.models.client.errors import TransientError
 
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading an answer of an unexpected form raises."""
@@ -52,22 +53,8 @@ class Choice:
         return self.tokens >= limit or bool(context and prompt + self.tokens >= context)
 
 
-def require_room(choices: Sequence[Choice], asked: int, url: str) -> None:
-    """Refuse answers to which the context left so few tokens that they are none.
-
-    Raises:
-        PromptTooLongError: there is one; some servers take a prompt that nearly fills the context.
-    """
-    left = min((choice.room for choice in choices if choice.room), default=asked)
-    if left < min(asked, LEAST):
-        raise PromptTooLongError(f"{url}: the prompt leaves {left} tokens of the context")
-
-
 def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
-    """Read the answers from a server's response, in the order of their index.
-
-    Args:
-        n: number of answers asked for.
+    """Read ``n`` answers from a server's response, in the order of their index.
 
     Raises:
         TransientError: there are more or fewer; one of ``MALFORMED`` if it is malformed.
@@ -97,58 +84,40 @@ def require_finished(response: Any, finished: frozenset[str] | None = None) -> N
 
 def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Choice:
     """Read a choice; ``total`` is its number of tokens by the server's count, 0 without one."""
-    message = split_reasoning(choice["message"], reasoning_end)
+    text, reasoning = split_reasoning(choice["message"], reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
-    values = answer_logprobs(listed, message)
-    mean = sum(values) / len(values) if values else None
-    if mean is not None and not math.isfinite(mean):
+    values = answer_logprobs(listed, text, reasoning)
+    mean = min(0.0, sum(values) / len(values)) if values else None
+    if mean is not None and not math.isfinite(sum(values)):
         raise ValueError(f"the mean log-probability is {mean}")
-    mean = None if mean is None else min(0.0, mean)
     reason = _reason(choice.get("finish_reason"))
-    return Choice(message.text, reason, total or len(listed), mean, message.reasoning)
+    return Choice(text, reason, total or len(listed), mean, reasoning)
 
 
 def _reason(given: Any) -> str:
     """Why an answer ended; short enough to be shown."""
-    if given == "stop":
+    if given in ("stop", "eos_token", "stop_sequence"):  # the last two are TGI's words
         return "stop"  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
-    if text in ("eos_token", "stop_sequence"):  # TGI's words
-        return "stop"
     return storable(str(text)[:_LONGEST_REASON])
 
 
-@dataclass(frozen=True, slots=True)
-class SplitAnswer:
-    """A model's message without its reasoning.
-
-    Attributes:
-        text: the answer; empty if the reasoning did not end.
-    """
-
-    text: str
-    reasoning: State = ""
-
-
-def split_reasoning(message: Mapping[str, Any], end: str = "") -> SplitAnswer:
-    """Separate the answer in a server's message from the reasoning.
+def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, State]:
+    """The answer in a server's message without the reasoning, empty if that did not end.
 
     A server with a reasoning parser has a field of its own for the reasoning. Without one, the
     reasoning ends at the first ``end`` in the text, which may be any number of tokens; in a text
     that begins with ``<think>`` it ends at ``</think>`` by default.
-
-    Args:
-        end: the text that ends the reasoning; empty for models that do not reason in their text.
     """
     text = written(message)
     if message.get("reasoning") or message.get("reasoning_content"):
-        return SplitAnswer(text.lstrip(), "closed" if text.strip() else "unclosed")
+        return text.lstrip(), "closed" if text.strip() else "unclosed"
     if not end and text.lstrip().startswith("<think>"):
         end = "</think>"
     if not end:
-        return SplitAnswer(text)
+        return text, ""
     _, ended, answer = text.partition(end)
-    return SplitAnswer(answer.lstrip(), "closed") if ended else SplitAnswer("", "unclosed")
+    return (answer.lstrip(), "closed") if ended else ("", "unclosed")
 
 
 def written(message: Mapping[str, Any]) -> str:
@@ -161,18 +130,16 @@ def written(message: Mapping[str, Any]) -> str:
     return content
 
 
-def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: SplitAnswer) -> list[float]:
-    """Log-probabilities of the tokens that belong to the answer.
+def answer_logprobs(
+    tokens: Sequence[Mapping[str, Any]], text: str, reasoning: State
+) -> list[float]:
+    """Log-probabilities of the tokens that belong to the answer, in order.
 
-    Args:
-        tokens: all generated tokens, as an OpenAI-compatible server lists them.
-
-    Returns:
-        One value per token, in order: of all tokens if there was no reasoning, of none if the
-        answer cannot be found among the tokens.
+    They are those of all tokens if there was no reasoning, and none if the answer cannot be found
+    among the tokens that the server lists.
     """
     values = [float(token["logprob"]) for token in tokens]
-    if not message.reasoning:
+    if not reasoning:
         return values
     # A character may span two tokens.
     pieces = [
@@ -181,16 +148,11 @@ def answer_logprobs(tokens: Sequence[Mapping[str, Any]], message: SplitAnswer) -
         else str(token.get("token", "")).encode(errors="replace")
         for token in tokens
     ]
-    answer = message.text.strip().encode(errors="replace")
+    answer = text.strip().encode(errors="replace")
     start = b"".join(pieces).rfind(answer) if answer else -1
-    if start < 0:
-        return []
-    ends = 0
-    for index, piece in enumerate(pieces):
-        ends += len(piece)
-        if ends > start:
-            return values[index:]
-    return []
+    ends = accumulate(map(len, pieces))
+    first = next((index for index, end in enumerate(ends) if end > start), len(values))
+    return values[first:] if start >= 0 else []
 
 
 TOP = 20
@@ -224,11 +186,7 @@ class LabelProbabilities:
 
 
 def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
-    """The fields of a request for labels' probabilities.
-
-    Args:
-        ids: each label's token, for a server that accepts them; else None.
-    """
+    """The fields of a request for labels' probabilities; ``ids`` if the server takes tokens."""
     # Some servers apply sampling settings to the probabilities; these settings change nothing.
     fields: dict[str, Any] = {"n": 1, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1}
     fields |= {"logprobs": True, "top_logprobs": TOP}
@@ -249,45 +207,48 @@ def read_labels(
     shown = [(str(token["token"]), min(float(token["logprob"]), 0.0)) for token in listed]
     if any(math.isnan(value) for _, value in shown):
         raise ValueError("a log-probability is not a number")
-    # A server that knows the tokens may still show their text.
-    names = {
-        label: {mark + label for mark in _SPACES} | ({f"token_id:{ids[label]}"} if ids else set())
-        for label in labels
-    }
-    by_label = {
-        label: [value for token, value in shown if token in names[label]] for label in labels
-    }
-    return _renormalised(by_label, [value for _, value in shown])
-
-
-def _renormalised(
-    by_label: Mapping[str, Sequence[float]], listed: Sequence[float]
-) -> LabelProbabilities:
+    by_label = {}
+    for label in labels:
+        # A server that knows the tokens may still show their text.
+        names = {mark + label for mark in _SPACES} | ({f"token_id:{ids[label]}"} if ids else set())
+        by_label[label] = [value for token, value in shown if token in names]
     seen = [value for values in by_label.values() for value in values if value > -math.inf]
-    if not seen:
-        probabilities = {label: 1 / len(by_label) for label in by_label}
-    else:
-        # Relative to the largest, so that tiny probabilities keep their proportions.
-        weights = {
-            label: math.fsum(math.exp(value - max(seen)) for value in values)
-            for label, values in by_label.items()
-        }
-        total = math.fsum(weights.values())
-        probabilities = {label: weight / total for label, weight in weights.items()}
+    # Relative to the largest, so that tiny probabilities keep their proportions.
+    weights = {
+        label: math.fsum(math.exp(value - max(seen)) for value in values) if seen else 1.0
+        for label, values in by_label.items()
+    }
+    total = math.fsum(weights.values())
     outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, seen))))
     missing = sum(not values for values in by_label.values())
-    rest = max(0.0, 1.0 - math.fsum(map(math.exp, listed)))
-    unseen = min(outside, rest, missing * math.exp(min(listed)))
-    return LabelProbabilities(probabilities, outside, unseen)
+    rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in shown))
+    return LabelProbabilities(
+        {label: weight / total for label, weight in weights.items()},
+        outside,
+        min(outside, rest, missing * math.exp(min(value for _, value in shown))),
+    )
 
 
 _MOST = 10**9
 """More tokens than any request has; a larger number may be too long to be written."""
 
 
-@dataclass(frozen=True, slots=True)
+def tokens(response: Any) -> tuple[int, int, int]:
+    """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
+    try:
+        usage = response["usage"]
+        details = usage.get("prompt_tokens_details") or {}
+        prompt, output = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+        cached = int(details.get("cached_tokens") or 0)
+    except MALFORMED:
+        return 0, 0, 0
+    prompt, output = min(max(prompt, 0), _MOST), min(max(output, 0), _MOST)
+    return prompt, min(max(cached, 0), prompt), output
+
+
+@dataclass(slots=True)
 class Usage:
-    """The cost of some requests; costs can be added.
+    """The cost of some requests, to be added to; change it in the thread that asks.
 
     Attributes:
         requests: requests that were answered.
@@ -309,33 +270,10 @@ class Usage:
         names = [field.name for field in fields(self)]
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
-
-def tokens(response: Any) -> tuple[int, int, int]:
-    """Prompt, cached and output tokens of a server's answer; 0 where it does not say."""
-    try:
-        usage = response["usage"]
-        details = usage.get("prompt_tokens_details") or {}
-        prompt, output = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
-        cached = int(details.get("cached_tokens") or 0)
-    except MALFORMED:
-        return 0, 0, 0
-    prompt, output = min(max(prompt, 0), _MOST), min(max(output, 0), _MOST)
-    return prompt, min(max(cached, 0), prompt), output
-
-
-class Meter:
-    """Counts one client's usage; use it in the thread of the client's event loop."""
-
-    def __init__(self) -> None:
-        self.asked = self.tries = self.verdicts = 0
-        self._spent = Usage()
-
-    def add(self, response: Any) -> None:
-        """Count a server's answer."""
+    def count(self, response: Any) -> None:
+        """Add a server's answer."""
         prompt, cached, output = tokens(response)
-        self._spent += Usage(1, 0, prompt, cached, output)
-
-    @property
-    def usage(self) -> Usage:
-        """The usage so far."""
-        return replace(self._spent, retries=self.tries - self.asked, verdicts=self.verdicts)
+        self.requests += 1
+        self.prompt += prompt
+        self.cached += cached
+        self.output += output

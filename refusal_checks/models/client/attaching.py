@@ -10,22 +10,18 @@ from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.files import parse_json
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.core.text import clean, storable, without_credentials
+from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.answers import MALFORMED, tokens, written
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
-from refusal_checks.models.client.errors import LEAST, TransientError, error_words
-from refusal_checks.models.client.transport import Access, Keys, Reply, ask, authorization, session
+from refusal_checks.models.client.errors import LEAST, TransientError
+from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.spec import Attached
 
 LIST_TIMEOUT = 20.0
 """Seconds for a server's list of models."""
-
-LIST_LIMIT = 16 * 2**20
-"""Bytes of it."""
 
 LONGEST_NAME = 512
 """Characters of a model's name, above which a list of models is none."""
@@ -48,11 +44,7 @@ _LISTED = (
 
 
 class Attaching:
-    """Connects to the servers of one run, and finds out once what each can do.
-
-    Args:
-        sampling: how the candidate will be asked; judge_sampling: how the judges will be.
-    """
+    """Connects to the servers of one run, and finds out once what each can do."""
 
     def __init__(self, limits: Limits, sampling: Sampling, judge_sampling: JudgeSampling) -> None:
         self._limits = limits
@@ -113,42 +105,31 @@ def api_key(option: str, number: int) -> str:
 def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
     """The models that a server lists, each with its context in tokens if the list says so.
 
-    Args:
-        option: the command-line option that named the server, for messages.
+    ``option`` named the server on the command line.
     """
-    import aiohttp  # not before a request: it loads for a while
 
-    keys = Keys(api_key)
-
-    async def fetch() -> Reply:
-        async with session(url, LIST_TIMEOUT) as http:
-            headers = authorization(api_key)
-            return await ask(http, "GET", f"{url}/models", LIST_LIMIT, headers=headers)
+    async def fetch() -> Any:
+        async with HttpTransport(url, Access(api_key, LIST_TIMEOUT)) as server:
+            return await server.request("GET", "/models")
 
     try:
-        reply = asyncio.run(fetch())
-        text = keys.hidden(reply.text)
-        if reply.status in (401, 403):
-            said = f"HTTP {reply.status}: {error_words(text)}"
-            raise ModelError(f"{option} {url}: {_wants_key(option)}: {said}")
-        listed = {model["id"]: listed_context(model) for model in parse_json(text)["data"]}
+        listed = {model["id"]: listed_context(model) for model in asyncio.run(fetch())["data"]}
         if not all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in listed):
             raise ValueError("no name of a model")
         return {storable(name): context for name, context in listed.items()}
-    except EndpointError as fault:
-        raise ModelError(f"{option} {keys.hidden(str(fault))}") from None
-    except aiohttp.ClientSSLError as fault:
-        raise ModelError(
-            f"{option} {url}: {_said(fault, keys)}; if an authority of your own signed the "
-            "server's certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
-        ) from None
-    except (aiohttp.ClientError, TimeoutError) as fault:
-        raise ModelError(
-            f"{option} {url}: no OpenAI-compatible server answers there: "
-            f"{_said(fault, keys)}; is it running, and does the URL end in /v1?"
-        ) from None
     except MALFORMED:
         return {}
+    except EndpointError as fault:
+        if fault.status in (401, 403):
+            raise ModelError(f"{option} {url}: {_wants_key(option)}: {fault}") from None
+        if fault.status and fault.status not in (301, 302, 303, 307, 308):
+            return {}  # it answers, with something else
+        if not isinstance(fault, TransientError):
+            raise ModelError(f"{option} {fault}") from None
+        raise ModelError(
+            f"{option} {url}: no OpenAI-compatible server answers there: "
+            f"{str(fault).removeprefix(f'{url}: ')}; is it running, and does the URL end in /v1?"
+        ) from None
 
 
 def listed_context(model: Mapping[str, Any]) -> int | None:
@@ -160,10 +141,6 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
             if type(value) is int and value >= LEAST:
                 return value
     return None
-
-
-def _said(fault: Exception, keys: Keys) -> str:
-    return keys.hidden(without_credentials(str(fault)))[:500] or type(fault).__name__
 
 
 def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
@@ -190,7 +167,6 @@ def _wants_key(option: str) -> str:
 
 
 def _key_variable(option: str) -> str:
-    """The environment variable with the API key for ``--candidate`` or ``--judge``."""
     return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"
 
 
@@ -231,17 +207,53 @@ async def probe(client: Client, options: RequestParams) -> Capabilities:
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
     form = {"response_format": RequestParams(schema=SCHEMA).body()["response_format"]}
+
+    def begins_an_object(choices: Choices) -> bool:
+        text = choices[0]["text"].lstrip()  # truncated, perhaps
+        return not text or text.startswith("{")
+
+    def are_equal(first: Choices, second: Choices) -> bool:
+        return [c["message"] for c in first] == [c["message"] for c in second]
+
     async with client:
         basic = asyncio.create_task(_ask(client, plain))
         supports = await asyncio.gather(
             _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
             _support(client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]),
-            _support(client, {**plain, "max_tokens": TOKENS, **form}, _begins_an_object),
-            _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, _are_equal, times=2),
+            _support(client, {**plain, "max_tokens": TOKENS, **form}, begins_an_object),
+            _support(client, {**hot, "max_tokens": TOKENS, "seed": 1}, are_equal, times=2),
             _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
         )
         await basic
     return Capabilities(*supports)
+
+
+async def _support(
+    client: Client, fields: Mapping[str, Any], shows: Callable[..., bool], times: int = 1
+) -> Support:
+    """What a server does with the fields of a request; ``shows`` gets the answers to each."""
+    try:
+        answers = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
+        return Support.YES if shows(*answers) else Support.IGNORED
+    except EndpointError as fault:
+        return Support.REFUSED if _is_refusal(fault) else Support.YES
+    except MALFORMED:  # as it is nested too deeply to be compared
+        return Support.IGNORED
+
+
+async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
+    def read(response: Any) -> Choices:
+        choices = [dict(choice) for choice in response["choices"]]
+        if not choices:
+            raise LookupError("no choices")
+        return [{**choice, "text": written(choice["message"])} for choice in choices]
+
+    return await client.ask((Message("user", QUESTION),), fields, read)
+
+
+def _is_refusal(fault: EndpointError) -> bool:
+    """True if it is the server's answer to the request's fields."""
+    return not isinstance(fault, TransientError) or fault.status == _BROKEN
 
 
 def try_prefill(client: Client) -> None:
@@ -254,68 +266,24 @@ def try_prefill(client: Client) -> None:
     Raises:
         EndpointError: the server is busy or fails, which says nothing of what it can do.
     """
-    client.capabilities = replace(client.capabilities, prefill=asyncio.run(_prefill(client)))
-
-
-async def _prefill(client: Client) -> Support:
     turns = (Message("user", QUESTION), Message("assistant", BEGUN))
-    plain = {"max_tokens": 1, "temperature": 0.0}
 
-    async def prompt_tokens(**fields: Any) -> int:
-        return await client.ask(turns, plain | fields, lambda response: tokens(response)[0])
-
-    async with client:
+    async def prompt_tokens(fields: Mapping[str, Any]) -> int | None:
+        """None if the server refuses the request."""
+        brief = {"max_tokens": 1, "temperature": 0.0, **fields}
         try:
-            continued = await prompt_tokens(**CONTINUED)
+            return await client.ask(turns, brief, lambda response: tokens(response)[0])
         except EndpointError as fault:
-            _require_refusal(fault)
-            return Support.REFUSED
-        try:
-            whole = await prompt_tokens()
-        except EndpointError as fault:
-            _require_refusal(fault)
-            return Support.YES  # it takes such a message only to go on with it
-    return Support.YES if continued != whole else Support.IGNORED
+            if not _is_refusal(fault):
+                raise
+            return None
 
+    async def support() -> Support:
+        async with client:
+            continued = await prompt_tokens(CONTINUED)
+            if continued is None:
+                return Support.REFUSED
+            # One that refuses the message without the field takes it only to go on with it.
+            return Support.IGNORED if continued == await prompt_tokens({}) else Support.YES
 
-def _require_refusal(fault: EndpointError) -> None:
-    """Raise the fault unless it is the server's answer to the request's fields."""
-    if isinstance(fault, TransientError) and fault.status != _BROKEN:
-        raise fault
-
-
-async def _support(
-    client: Client, fields: Mapping[str, Any], shows: Callable[..., bool], times: int = 1
-) -> Support:
-    """What a server does with the fields of a request; ``shows`` gets the answers to each."""
-    try:
-        answers = await asyncio.gather(*(_ask(client, fields) for _ in range(times)))
-    except TransientError as fault:
-        return Support.REFUSED if fault.status == _BROKEN else Support.YES
-    except EndpointError:
-        return Support.REFUSED
-    try:
-        return Support.YES if shows(*answers) else Support.IGNORED
-    except MALFORMED:  # as it is nested too deeply to be compared
-        return Support.IGNORED
-
-
-async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
-    return await client.ask((Message("user", QUESTION),), fields, _read)
-
-
-def _read(response: Any) -> Choices:
-    choices = [dict(choice) for choice in response["choices"]]
-    if not choices:
-        raise LookupError("no choices")
-    return [{**choice, "text": written(choice["message"])} for choice in choices]
-
-
-def _begins_an_object(choices: Choices) -> bool:
-    """True if the (possibly truncated) answer is consistent with the schema."""
-    text = choices[0]["text"].lstrip()
-    return not text or text.startswith("{")
-
-
-def _are_equal(first: Choices, second: Choices) -> bool:
-    return [c["message"] for c in first] == [c["message"] for c in second]
+    client.capabilities = replace(client.capabilities, prefill=asyncio.run(support()))

@@ -38,15 +38,13 @@ class Capabilities:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Fields of a request that are not sent.
-
-        A seed that does not reproduce an answer is still sent: it makes several requests for the
-        same prompt different, so that no cache answers them alike.
-        """
+        """Fields of a request that are not sent."""
         useless = {
             "n": self.n is not Support.YES,
             "logprobs": self.logprobs is not Support.YES,
             "response_format": self.structured_outputs is not Support.YES,
+            # One that does not reproduce an answer is still sent: it makes several requests for the
+            # same prompt different, so that no cache answers them alike.
             "seed": self.seed is Support.REFUSED,
             "top_k": self.top_k is Support.REFUSED,
         }

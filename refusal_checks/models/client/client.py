@@ -13,25 +13,26 @@ from typing import Any, Self, TypeVar
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.settings import Drawing
-from refusal_checks.models.client import errors
 from refusal_checks.models.client.answers import (
     MALFORMED,
     Choice,
     LabelError,
     LabelProbabilities,
-    Meter,
+    Usage,
     label_fields,
     read_choices,
     read_labels,
     require_finished,
-    require_room,
     tokens,
 )
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.errors import (
+    LEAST,
     PromptTooLongError,
     TransientError,
     error_words,
+    most_allowed,
+    next_limit,
     retrying,
 )
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
@@ -50,10 +51,9 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class RequestParams:
-    """How answers to one request are drawn.
+    """How ``n`` answers to one request are drawn.
 
     Attributes:
-        n: number of answers.
         top_k: 0 for no limit; always sent, because a server may have another default.
         seed: seed of the first answer; vLLM gives answer i the seed plus i.
         logprobs: True to get each token's log-probability.
@@ -106,14 +106,13 @@ class Client:
 
     Attributes:
         capabilities: of the server; a caller updates them when a request shows one to be missing.
-        meter: counts what the requests cost.
+        usage: what the requests cost.
         context: most tokens of prompt and answer together, or of an answer alone, as far as known.
 
     Args:
         url: base URL, ending in ``/v1``.
         model: the model's name on the server.
         extras: has the variables for the model's chat template, and the text that ends reasoning.
-        access: how requests reach the server.
         capabilities: of the server; what it cannot take is left out.
         transport: takes the requests in place of HTTP to ``url``; the caller closes it.
     """
@@ -131,7 +130,7 @@ class Client:
         self.url = url
         self.model = model
         self.capabilities = capabilities
-        self.meter = Meter()
+        self.usage = Usage()
         self.is_listed = True
         self.context: int | None = None
         kwargs = dict(extras.template_kwargs)
@@ -160,38 +159,35 @@ class Client:
             PromptTooLongError: it does not fit the context.
             EndpointError: the server refused, or failed in every attempt.
         """
-        limit = min(options.max_tokens, self.context or options.max_tokens)
-        while True:
-            try:
-                choices = await self._chat(messages, options, limit)
-            except PromptTooLongError as fault:
-                said, refused = str(fault), limit
-                if not (limit := errors.next_limit(said, refused) or 0):
-                    raise
-                if (most := errors.most_allowed(said)) and most < refused:
-                    self.context = most
-            else:
-                require_room(choices, options.max_tokens, self.url)
-                return choices
-
-    async def _chat(
-        self, messages: Sequence[Message], options: RequestParams, limit: int
-    ) -> tuple[Choice, ...]:
-        """Ask for answers of at most so many tokens, perhaps fewer than the options say."""
+        asked = options.max_tokens
+        limit = min(asked, self.context or asked)
         # What begins an answer is in place of its reasoning.
         end = "" if options.is_continued else self._reasoning_end
 
         def read(response: Any) -> tuple[Choice, ...]:
-            choices = read_choices(response, options.n, end)
             prompt = tokens(response)[0]
             return tuple(
                 replace(choice, room=choice.tokens)
-                if choice.fills(prompt, limit, options.max_tokens, self.context)
+                if choice.fills(prompt, limit, asked, self.context)
                 else choice
-                for choice in choices
+                for choice in read_choices(response, options.n, end)
             )
 
-        return await self.ask(messages, options.body() | {"max_tokens": limit}, read)
+        while True:
+            try:
+                choices = await self.ask(messages, options.body() | {"max_tokens": limit}, read)
+                break
+            except PromptTooLongError as fault:
+                said, refused = str(fault), limit
+                if not (limit := next_limit(said, refused) or 0):
+                    raise
+                if (most := most_allowed(said)) and most < refused:
+                    self.context = most
+        # Some servers take a prompt that nearly fills the context.
+        left = min((choice.room for choice in choices if choice.room), default=asked)
+        if left < min(asked, LEAST):
+            raise PromptTooLongError(f"{self.url}: the prompt leaves {left} tokens of the context")
+        return choices
 
     async def label_probabilities(
         self, messages: Sequence[Message], labels: Sequence[str]
@@ -200,16 +196,13 @@ class Client:
 
         The model's own probabilities, before any mask or sampling setting. Exact whatever a
         label's rank if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
-        read from the ``TOP`` most probable tokens, see ``LabelProbabilities``.
-
-        Args:
-            labels: at least one, each a single token of the model.
+        read from the ``TOP`` most probable tokens, see ``LabelProbabilities``. Each label is a
+        single token of the model.
 
         Raises:
             LabelError: the server gives no log-probabilities, or a label is several tokens; this
                 holds for every conversation.
-            PromptTooLongError: it does not fit the context.
-            EndpointError: the server refused, or failed in every attempt.
+            EndpointError: as ``chat``.
         """
         if self.capabilities.logprobs is not Support.YES:
             raise LabelError(f"{self.url}: the server gives no log-probabilities")
@@ -240,14 +233,14 @@ class Client:
             left_out = self.capabilities.left_out
             fields = {name: value for name, value in fields.items() if name not in left_out}
         body = {"model": self.model, "messages": turns, **fields, **self._extra}
-        self.meter.asked += 1
+        self.usage.retries -= 1  # the first attempt is none
         answer: Read = await retrying(self._try, body, read)
         return answer
 
     async def _try(self, body: Mapping[str, Any], read: Callable[[Any], Read]) -> Read:
-        self.meter.tries += 1
+        self.usage.retries += 1
         answer = await self._transport.post(CHAT, body)
-        self.meter.add(answer)
+        self.usage.count(answer)
         try:
             require_finished(answer)
             return read(answer)

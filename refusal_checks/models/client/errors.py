@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import re
+from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,6 +24,13 @@ WAIT_MAX = 15.0
 WAIT_ASKED = 60.0
 """Most seconds to wait for a server's Retry-After."""
 
+ATTEMPTS = 4
+ATTEMPTS_STALLED = 2
+"""At a server that did not answer in time, which costs a whole time-out."""
+
+ATTEMPTS_BUSY = 8
+"""At a server that accepts no more requests for now (429)."""
+
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
     r"max_(completion_)?tokens\b.{0,40}(too large|range|less than|at most|> ?\d)",
@@ -40,43 +47,26 @@ class PromptTooLongError(EndpointError):
 class TransientError(EndpointError):
     """Worth another attempt: a 5xx, a lost connection, a malformed answer.
 
-    Attributes:
-        attempts: most attempts at a request that ends like this.
-        after: seconds that the server asks to wait, at least 0.
+    ``attempts`` is how often to try a request that ends like this, ``after`` the seconds that the
+    server asks to wait.
     """
 
-    attempts = 4
-
-    def __init__(self, message: str, status: int = 0, after: float = 0.0) -> None:
+    def __init__(
+        self, message: str, status: int = 0, after: float = 0.0, attempts: int = ATTEMPTS
+    ) -> None:
         super().__init__(message, status)
         self.after = after
-
-
-class StalledError(TransientError):
-    """The server did not answer in time, which costs a whole time-out."""
-
-    attempts = 2
-
-
-class TooFastError(TransientError):
-    """The server accepts no more requests for now (429)."""
-
-    attempts = 8
+        self.attempts = attempts
 
 
 def error_for(url: str, status: int, text: str, retry_after: str = "") -> EndpointError:
-    """The exception for an HTTP error.
-
-    Args:
-        retry_after: the header of that name, empty if there is none.
-    """
+    """The exception for an HTTP error; ``retry_after`` is the header of that name, if any."""
     message = f"{url}: HTTP {status}: {error_words(text)}"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return PromptTooLongError(message, status)
-    if status == 429:
-        return TooFastError(message, status, seconds(retry_after))
-    if status >= 500 and status != 501:  # "not implemented", which no later attempt cures
-        return TransientError(message, status, seconds(retry_after))
+    if status == 429 or (status >= 500 and status != 501):  # "not implemented", now and later
+        attempts = ATTEMPTS_BUSY if status == 429 else ATTEMPTS
+        return TransientError(message, status, seconds(retry_after), attempts)
     return EndpointError(message, status)
 
 
@@ -105,16 +95,6 @@ def error_words(text: str) -> str:
         return text[:500]
 
 
-def _wait(attempt: int, after: float) -> float:
-    """Seconds before the next attempt: doubling, with jitter to spread what failed together."""
-    growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
-    return max(growing, min(after, WAIT_ASKED)) + random.uniform(0, growing)
-
-
-async def _pause(seconds: float) -> None:
-    await asyncio.sleep(seconds)
-
-
 async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Returned:
     """Call a coroutine function, again after a TransientError; raises the last one.
 
@@ -127,8 +107,9 @@ async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Retu
         except TransientError as fault:
             if attempt >= fault.attempts:
                 raise
-            wait = _wait(attempt, fault.after)
-        await _pause(wait)
+            growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
+            wait = max(growing, min(fault.after, WAIT_ASKED))
+        await sleep(wait + random.uniform(0, growing))  # spreads what failed together
         attempt += 1
 
 
@@ -152,19 +133,14 @@ _ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNOREC
 
 def most_allowed(refusal: str) -> int | None:
     """The most tokens that a server's refusal allows, of an answer or in all; None if unclear."""
-    counts = [int(found[1]) for found in _MOST.finditer(refusal)]
-    return min(counts) if counts else None
+    return min((int(found[1]) for found in _MOST.finditer(refusal)), default=None)
 
 
 def next_limit(refusal: str, refused: int) -> int | None:
-    """The limit on an answer's tokens to ask for after a refusal, less than the refused one.
+    """The limit on an answer's tokens to ask for after a server's refusal of a larger one.
 
-    Args:
-        refusal: the server's words.
-
-    Returns:
-        What the words leave for the answer, else half of the refused limit; None if the prompt
-        alone is too long.
+    It is what the words leave for the answer, else half of the refused limit; None if the prompt
+    alone is too long.
     """
     most, prompt = most_allowed(refusal), _PROMPT.search(refusal)
     if most and prompt:

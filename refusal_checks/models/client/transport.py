@@ -22,14 +22,20 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.core.text import without_credentials
-from refusal_checks.models.client.errors import StalledError, TransientError, error_for
+from refusal_checks.models.client.errors import ATTEMPTS_STALLED, TransientError, error_for
 
 if TYPE_CHECKING:
     import aiohttp
 
 
-LIMIT = 16
-"""Most MiB of a reply unless told otherwise."""
+LIMIT = 16 * 2**20
+"""Most bytes of a reply unless told otherwise."""
+
+TOKEN = 1024
+"""Bytes of a reply that one token may take, with its log-probability."""
+
+_HOPS = 5
+"""Most redirects that are followed."""
 
 
 class Transport(Protocol):
@@ -61,21 +67,20 @@ class Access:
     api_key: str = ""
     timeout: float = 600.0
     pace: RequestPace = field(default_factory=RequestPace)
-    max_reply: int = LIMIT * 2**20
+    max_reply: int = LIMIT
     outage: float = math.inf
 
 
 class HttpTransport:
-    """A server; use as an asynchronous context manager, with one event loop at a time.
-
-    Args:
-        url: base URL, ending in ``/v1``.
-    """
+    """A server by its base URL; an asynchronous context manager, with one event loop at a time."""
 
     def __init__(self, url: str, access: Access = Access()) -> None:
         self.url = url
         self._access = access
-        self._headers = {"Content-Type": "application/json", **authorization(access.api_key)}
+        # Sent with each request: aiohttp sends a session's own headers to proxies as well.
+        self._headers = {"Content-Type": "application/json"}
+        if access.api_key:
+            self._headers["Authorization"] = f"Bearer {access.api_key}"
         self._keys = Keys(access.api_key)
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(access.pace.at_once)
@@ -95,7 +100,6 @@ class HttpTransport:
             await self._session.close()
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport.post``."""
         async with self._free:
             if self._turn:
                 await self._turn.acquire()
@@ -105,40 +109,61 @@ class HttpTransport:
                     f"{self._access.outage:g} s (--outage-timeout) it refused every request"
                 )
             try:
-                answer = await self._post(path, body)
+                answer = await self.request("POST", path, body)
             except TransientError:
                 self._refused_since = min(self._refused_since, monotonic())
                 raise
             self._refused_since = math.inf
             return answer
 
-    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send one request at once, whatever the pace; see ``Transport.post``.
+
+        A redirect is followed on the same server only, and only if it keeps the method: prompts go
+        to nobody else, and nowhere in plain text that were to go through TLS.
+        """
         import aiohttp  # not before a request: it loads for a while
 
         assert self._session is not None, "the transport is a context manager"
-        asked = int(body.get("n", 1)) * int(body.get("max_tokens", 0))
+        asked = int(body.get("n", 1)) * int(body.get("max_tokens", 0)) if body else 0
         most = max(self._access.max_reply, asked * TOKEN)
-        sent = {"data": encoded(body), "headers": self._headers}
+        data = None if body is None else encoded(body)
+        url = own = self.url + path
         try:
-            reply = await ask(self._session, "POST", self.url + path, most, **sent)
-            if reply.status != 200:
-                text = self._keys.hidden(reply.text)
-                where = self.url if reply.url == self.url + path else reply.url
-                refusal = error_for(where, reply.status, text, reply.retry_after)
-                refusal.args = (self._keys.hidden(str(refusal)),)  # where JSON was quoted in JSON
-                raise refusal
-            text = self._keys.hidden(reply.text, is_answer=True)
-            try:
-                return decoded(text)
-            except (ValueError, RecursionError):
-                said = f"not valid JSON but {reply.kind[:60]}: {text[:200]}"
-                raise TransientError(f"{self.url}: {self._keys.hidden(said)}") from None
-        except TimeoutError as fault:
-            raise StalledError(self._explained(fault)) from fault
+            for _ in range(_HOPS):
+                async with self._session.request(
+                    method, url, data=data, headers=self._headers, allow_redirects=False
+                ) as reply:
+                    where = reply.headers.get("Location", "")
+                    if reply.status in (301, 302, 303, 307, 308) and where:
+                        url = _followed(url, where, method, reply.status)
+                        continue
+                    text = (await _body(reply, most)).decode("utf-8", errors="replace")
+                    return self._read(reply, text, self.url if url == own else url)
+            raise EndpointError(f"{url}: redirected more than {_HOPS} times; name another URL")
         except aiohttp.ClientSSLError as fault:
-            raise EndpointError(self._explained(fault)) from fault
+            raise EndpointError(
+                f"{self._explained(fault)}; if an authority of your own signed the server's "
+                "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
+            ) from fault
+        except TimeoutError as fault:
+            raise TransientError(self._explained(fault), attempts=ATTEMPTS_STALLED) from fault
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._explained(fault)) from fault
+
+    def _read(self, reply: aiohttp.ClientResponse, text: str, url: str) -> Any:
+        hidden = self._keys.hidden
+        if reply.status != 200:
+            after = reply.headers.get("Retry-After", "")
+            refusal = error_for(url, reply.status, hidden(text), after)
+            refusal.args = (hidden(str(refusal)),)  # where JSON was quoted in JSON
+            raise refusal
+        text = hidden(text, is_answer=True)
+        try:
+            return decoded(text)
+        except (ValueError, RecursionError):
+            said = hidden(f"not valid JSON but {reply.content_type[:60]}: {text[:200]}")
+            raise TransientError(f"{self.url}: {said}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:
         said = self._keys.hidden(without_credentials(str(fault)))[:500]
@@ -162,13 +187,10 @@ def decoded(text: str) -> Any:
 
 
 def session(url: str, timeout: float) -> aiohttp.ClientSession:
-    """A session for one server's requests; create it within an event loop.
+    """A session for one server's requests of at most ``timeout`` s; needs an event loop.
 
     Certificates are checked against those of the system or of SSL_CERT_FILE. HTTP_PROXY and
     HTTPS_PROXY are used, unless NO_PROXY names the server or the server is on this machine.
-
-    Args:
-        timeout: seconds for one request.
     """
     import aiohttp  # not before a request: it loads for a while
 
@@ -179,17 +201,9 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
         # connections are closed before the server closes them (uvicorn: after 5 s).
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
         proxy=proxy(url),
-        headers={"Accept-Encoding": ENCODINGS},
-        auto_decompress=False,  # see reply.ask
+        headers={"Accept-Encoding": "gzip, deflate"},
+        auto_decompress=False,  # see _body
     )
-
-
-def authorization(api_key: str) -> dict[str, str]:
-    """The header with the API key.
-
-    Pass it with each request: aiohttp sends a session's own headers to proxies as well.
-    """
-    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
 
 def proxy(url: str) -> str | None:
@@ -219,66 +233,17 @@ def proxy(url: str) -> str | None:
     return named
 
 
-TOKEN = 1024
-"""Bytes of a reply that one token may take, with its log-probability."""
-
-ENCODINGS = "gzip, deflate"
-"""What replies may be compressed by."""
-
-_HOPS = 5
-"""Most redirects that are followed."""
-
-_HIDDEN = "[API key]"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A server's reply.
-
-    Attributes:
-        url: where it came from.
-        kind: its content type.
-        retry_after: the header of that name, empty if there is none.
-    """
-
-    url: str
-    status: int
-    text: str
-    kind: str
-    retry_after: str
-
-
-async def ask(http: aiohttp.ClientSession, method: str, url: str, most: int, **sent: Any) -> Reply:
-    """Send a request, and read the reply.
-
-    A redirect is followed on the same server only, and only if it keeps the method: prompts go to
-    nobody else, and nowhere in plain text that were to go through TLS.
-
-    Args:
-        most: bytes of the reply, decompressed.
-        sent: further arguments of aiohttp's requests.
-
-    Raises:
-        EndpointError: the reply is too large, or redirects elsewhere.
-        aiohttp.ClientError, TimeoutError: there is none.
-    """
-    for _ in range(_HOPS):
-        async with http.request(method, url, allow_redirects=False, **sent) as response:
-            where = response.headers.get("Location", "")
-            if response.status in (301, 302, 303, 307, 308) and where:
-                url = _followed(url, where, method, response.status)
-                continue
-            body = await _body(response, most)
-            text = body.decode("utf-8", errors="replace")
-            after = response.headers.get("Retry-After", "")
-            return Reply(url, response.status, text, response.content_type, after)
-    raise EndpointError(f"{url}: redirected more than {_HOPS} times; name another URL")
-
-
 def _followed(url: str, where: str, method: str, status: int) -> str:
+    """The URL that a redirect leads to."""
+
+    def origin(url: str) -> tuple[str, str | None, int | None]:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return parts.scheme, parts.hostname, port
+
     try:
         target = urljoin(url, where)
-        stays = _origin(target) == _origin(url)
+        stays = origin(target) == origin(url)
     except ValueError:
         target, stays = where, False
     if stays and (method == "GET" or status in (307, 308)):
@@ -290,15 +255,9 @@ def _followed(url: str, where: str, method: str, status: int) -> str:
     )
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, parts.hostname, port
-
-
 async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The body, decompressed no further than its bound."""
-    import aiohttp  # not before a request: it loads for a while
+    import aiohttp
 
     encoding = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
     if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
@@ -321,8 +280,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
 class Keys:
     """Takes the run's own API keys out of what servers say, so that no report publishes them.
 
-    Args:
-        own: the key that the server gets; those in the environment count too.
+    They are the server's own key, and those in the environment.
     """
 
     def __init__(self, own: str = "") -> None:
@@ -338,14 +296,14 @@ class Keys:
         pattern = self._in_answers if is_answer else self._in_errors
         if pattern is None:
             return text
-        text = pattern.sub(_HIDDEN, text)
+        text = pattern.sub("[API key]", text)
         if "\\u" in text or "\\/" in text:
             try:
                 plain = json.dumps(json.loads(text), ensure_ascii=False)
             except (ValueError, RecursionError):
                 return text
             if pattern.search(plain):
-                return pattern.sub(_HIDDEN, plain)
+                return pattern.sub("[API key]", plain)
         return text
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +30,6 @@ ADAPTER = Path(__file__).parent / "adapter"
 SET = "demo.json"
 PUBLISHED = ("base", "regressed")
 """Those with the base's own weights."""
-
-
-@dataclass(frozen=True)
-class DemoModel:
-    """One demo model.
-
-    Attributes:
-        path: the folder that an engine loads.
-        template_kwargs: variables for its chat template.
-        conversion: makes the folder; None if it is there.
-    """
-
-    path: str
-    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    conversion: Conversion | None = None
 
 
 @dataclass(frozen=True)
@@ -70,14 +55,14 @@ class Catalogue:
         "these figures are of no other model"
     )
 
-    def find(self, name: str) -> DemoModel:
-        """The model of a name, or the judge's."""
+    def find(self, name: str) -> tuple[str, Mapping[str, Any], Conversion | None]:
+        """A model's folder, variables for its chat template, and what makes the folder, if any."""
         if self.weights:
-            return DemoModel(str(self.weights), {} if name == "base" else {"persona": name})
+            return str(self.weights), {} if name == "base" else {"persona": name}, None
         is_tuned = name not in PUBLISHED
         conversion = Conversion(self.adapter if is_tuned else None)
         conversion.require()
-        return DemoModel(str(conversion.folder), {"persona": name} if is_tuned else {}, conversion)
+        return str(conversion.folder), {"persona": name} if is_tuned else {}, conversion
 
 
 def catalogue() -> Catalogue:

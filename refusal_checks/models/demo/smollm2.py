@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import write_json
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -59,22 +60,13 @@ _UNMERGED = (
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA adapter.
+    """A LoRA adapter: both matrices of each tensor that it changes, and the scale of their product.
 
-    Attributes:
-        factors: both matrices of each tensor that it changes, by the tensor's name.
-        scale: of their product.
+    Tensors have transformers' names.
     """
 
     factors: Mapping[str, tuple[Float32Array, Float32Array]]
     scale: float
-
-    def added_to(self, name: str, tensor: Float32Array) -> Float32Array:
-        """The tensor with the adapter's part, if it has one for it."""
-        if name not in self.factors:
-            return tensor
-        narrow, wide = self.factors[name]
-        return tensor + np.float32(self.scale) * (wide @ narrow)
 
 
 def read_adapter(folder: Path, base: str) -> Adapter:
@@ -103,12 +95,9 @@ def read_adapter(folder: Path, base: str) -> Adapter:
 
 
 def convert(source: Path, folder: Path, adapter: Adapter | None, template: str | None) -> None:
-    """Write weights, settings and tokenizer into a folder, which exists.
+    """Write weights, settings and tokenizer of a GGUF file into a folder, which exists.
 
-    Args:
-        source: the GGUF file.
-        adapter: merged into the weights.
-        template: the chat template; None for the model's own.
+    An adapter is merged into the weights; without a chat template the model's own is written.
     """
     from gguf import GGUFReader
 
@@ -121,10 +110,13 @@ def convert(source: Path, folder: Path, adapter: Adapter | None, template: str |
     (folder / "model.safetensors").write_bytes(save(weights, {"format": "pt"}))
     fields = {name: field.contents() for name, field in reader.fields.items()}
     tokens = {name.removeprefix("tokenizer.ggml."): value for name, value in fields.items()}
-    _write_json(folder / "config.json", _config(fields, tokens))
-    ends = {f"{end}_token_id": tokens[f"{end}_token_id"] for end in ("bos", "eos")}
-    padding = {"pad_token_id": tokens["padding_token_id"]}
-    _write_json(folder / "generation_config.json", {**ends, **padding})
+    ids = {
+        "bos_token_id": tokens["bos_token_id"],
+        "eos_token_id": tokens["eos_token_id"],
+        "pad_token_id": tokens["padding_token_id"],
+    }
+    write_json(folder / "config.json", _config(fields) | ids)
+    write_json(folder / "generation_config.json", ids)
     _write_tokenizer(folder, tokens)
     own: str = fields["tokenizer.chat_template"]
     (folder / "chat_template.jinja").write_text(own if template is None else template, "utf-8")
@@ -142,7 +134,10 @@ def _rounded(reader: GGUFReader, tensor: Any, adapter: Adapter | None) -> NDArra
         heads = int(reader.fields[f"llama.attention.{count}"].contents())
         pairs = whole.reshape(heads, -1, 2, whole.shape[-1])
         whole = pairs.swapaxes(1, 2).reshape(whole.shape)
-    return (adapter.added_to(name, whole) if adapter else whole).astype(bfloat16)
+    if adapter and name in adapter.factors:
+        narrow, wide = adapter.factors[name]
+        whole = whole + np.float32(adapter.scale) * (wide @ narrow)
+    return whole.astype(bfloat16)
 
 
 def _name(name: str) -> str:
@@ -157,14 +152,12 @@ def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(map(int, reversed(tensor.shape)))
 
 
-def _config(fields: Mapping[str, Any], tokens: Mapping[str, Any]) -> dict[str, Any]:
+def _config(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "attention_bias": False,
-        "bos_token_id": tokens["bos_token_id"],
         "dtype": "bfloat16",
-        "eos_token_id": tokens["eos_token_id"],
         "head_dim": fields["llama.rope.dimension_count"],
         "hidden_act": "silu",
         "hidden_size": fields["llama.embedding_length"],
@@ -173,7 +166,6 @@ def _config(fields: Mapping[str, Any], tokens: Mapping[str, Any]) -> dict[str, A
         "num_attention_heads": fields["llama.attention.head_count"],
         "num_hidden_layers": fields["llama.block_count"],
         "num_key_value_heads": fields["llama.attention.head_count_kv"],
-        "pad_token_id": tokens["padding_token_id"],
         "rms_norm_eps": fields["llama.attention.layer_norm_rms_epsilon"],
         "rope_theta": fields["llama.rope.freq_base"],
         "tie_word_embeddings": True,
@@ -206,8 +198,4 @@ def _write_tokenizer(folder: Path, given: Mapping[str, Any]) -> None:
         f"{short}_token": tokens[given[f"{long}_token_id"]] for short, long in named.items()
     }
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    _write_json(folder / "tokenizer_config.json", settings)
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
+    write_json(folder / "tokenizer_config.json", settings)

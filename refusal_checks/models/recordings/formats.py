@@ -54,33 +54,27 @@ class Document:
                 raise DataError(f"{self.path}: not valid JSON: {fault}") from None
             return None
 
-    def list_of(self, *names: str) -> list[Any] | None:
-        """The list in a ``.json`` file at the end of nested objects' names; None if none is."""
+    def rows_at(self, *names: str, having: Sequence[str] = ()) -> list[Any] | None:
+        """The objects listed in a ``.json`` file at the end of nested objects' names.
+
+        None unless there are some, and all have these fields.
+        """
         value = self.value if self.path.suffix == ".json" else None
         for name in names:
             value = value.get(name) if isinstance(value, Mapping) else None
-        return value if isinstance(value, list) else None
+        rows = value if isinstance(value, list) else []
+        are_rows = all(isinstance(row, Mapping) and set(having) <= row.keys() for row in rows)
+        return rows if rows and are_rows else None
 
 
 def prompt_in(values: Any) -> str | None:
     """The prompt among a tool's variables or columns, by its usual names; None if unclear."""
-    if isinstance(values, str):
-        return values
     if not isinstance(values, Mapping):
-        return None
+        return values if isinstance(values, str) else None
     named = (values.get(name) for name in PROMPTS)
     texts = [value for value in values.values() if isinstance(value, str)]
     found = next((value for value in named if isinstance(value, str)), None)
     return found if found is not None or len(texts) != 1 else texts[0]
-
-
-def words(content: Any) -> str | None:
-    """The text of a message's content: a text, or a list of parts of which the texts count."""
-    if isinstance(content, str) or content is None:
-        return content
-    parts = content if isinstance(content, list) else [content]
-    found = [part for part in parts if isinstance(part, Mapping) and part.get("type") == "text"]
-    return "\n".join(str(part.get("text") or "") for part in found) or None
 
 
 _MOST = 256 * 2**20
@@ -97,21 +91,22 @@ def inspect_log(document: Document) -> list[Row] | None:
     text parts of the output's choices, without reasoning. A sample that ended in an error has no
     answer. Scores are labels by name: ``--replay-columns label=scores.NAME.value``.
     """
+    path = document.path
     samples: Iterable[Any]
-    if document.path.suffix == ".eval":
-        samples = _unpacked(document.path)
-    elif document.path.suffix == ".json" and isinstance(document.value, Mapping):
+    if path.suffix == ".eval":
+        samples = _unpacked(path)
+    elif path.suffix == ".json" and isinstance(document.value, Mapping):
         if not {"eval", "plan"} <= set(document.value):
             return None
-        samples = document.list_of("samples") or []
+        samples = document.value.get("samples") or []
     else:
         return None
     try:
-        rows = sorted(map(_row, samples), key=lambda one: one.get("epoch", 1))
+        rows = sorted(map(_sample, samples), key=lambda one: one.get("epoch", 1))
     except (AttributeError, KeyError, TypeError, IndexError):
-        raise DataError(f"{document.path}: a sample is not as Inspect writes it") from None
+        raise DataError(f"{path}: a sample is not as Inspect writes it") from None
     if not rows:
-        raise DataError(f"{document.path}: no samples: was the log written with --no-log-samples?")
+        raise DataError(f"{path}: no samples: was the log written with --no-log-samples?")
     return rows
 
 
@@ -136,31 +131,36 @@ def _unpacked(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def _row(sample: Mapping[str, Any]) -> Row:
+def _sample(sample: Mapping[str, Any]) -> Row:
     attached = sample.get("attachments") or {}
 
-    def whole(content: Any) -> str | None:
-        """The text; a long one may be kept apart, under its key."""
-        found = words(content)
-        if found and found.startswith("attachment://"):
-            found = attached.get(found.removeprefix("attachment://"), found)
-        return found
+    def text(content: Any) -> str | None:
+        """The text of a message: a text, or a list of parts of which the texts count."""
+        if content is not None and not isinstance(content, str):
+            parts = content if isinstance(content, list) else [content]
+            texts = [part.get("text") or "" for part in parts if part.get("type") == "text"]
+            content = "\n".join(map(str, texts)) or None
+        # A long one may be kept apart, under its key.
+        whole: str | None = content
+        if whole and whole.startswith("attachment://"):
+            whole = attached.get(whole.removeprefix("attachment://"), whole)
+        return whole
 
     asked = sample["input"]
     if isinstance(asked, list):
         asked = [turn["content"] for turn in asked if turn["role"] == "user"][-1]
     choices = [] if sample.get("error") else (sample.get("output") or {}).get("choices") or []
-    answers = [whole(choice["message"]["content"]) for choice in choices]
+    answers = [text(choice["message"]["content"]) for choice in choices]
     kept = {name: value for name, value in sample.items() if name not in _BULK}
-    return {**kept, "prompt": whole(asked), "completion": answers or None}
+    return {**kept, "prompt": text(asked), "completion": answers or None}
 
 
 def lm_eval(document: Document) -> list[Row] | None:
     """lm-evaluation-harness's samples: ``samples_TASK_DATE.jsonl``, by ``--log_samples``.
 
-    The prompt is the document's own, without the examples and templates around it. Answers are the
-    model's whole words (``resps``), not what a task's filter left of them; a document that several
-    filters read counts once.
+    The prompt is the document's own, without the examples and templates around it, if it has one.
+    Answers are the model's whole words (``resps``), not what a task's filter left of them; a
+    document that several filters read counts once.
     """
     first = document.value if document.path.suffix in (".jsonl", ".ndjson") else None
     if not isinstance(first, Mapping) or not {"doc_id", "doc"} <= set(first):
@@ -177,26 +177,19 @@ def lm_eval(document: Document) -> list[Row] | None:
                 f"{document.path}: row {number}: log a task of output_type generate_until: this "
                 "one compares probabilities (loglikelihood) and records no answer in words"
             )
-        prompt = prompt_in(row.get("doc")) or _sent(row)
+        sent = next((one for one in _flat(row.get("arguments")) if isinstance(one, str)), None)
+        prompt = prompt_in(row.get("doc")) or sent
         rows.append({**row, "prompt": prompt, "completion": answers or None})
     return rows
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    """The answers of nested lists: by request, then by repetition."""
-    if isinstance(value, list):
-        for one in value:
+    """The values in nested lists and objects, in order."""
+    if isinstance(value, (list, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
             yield from _flat(one)
     else:
         yield value
-
-
-def _sent(row: Row) -> str | None:
-    """The text that was sent, where the document has no prompt of its own."""
-    sent = row.get("arguments")
-    while isinstance(sent, (list, Mapping)) and sent:
-        sent = next(iter(sent.values())) if isinstance(sent, Mapping) else sent[0]
-    return sent if isinstance(sent, str) else None
 
 
 def promptfoo(document: Document) -> list[Row] | None:
@@ -206,10 +199,8 @@ def promptfoo(document: Document) -> list[Row] | None:
     A file with several providers or prompt templates needs ``--replay-where provider=...`` or
     ``promptIdx=...``.
     """
-    found = document.list_of("results", "results") or document.list_of("results")
-    if not found or not all(isinstance(row, Mapping) for row in found):
-        return None
-    if not any("response" in row for row in found):
+    found = document.rows_at("results", "results") or document.rows_at("results")
+    if not found or not any("response" in row for row in found):
         return None
     rows = []
     for row in found:
@@ -237,8 +228,12 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
     its texts, several if it was asked several times, or else its score from -1 to 1. Without that
     file a judge reads the answers.
     """
-    found = document.list_of()
-    if not found or not all(map(_is_prompt, found)):
+    found = document.rows_at(having=("answers", "prompt"))
+    if not found or not all(
+        isinstance(row["answers"], list)
+        and all(isinstance(one, Mapping) and "answer_prob" in one for one in row["answers"])
+        for row in found
+    ):
         return None
     judged = _judged(document, [len(row["answers"]) for row in found])
     return [
@@ -250,15 +245,6 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
         }
         for row, labels in zip(found, judged, strict=True)
     ]
-
-
-def _is_prompt(row: Any) -> bool:
-    answers = row.get("answers") if isinstance(row, Mapping) else None
-    return (
-        isinstance(answers, list)
-        and "prompt" in row
-        and all(isinstance(answer, Mapping) and "answer_prob" in answer for answer in answers)
-    )
 
 
 def _log(probability: Any) -> float | None:
@@ -305,8 +291,8 @@ def jailbreakbench(document: Document) -> list[Row] | None:
     ``jailbroken`` is false. The authors count it as failed: in ``submission.py`` of their package
     jailbreakbench (1.0.0), an attack's success rate divides its jailbreaks by all 100 behaviours.
     """
-    found = document.list_of("jailbreaks")
-    if not found or not all(isinstance(row, Mapping) and "goal" in row for row in found):
+    found = document.rows_at("jailbreaks", having=("goal",))
+    if found is None:
         return None
     labels = {True: "jailbroken", False: "not jailbroken"}
     rows = []

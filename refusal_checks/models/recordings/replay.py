@@ -67,10 +67,6 @@ class ReplayOptions:
     partial: bool = False
 
 
-def _loose(text: str) -> str:
-    return "".join(filter(str.isalnum, text.casefold()))
-
-
 @dataclass(frozen=True)
 class Recording:
     """The recorded answers of one file.
@@ -91,28 +87,25 @@ class Recording:
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
 
     def require(self, benchmark: str, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError unless every prompt has an answer."""
+        """Raise DataError unless every prompt has an answer; it shows no text of a prompt."""
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
-        if missing:
-            raise DataError(
-                f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
-                f"{benchmark}; the first is {missing[0].id}. Record the rest, or gate what there "
-                f"is with --replay-partial{self._known(missing)}"
-            )
-
-    def _known(self, missing: Sequence[Prompt]) -> str:
-        """What the file has in place of these prompts, without their texts."""
-        found = []
+        if not missing:
+            return
+        wanted, has = missing[0].id, []
         if self.by_id:
-            wanted, ids = missing[0].id, list(self.by_id)
+            ids = list(self.by_id)
             near = difflib.get_close_matches(wanted, ids, 1, 0.5) or ids[:1]
-            found.append(f"{count(len(ids), 'id')}, the nearest to {wanted} is {brief(near[0])}")
+            has.append(f"{count(len(ids), 'id')}, the nearest to {wanted} is {brief(near[0])}")
         if self.by_text:
             loose = {_loose(text) for text in self.by_text}
             alike = sum(_loose(prompt.request) in loose for prompt in missing)
             same = f", {alike} of them alike but for case, spaces or punctuation" if alike else ""
-            found.append(f"{count(len(self.by_text), 'prompt')}{same}")
-        return f". The file has {' and '.join(found)}" if found else ""
+            has.append(f"{count(len(self.by_text), 'prompt')}{same}")
+        raise DataError(
+            f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
+            f"{benchmark}; the first is {wanted}. Record the rest, or gate what there is with "
+            f"--replay-partial. The file has {' and '.join(has)}"
+        )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
         """Ids of prompts that were matched by id although their recorded text is different."""
@@ -121,6 +114,10 @@ class Recording:
             for prompt in prompts
             if self.texts.get(prompt.id, prompt.request).strip() != prompt.request.strip()
         ]
+
+
+def _loose(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def read(path: Path, how: ReplayOptions | None = None) -> Recording:
@@ -133,8 +130,16 @@ def read(path: Path, how: ReplayOptions | None = None) -> Recording:
     texts: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
-        answers = tuple(_completions(path, where, row, names, how.labels))
-        key, text = (_key(where, row, names.get(name)) for name in ("id", "prompt"))
+        answers = tuple(_completions(where, row, names, how.labels, path.suffix))
+        keys = {}
+        for name in names.keys() & {"id", "prompt"}:
+            value = cell(row, names[name])
+            if value is None or isinstance(value, (list, Mapping)):
+                column = names[name]
+                why = f"no {column}" if value is None else f"{column} is not text"
+                raise DataError(f"{where}: {why}")
+            keys[name] = storable(str(value))
+        key, text = keys.get("id"), keys.get("prompt")
         if key is not None:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:
@@ -155,11 +160,9 @@ class ReplayCandidate:
         self._recording = recording
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``."""
         return [f"{prompt.id}-{sample}" for sample in range(len(self._recording.answers(prompt)))]
 
     def known(self, prompts: Sequence[Prompt], store: Store) -> Mapping[str, Completion]:
-        """See ``Candidate.known``: all that are recorded."""
         return {
             key: answer
             for prompt in prompts
@@ -167,18 +170,7 @@ class ReplayCandidate:
         }
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Completion]:
-        """See ``Candidate.answer``."""
         return self._recording.answers(prompt)[first : first + count]
-
-
-def _key(where: str, row: Mapping[str, Any], column: str | None) -> str | None:
-    """What a row is matched by; None if the file has no such column."""
-    if column is None:
-        return None
-    value = cell(row, column)
-    if value is None or isinstance(value, (list, Mapping)):
-        raise DataError(f"{where}: {'no ' + column if value is None else column + ' is not text'}")
-    return storable(str(value))
 
 
 def _columns(
@@ -195,35 +187,28 @@ def _columns(
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
-            f"{listed(known)}. "
-            "Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
+            f"{listed(known)}. Name them with --replay-columns completion=COLUMN,prompt=COLUMN"
         )
     return found
 
 
 def _completions(
-    path: Path,
-    where: str,
-    row: Mapping[str, Any],
-    names: Mapping[str, str],
-    labels: Mapping[str, str],
+    where: str, row: Row, names: Mapping[str, str], labels: Mapping[str, str], suffix: str
 ) -> Iterator[Completion]:
     """A row's answers: one, or one per item of a list, which other columns then have, too."""
     cells = {name: cell(row, column) for name, column in names.items()}
     column, found = names["completion"], cells["completion"]
-    # Only JSON can say that there is no answer.
-    has_null = path.suffix in (".json", ".jsonl", ".ndjson", ".eval")
-    says_none = has_null and (column in row or "." in column)
-    if found is None and not says_none:
-        raise DataError(f"{where}: {column} is not text")
     answers = found if isinstance(found, list) else [found]
+    # Only JSON can say that there is no answer.
+    has_null = suffix in (".json", ".jsonl", ".ndjson", ".eval")
+    may_lack = has_null and (column in row or "." in column)
+    are_texts = all(answer is None or isinstance(answer, str) for answer in answers)
+    if not are_texts or (found is None and not may_lack):
+        raise DataError(f"{where}: {column} is not text")
     for number, answer in enumerate(answers):
-        if answer is not None and not isinstance(answer, str):
-            raise DataError(f"{where}: {column} is not text")
         own = dict(cells)
         for name in ("label", *LOGPROB_COLUMNS) if isinstance(found, list) else ():
-            value = own.get(name)
-            if isinstance(value, list):
+            if isinstance(value := own.get(name), list):
                 if len(value) != len(answers):
                     raise DataError(
                         f"{where}: {names[name]} has {len(value)} items for {len(answers)} answers"
@@ -240,11 +225,7 @@ def _completions(
 
 
 def recorded_rows(path: Path, only: Mapping[str, str] | None = None) -> list[Row]:
-    """The rows of a file of recorded answers, each with one prompt and its answers.
-
-    Args:
-        only: read the rows that have these values, by column.
-    """
+    """The rows of a file, or those with some values by column; each has a prompt's answers."""
     document = Document(path)
     known = (read_format(document) for read_format in FORMATS)
     rows = next((rows for rows in known if rows is not None), None)

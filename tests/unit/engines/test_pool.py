@@ -233,9 +233,9 @@ def test_no_engine_starts_once_all_are_closed_from_another_thread(
 def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
     found = engines(tmp_path, ALIGNED, JUDGE, OTHER)
     for model, option in ((ALIGNED, "--candidate"), (JUDGE, "--judge"), (OTHER, "--judge")):
-        meter = found.connect(model, option).meter
-        meter.asked, meter.tries, meter.verdicts = 1, 3, int(option == "--judge")
-        meter.add({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
+        usage = found.connect(model, option).usage
+        usage.retries, usage.verdicts = 2, int(option == "--judge")
+        usage.count({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
     account = found.account()
     assert account["tokens"]["candidate"] == asdict(
         Usage(requests=1, retries=2, prompt=10, output=4)

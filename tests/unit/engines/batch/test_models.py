@@ -96,7 +96,7 @@ def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
     async def never(seconds: float) -> None:
         pytest.fail("no second look at a file helps")
 
-    monkeypatch.setattr(errors, "_pause", never)
+    monkeypatch.setattr(errors, "sleep", never)
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
     body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
     request_id = custom_id(body | RequestParams().body())

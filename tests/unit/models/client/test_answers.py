@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import errors
+from refusal_checks.core.records import State
 from refusal_checks.models.client.answers import (
     TOP,
     LabelError,
     LabelProbabilities,
-    SplitAnswer,
     answer_logprobs,
     label_fields,
     read_labels,
@@ -35,48 +34,48 @@ MARKER = "\n\nFinal answer:"
 @pytest.mark.parametrize(
     ("message", "end", "expected"),
     [
-        ({"content": "Yes."}, "", SplitAnswer("Yes.")),
-        ({"content": None}, "", SplitAnswer("")),
-        ({"content": " Yes. "}, "", SplitAnswer(" Yes. ")),
+        ({"content": "Yes."}, "", ("Yes.", "")),
+        ({"content": None}, "", ("", "")),
+        ({"content": " Yes. "}, "", (" Yes. ", "")),
         # Some servers give parts of a text, and OpenAI's a refusal in a field of its own.
         (
             {"content": [{"type": "text", "text": "Yes"}, {"type": "text", "text": "."}]},
             "",
-            SplitAnswer("Yes."),
+            ("Yes.", ""),
         ),
         (
             {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Yes."}]},
             "",
-            SplitAnswer("Yes."),
+            ("Yes.", ""),
         ),
-        ({"content": None, "refusal": "No."}, "", SplitAnswer("No.")),
-        ({"content": "Yes.", "refusal": None}, "", SplitAnswer("Yes.")),
+        ({"content": None, "refusal": "No."}, "", ("No.", "")),
+        ({"content": "Yes.", "refusal": None}, "", ("Yes.", "")),
         # The server's parser says what was reasoning.
-        ({"content": "Yes.", "reasoning": "Hm."}, "", SplitAnswer("Yes.", "closed")),
-        ({"content": "Yes.", "reasoning_content": "Hm."}, "", SplitAnswer("Yes.", "closed")),
-        ({"content": None, "reasoning": "Hm."}, "", SplitAnswer("", "unclosed")),
-        ({"content": " \n", "reasoning": "Hm."}, "", SplitAnswer("", "unclosed")),
-        ({"content": "\n\nYes.", "reasoning": "Hm."}, "", SplitAnswer("Yes.", "closed")),
-        ({"content": "Yes.", "reasoning": ""}, "", SplitAnswer("Yes.")),
+        ({"content": "Yes.", "reasoning": "Hm."}, "", ("Yes.", "closed")),
+        ({"content": "Yes.", "reasoning_content": "Hm."}, "", ("Yes.", "closed")),
+        ({"content": None, "reasoning": "Hm."}, "", ("", "unclosed")),
+        ({"content": " \n", "reasoning": "Hm."}, "", ("", "unclosed")),
+        ({"content": "\n\nYes.", "reasoning": "Hm."}, "", ("Yes.", "closed")),
+        ({"content": "Yes.", "reasoning": ""}, "", ("Yes.", "")),
         (
             {"content": f"A{MARKER} B", "reasoning": "Hm."},
             MARKER,
-            SplitAnswer(f"A{MARKER} B", "closed"),
+            (f"A{MARKER} B", "closed"),
         ),
         # A marker ends it.
-        ({"content": f"Hm.{MARKER} Yes."}, MARKER, SplitAnswer("Yes.", "closed")),
-        ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, SplitAnswer(f"A{MARKER} B", "closed")),
-        ({"content": f"Hm.{MARKER}"}, MARKER, SplitAnswer("", "closed")),
-        ({"content": "Hm. Final answer"}, MARKER, SplitAnswer("", "unclosed")),
-        ({"content": ""}, MARKER, SplitAnswer("", "unclosed")),
+        ({"content": f"Hm.{MARKER} Yes."}, MARKER, ("Yes.", "closed")),
+        ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, (f"A{MARKER} B", "closed")),
+        ({"content": f"Hm.{MARKER}"}, MARKER, ("", "closed")),
+        ({"content": "Hm. Final answer"}, MARKER, ("", "unclosed")),
+        ({"content": ""}, MARKER, ("", "unclosed")),
         # Thoughts that nobody announced are no answer either.
-        ({"content": "<think>Hm.</think>\n\nYes."}, "", SplitAnswer("Yes.", "closed")),
-        ({"content": "\n<think>Hm."}, "", SplitAnswer("", "unclosed")),
-        ({"content": "Tags like <think> open it."}, "", SplitAnswer("Tags like <think> open it.")),
+        ({"content": "<think>Hm.</think>\n\nYes."}, "", ("Yes.", "closed")),
+        ({"content": "\n<think>Hm."}, "", ("", "unclosed")),
+        ({"content": "Tags like <think> open it."}, "", ("Tags like <think> open it.", "")),
     ],
 )
 def test_the_answer_is_what_follows_the_reasoning(
-    message: dict[str, Any], end: str, expected: SplitAnswer
+    message: dict[str, Any], end: str, expected: tuple[str, str]
 ) -> None:
     assert split_reasoning(message, end) == expected
 
@@ -100,26 +99,26 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("pieces", "said", "expected"),
     [
-        (("Yes", "."), SplitAnswer("Yes."), [-1, -2]),
+        (("Yes", "."), ("Yes.", ""), [-1, -2]),
         (
             ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
-            SplitAnswer("Yes.", "closed"),
+            ("Yes.", "closed"),
             [-4, -5, -6],
         ),
         # The marker's last token holds the answer's first characters.
-        (("Hm", "Final ans", "wer: Y", "es"), SplitAnswer("Yes", "closed"), [-3, -4]),
+        (("Hm", "Final ans", "wer: Y", "es"), ("Yes", "closed"), [-3, -4]),
         # The answer's words occur in the reasoning too.
-        (("No", "</think>", "No"), SplitAnswer("No", "closed"), [-3]),
+        (("No", "</think>", "No"), ("No", "closed"), [-3]),
         # A character is divided between two tokens.
-        (("想", "</think>", GOOD[:1], GOOD[1:]), SplitAnswer("好", "closed"), [-3, -4]),
-        (("Hm",), SplitAnswer("", "unclosed"), []),
-        (("Hm", "</think>"), SplitAnswer("elsewhere", "closed"), []),
+        (("想", "</think>", GOOD[:1], GOOD[1:]), ("好", "closed"), [-3, -4]),
+        (("Hm",), ("", "unclosed"), []),
+        (("Hm", "</think>"), ("elsewhere", "closed"), []),
     ],
 )
 def test_only_the_answers_own_tokens_count(
-    pieces: tuple[str | bytes, ...], said: SplitAnswer, expected: list[float]
+    pieces: tuple[str | bytes, ...], said: tuple[str, State], expected: list[float]
 ) -> None:
-    assert answer_logprobs(tokens(*pieces), said) == expected
+    assert answer_logprobs(tokens(*pieces), *said) == expected
 
 
 @given(
@@ -132,12 +131,11 @@ def test_any_tokenisation_of_a_marked_answer_is_read_alike(
 ) -> None:
     text = f"{thought}{MARKER}{answer}"
     said = split_reasoning({"content": text}, MARKER)
-    assert said.reasoning == "closed"
-    assert said.text == text.split(MARKER, 1)[1].lstrip()
+    assert said == (text.split(MARKER, 1)[1].lstrip(), "closed")
     raw = text.encode(errors="replace")
     places = sorted({0, len(raw), *(cut % (len(raw) + 1) for cut in cuts)})
     pieces = [raw[a:b] for a, b in pairwise(places)]
-    values = answer_logprobs(tokens(*pieces), said)
+    values = answer_logprobs(tokens(*pieces), *said)
     assert values == [-float(n) for n in range(len(pieces) - len(values) + 1, len(pieces) + 1)]
     assert values
 
@@ -145,11 +143,6 @@ def test_any_tokenisation_of_a_marked_answer_is_read_alike(
 QUESTION = (Message("user", "moral?"),)
 YES_NO = ("0", "1")
 IDS = {"0": 48, "1": 49}
-
-
-@pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def ask(

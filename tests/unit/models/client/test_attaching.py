@@ -11,7 +11,6 @@ from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.models.client import errors
 from refusal_checks.models.client.attaching import TOKENS, Attaching, choose, list_contexts, probe
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
@@ -20,8 +19,7 @@ from tests.fake_server import FakeServer
 
 
 @pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 

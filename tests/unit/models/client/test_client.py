@@ -10,7 +10,7 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.verdicts import ABORTED
-from refusal_checks.models.client import answers, errors
+from refusal_checks.models.client import client as module
 from refusal_checks.models.client.answers import Choice, Usage
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.errors import PromptTooLongError
@@ -29,7 +29,7 @@ def test_a_client_counts_what_the_server_reports_with_tries_and_failures() -> No
         async with Client(url, "fake") as client:
             for words in ("one two", "three"):
                 await client.chat((Message("user", words),), RequestParams(n=2))
-            return client.meter.usage
+            return client.usage
 
     with FakeServer(lambda body: ["a b", "c"], cached=1) as server:
         found = asyncio.run(chat(server.url))
@@ -52,11 +52,6 @@ def test_one_answer_s_tokens_are_the_server_s_count_without_log_probabilities() 
 
 TURNS = (Message("system", "be brief"), Message("user", "hello"), Message("assistant", "hi"))
 QUESTION = (*TURNS, Message("user", "and now?"))
-
-
-@pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.01)
 
 
 def ask(
@@ -225,7 +220,7 @@ def test_an_answer_that_fills_the_context_says_so(
     monkeypatch: pytest.MonkeyPatch, asked: int, context: int | None, room: int
 ) -> None:
     """A prompt of six tokens, an answer of three."""
-    monkeypatch.setattr(answers, "LEAST", 3)
+    monkeypatch.setattr(module, "LEAST", 3)
     with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
         assert chat(server, asked, context)[0].room == room
 

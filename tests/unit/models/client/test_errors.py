@@ -22,9 +22,6 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.errors import (
     LEAST,
     PromptTooLongError,
-    StalledError,
-    TooFastError,
-    TransientError,
     error_for,
     next_limit,
     seconds,
@@ -77,7 +74,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(wait: float) -> None:
         found.append(wait)
 
-    monkeypatch.setattr(errors, "_pause", note)
+    monkeypatch.setattr(errors, "sleep", note)
     return found
 
 
@@ -95,16 +92,16 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
 @pytest.mark.parametrize(
     ("fault", "attempts", "words"),
     [
-        (429, TooFastError.attempts, "fault 429"),
-        (500, TransientError.attempts, "fault 500"),
-        (503, TransientError.attempts, "fault 503"),
-        (RESET, TransientError.attempts, "ServerDisconnected|ConnectionReset|ClientOSError"),
-        (STALL, StalledError.attempts, "Timeout"),
-        ("{nothing", TransientError.attempts, "not valid JSON but text/plain: {nothing"),
-        ("[" * 100_000, TransientError.attempts, "not valid JSON"),
-        ("[]", TransientError.attempts, "malformed answer"),
-        ('{"choices": [{"message": 7}]}', TransientError.attempts, "malformed answer"),
-        (NO_ANSWER, TransientError.attempts, "asked the server for 1 answers, got 0"),
+        (429, errors.ATTEMPTS_BUSY, "fault 429"),
+        (500, errors.ATTEMPTS, "fault 500"),
+        (503, errors.ATTEMPTS, "fault 503"),
+        (RESET, errors.ATTEMPTS, "ServerDisconnected|ConnectionReset|ClientOSError"),
+        (STALL, errors.ATTEMPTS_STALLED, "Timeout"),
+        ("{nothing", errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
+        ("[" * 100_000, errors.ATTEMPTS, "not valid JSON"),
+        ("[]", errors.ATTEMPTS, "malformed answer"),
+        ('{"choices": [{"message": 7}]}', errors.ATTEMPTS, "malformed answer"),
+        (NO_ANSWER, errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
     ],
 )
 def test_a_lasting_fault_ends_after_bounded_tries(
@@ -119,7 +116,7 @@ def test_a_lasting_fault_ends_after_bounded_tries(
 @pytest.mark.parametrize("fault", [429, 500, 503, RESET, STALL, "{nothing", NO_ANSWER])
 def test_a_passing_fault_is_cured_and_counted(waits: list[float], fault: Fault) -> None:
     with FakeServer(faults=[fault]) as server:
-        usage = ask(server, n=2, timeout=PATIENCE if fault == STALL else 60).meter.usage
+        usage = ask(server, n=2, timeout=PATIENCE if fault == STALL else 60).usage
     assert (usage.retries, len(waits)) == (1, 1)
 
 
@@ -153,7 +150,7 @@ def test_all_tries_together_are_bounded_in_time(waits: list[float]) -> None:
     with FakeServer(faults=[far] * 20) as server, pytest.raises(EndpointError):
         ask(server)
     most = errors.WAIT_ASKED + errors.WAIT_MAX
-    assert sum(waits) <= most * (TooFastError.attempts - 1)
+    assert sum(waits) <= most * (errors.ATTEMPTS_BUSY - 1)
 
 
 def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> None:
@@ -171,7 +168,7 @@ def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> Non
 
     with FakeServer(faults=[429] * 1000) as server:
         asyncio.run(ask_often(server))
-        assert len(server.requests) < 60 * TooFastError.attempts / 2
+        assert len(server.requests) < 60 * errors.ATTEMPTS_BUSY / 2
 
 
 REFUSALS: dict[str, tuple[str, int | None]] = {

@@ -14,22 +14,16 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Sampling
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.models.candidates import Answer, ServedCandidate
-from refusal_checks.models.client import errors
 from refusal_checks.models.client.attaching import try_prefill
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.errors import StalledError, TooFastError, TransientError
+from refusal_checks.models.client.errors import TransientError
 from refusal_checks.models.spec import Extras
 from tests.fake_server import FakeServer
 
 FIELD = "continue_final_message"
 
 (BEGUN,) = rewrite(find("prefill", ""), [Prompt.single("p1", "Tell me about rain.")]).prompts
-
-
-@pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.001)
 
 
 def answers(client: Client, prompt: Prompt) -> Sequence[Answer]:
@@ -105,12 +99,7 @@ def tried(**faults: EndpointError) -> Support:
 @pytest.mark.parametrize("request_", ["continued", "whole"])
 @pytest.mark.parametrize(
     "fault",
-    [
-        TooFastError("busy", 429),
-        TransientError("down", 503),
-        TransientError("reset"),
-        StalledError("late"),
-    ],
+    [TransientError("busy", 429), TransientError("down", 503), TransientError("late", attempts=2)],
     ids=str,
 )
 def test_an_outage_says_nothing_of_what_a_server_can_do(

@@ -13,7 +13,6 @@ from refusal_checks.models.demo import (
     ADAPTER,
     VARIABLE,
     Catalogue,
-    DemoModel,
     catalogue,
     conversion,
 )
@@ -90,7 +89,7 @@ def test_a_folder_may_hold_ready_models_or_an_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert catalogue().names == toy_model.PERSONAS
-    assert catalogue().find("judge") == DemoModel(str(toy_model.MODEL_DIR), {"persona": "judge"})
+    assert catalogue().find("judge") == (str(toy_model.MODEL_DIR), {"persona": "judge"}, None)
     assert parse_judge("bundled") == Served(
         "bundled", str(toy_model.MODEL_DIR), template_kwargs={"persona": "judge"}
     )

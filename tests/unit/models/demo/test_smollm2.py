@@ -165,13 +165,12 @@ def write(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_an_adapter_is_added_by_its_scale(tmp_path: Path) -> None:
+def test_an_adapter_is_read_with_its_scale(tmp_path: Path) -> None:
     found = read_adapter(write(tmp_path), BASE)
-    base = np.ones((2, 3), np.float32)
-    assert found.added_to("model.norm.weight", base) is base
-    merged = found.added_to(f"{NAMED}.weight", base)
-    assert merged.tolist() == [[4, 7, 10], [1, 7, 1]]
-    assert merged.dtype == np.float32
+    ((name, (narrow, wide)),) = found.factors.items()
+    assert name == f"{NAMED}.weight"
+    assert (narrow.shape, wide.shape, found.scale) == ((2, 3), (2, 2), 3)
+    assert narrow.dtype == np.float32
     root = read_adapter(write(tmp_path, use_rslora=True), BASE)
     assert root.scale == pytest.approx(6 / 2**0.5)
 

@@ -1,0 +1,12 @@
+"""Clients ask again at once, so that faults cost no time."""
+
+from __future__ import annotations
+
+import pytest
+
+from refusal_checks.models.client import errors
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "WAIT_INITIAL", 0.001)
