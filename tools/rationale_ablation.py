@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._judges import JudgeOptions, with_judge_options
+from refusal_checks.cli.calibrate import JudgeOptions, with_judge_options
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record

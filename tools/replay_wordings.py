@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import MultipleChoice
 from refusal_checks.judges.choices.settle import Asked, read_as
 from tests.option_wordings import AMBIGUOUS, UNDERSTOOD, other_than, render
 
@@ -40,9 +41,8 @@ class Case(NamedTuple):
 def questions(mirror: Path) -> tuple[Prompt, ...]:
     """CHiSafetyBench's 1,567 multiple-choice questions with their key, disputed ones included."""
     benchmark = discover()["chisafety_mcq"]
-    assert benchmark.key is not None
     prompts = load_prompts(benchmark, mirror)
-    return tuple(choices.read_key(benchmark.key).mark(prompts, agreed_only=False))
+    return choices.mark(prompts, benchmark, MultipleChoice.read({"items": "all"}, "here"))
 
 
 def case(prompt: Prompt) -> Case:

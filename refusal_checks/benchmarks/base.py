@@ -32,8 +32,8 @@ class Resource(Protocol):
     def is_in(self, mirror: Path) -> bool:
         """True if a mirror holds it."""
 
-    def pull(self, mirror: Path) -> Path:
-        """Fetch it from the network into a mirror and return its path there."""
+    def pull(self, mirror: Path) -> None:
+        """Fetch it from the network into a mirror."""
 
 
 @dataclass(frozen=True)
@@ -108,23 +108,14 @@ def digest(prompts: Iterable[Prompt]) -> str:
     checksum = hashlib.sha256()
     for prompt in prompts:
         fields = asdict(prompt)
-        fields.pop("options")  # the messages hold them
-        fields.pop("cluster")  # says how the rows were drawn, not what they are
-        fields.pop("kind")  # of the benchmark
-        for name in ("attack", "plain", "worst_of"):  # the messages are what came of them
-            del fields[name]
-        row = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-        checksum.update(row.encode() + b"\n")
+        row = {name: fields[name] for name in ("id", "messages", "groups", "reference")}
+        text = json.dumps(row, sort_keys=True, separators=(",", ":"))
+        checksum.update(text.encode() + b"\n")
     return checksum.hexdigest()
 
 
 def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
-    """The benchmark's prompts with its kind, checked.
-
-    Raises:
-        DataError: the data is missing or empty, holds an empty prompt or an id twice, or does not
-            have its known digest.
-    """
+    """The benchmark's prompts with its kind, checked."""
     try:
         prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in benchmark.load(mirror))
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
@@ -138,7 +129,15 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
             raise DataError(f"{benchmark.name}: two prompts have the id {prompt.id}")
         if not prompt.messages or not prompt.request.strip():
             raise DataError(f"{benchmark.name}: prompt {prompt.id} is empty")
-        _require_storable(benchmark.name, prompt)
+        texts = [prompt.id, *(turn.content for turn in prompt.messages), *prompt.groups.values()]
+        texts += [*prompt.groups, prompt.reference or "", *prompt.options.values()]
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{benchmark.name}: prompt {clean(prompt.id)}: replace the lone surrogates (half "
+                "a character each) in its texts or groups: no file can hold them"
+            ) from None
         seen.add(prompt.id)
     if benchmark.sha256 and (sha256 := digest(prompts)) != benchmark.sha256:
         raise DataError(
@@ -147,14 +146,3 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
             f'to accept it, write sha256 = "{sha256}" into [{benchmark.name}] of a threshold file'
         )
     return prompts
-
-
-def _require_storable(benchmark: str, prompt: Prompt) -> None:
-    texts = [prompt.id, *(turn.content for turn in prompt.messages), *prompt.groups.values()]
-    try:
-        "".join([*texts, *prompt.groups, prompt.reference or "", *prompt.options.values()]).encode()
-    except UnicodeEncodeError:
-        raise DataError(
-            f"{benchmark}: prompt {clean(prompt.id)}: replace the lone surrogates (half a "
-            "character each) in its texts or groups: no file can hold them"
-        ) from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, NamedTuple
+from typing import Any
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.core.errors import DataError
@@ -14,11 +14,6 @@ from refusal_checks.core.files import parse_json, read_csv
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
 from refusal_checks.core.text import brief
-
-
-def columns(options: str | Sequence[str] | None) -> Sequence[str]:
-    """The columns that hold a table's options."""
-    return [options] if isinstance(options, str) else options or ()
 
 
 def with_options(
@@ -93,63 +88,50 @@ def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
     )
 
 
-class KeyEntry(NamedTuple):
-    """The letter of a question's right option, and whether the makers of the key agreed on it."""
-
-    answer: str
-    agreed: bool
-
-
-@dataclass(frozen=True)
-class AnswerKey:
-    """The right options, by question id."""
-
-    path: Path
-    entries: Mapping[str, KeyEntry]
-
-    def mark(self, prompts: Iterable[Prompt], agreed_only: bool) -> tuple[Prompt, ...]:
-        """The prompts with the right option as their reference.
-
-        Questions that the key lacks have no reference, nor have disputed ones if only agreed ones
-        are wanted: they are asked, and do not count for accuracy.
-        """
-        questions = tuple(prompts)
-        ids = {prompt.id for prompt in questions}
-        if unknown := [name for name in self.entries if name not in ids]:
-            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-            raise DataError(
-                f"{self.path}: no question has the id {', '.join(unknown[:5])}{more}; "
-                "use the ids of the benchmark's own file"
-            )
-        marked = []
-        for prompt in questions:
-            answer, agreed = self.entries.get(prompt.id, (None, False))
-            if answer is not None and answer not in prompt.options:
-                raise DataError(
-                    f"{self.path}: id {prompt.id}: answer {answer!r} is none of its options "
-                    + ", ".join(prompt.options)
-                )
-            marked.append(replace(prompt, reference=answer if agreed or not agreed_only else None))
-        return tuple(marked)
-
-
 def mark(
     prompts: Iterable[Prompt], benchmark: Benchmark, settings: MultipleChoice
 ) -> tuple[Prompt, ...]:
-    """A benchmark's prompts, with their right options if it is one of multiple choice."""
+    """A benchmark's prompts, with the right option as their reference if there is a key.
+
+    Questions that the key lacks have no reference, nor have disputed ones if only agreed ones are
+    wanted: they are asked, and do not count for accuracy.
+    """
+    questions = tuple(prompts)
     if benchmark.key is None:
-        return tuple(prompts)
-    return read_key(settings.key or benchmark.key).mark(prompts, settings.items == "agreed")
+        return questions
+    path = settings.key or benchmark.key
+    entries = _read_key(path)
+    ids = {prompt.id for prompt in questions}
+    if unknown := [name for name in entries if name not in ids]:
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        raise DataError(
+            f"{path}: no question has the id {', '.join(unknown[:5])}{more}; "
+            "use the ids of the benchmark's own file"
+        )
+    marked = []
+    for prompt in questions:
+        answer, agreed = entries.get(prompt.id, (None, False))
+        if answer is not None and answer not in prompt.options:
+            raise DataError(
+                f"{path}: id {prompt.id}: answer {answer!r} is none of its options "
+                + ", ".join(prompt.options)
+            )
+        counts = agreed or settings.items == "all"
+        marked.append(replace(prompt, reference=answer if counts else None))
+    return tuple(marked)
 
 
-def read_key(path: Path) -> AnswerKey:
-    """Read a key: columns ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0)."""
-    entries: dict[str, KeyEntry] = {}
+def _read_key(path: Path) -> dict[str, tuple[str, bool]]:
+    """The letter of each question's right option, and whether the key's makers agreed on it.
+
+    Columns are ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0).
+    """
+    entries: dict[str, tuple[str, bool]] = {}
     for number, row in enumerate(read_csv(path, ("id", "answer")), 1):
         name, answer, agreed = (row.get(key, "1").strip() for key in ("id", "answer", "agreed"))
         if agreed not in ("0", "1"):
             raise DataError(f"{path}: row {number}: agreed = {agreed!r}: write 1 or 0")
         if name in entries:
             raise DataError(f"{path}: row {number}: the id {name} occurs twice")
-        entries[name] = KeyEntry(answer.upper(), agreed == "1")
-    return AnswerKey(path, entries)
+        entries[name] = answer.upper(), agreed == "1"
+    return entries

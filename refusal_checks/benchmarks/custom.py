@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from refusal_checks.benchmarks import choices
+from refusal_checks.benchmarks import choices, hub
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import header, parse_json, read_rows, require_in_data
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
@@ -35,15 +33,30 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     guide = _rubric(name, table)
     if table.file:
         path = Path(table.file)
-        load = partial(_from_file, name, table, path)
-        text, version = f"rows of {path.name}", _version(path)
-        return Benchmark(name, kind, text, load, version, judge, category_guide=guide)
+
+        def from_file(mirror: Path | None) -> list[Prompt]:
+            try:
+                rows = read_rows(path)
+            except DataError as fault:
+                raise DataError(f"[{name}] file: {fault}") from None
+            return _prompts(name, table, rows, header(rows), str(path))
+
+        version, text = "missing", f"rows of {path.name}"
+        if path.is_file():
+            version = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        return Benchmark(name, kind, text, from_file, version, judge, category_guide=guide)
     assert table.dataset is not None, "a table of a user's own has a file or a data set"
     folder = f"hub/{table.dataset}"
-    split = HubSplit(table.dataset, table.revision or "main", table.split, folder)
-    load = partial(_from_hub, name, table, split)
+    split = hub.HubSplit(table.dataset, table.revision or "main", table.split, folder)
+
+    def from_hub(mirror: Path | None) -> list[Prompt]:
+        rows = split.rows(mirror)
+        return _prompts(name, table, [*hub.named(rows)], rows.column_names, split.repository)
+
     text = f"split {table.split} of {table.dataset}"
-    return Benchmark(name, kind, text, load, split.revision, judge, (split,), category_guide=guide)
+    return Benchmark(
+        name, kind, text, from_hub, split.revision, judge, (split,), category_guide=guide
+    )
 
 
 def _kind(name: str, table: BenchmarkTable) -> tuple[Kind, str]:
@@ -70,38 +83,6 @@ def _rubric(name: str, table: BenchmarkTable) -> Path | None:
     return path
 
 
-def _version(path: Path) -> str:
-    if not path.is_file():
-        return "missing"
-    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-
-
-def _from_file(name: str, table: BenchmarkTable, path: Path, mirror: Path | None) -> list[Prompt]:
-    try:
-        rows = read_rows(path)
-    except DataError as fault:
-        raise DataError(f"[{name}] file: {fault}") from None
-    return _prompts(name, table, rows, header(rows), str(path))
-
-
-def _from_hub(
-    name: str, table: BenchmarkTable, split: HubSplit, mirror: Path | None
-) -> list[Prompt]:
-    rows = split.rows(mirror)
-    classes = {
-        column: feature.names
-        for column, feature in rows.features.items()
-        if hasattr(feature, "names")
-    }
-    # The numbers of class labels mean nothing to a reader, so labels are read by their names.
-    named = [
-        {k: (classes[k][v] if isinstance(v, int) else None) if k in classes else v
-         for k, v in row.items()}
-        for row in rows
-    ]  # fmt: skip
-    return _prompts(name, table, named, rows.column_names, split.repository)
-
-
 def _prompts(
     name: str,
     table: BenchmarkTable,
@@ -109,12 +90,27 @@ def _prompts(
     columns: Sequence[str],
     where: str,
 ) -> list[Prompt]:
-    named = (table.prompt, table.id, table.cluster, table.key, *table.columns.values())
-    for column in filter(None, (*named, *choices.columns(table.options))):
+    options = [table.options] if isinstance(table.options, str) else table.options or ()
+    given = (table.prompt, table.id, table.cluster, table.key, *table.columns.values(), *options)
+    for column in filter(None, given):
         require_in_data(column, columns, f"[{name}]: {where}")
-    if table.id is None and _identifies([row.get("id") for row in rows]):
-        table = table.model_copy(update={"id": "id"})
-    return [_prompt(name, table, number, row, where) for number, row in enumerate(rows, 1)]
+    id_column = table.id or ("id" if _identifies([row.get("id") for row in rows]) else None)
+    prompts = []
+    for number, row in enumerate(rows, 1):
+        place = f"{where}: row {number}"
+        row_id = row.get(id_column) if id_column else f"{name}-{number}"
+        if row_id in (None, ""):
+            raise DataError(f"{place} has no {id_column}")
+        values = {kind: row.get(column) for kind, column in table.columns.items()}
+        groups = {kind: str(value) for kind, value in values.items() if value not in (None, "")}
+        cluster = row.get(table.cluster) if table.cluster else None
+        messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
+        source = "" if cluster is None else str(cluster)
+        prompt = Prompt(str(row_id), messages, groups, cluster=source)
+        if table.options is not None:
+            prompt = choices.with_options(prompt, row, table.options, table.key, place)
+        prompts.append(prompt)
+    return prompts
 
 
 def _identifies(ids: Sequence[Any]) -> bool:
@@ -123,31 +119,24 @@ def _identifies(ids: Sequence[Any]) -> bool:
     return len(texts) == len(ids) and max(map(len, texts), default=0) <= 100
 
 
-def _prompt(
-    name: str, table: BenchmarkTable, number: int, row: Mapping[str, Any], where: str
-) -> Prompt:
-    place = f"{where}: row {number}: {table.prompt}"
-    values = {kind: row.get(column) for kind, column in table.columns.items()}
-    groups = {kind: str(value) for kind, value in values.items() if value not in (None, "")}
-    row_id = row.get(table.id) if table.id else f"{name}-{number}"
-    if row_id in (None, ""):
-        raise DataError(f"{where}: row {number} has no {table.id}")
-    cluster = row.get(table.cluster) if table.cluster else None
-    source = "" if cluster is None else str(cluster)
-    messages = _messages(row.get(table.prompt), place)
-    prompt = Prompt(str(row_id), messages, groups, cluster=source)
-    if table.options is None:
-        return prompt
-    return choices.with_options(prompt, row, table.options, table.key, f"{where}: row {number}")
-
-
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
+    """A text as the user's turn; a list of messages, or of texts by user and assistant in turn."""
     if isinstance(value, str):
         turns = _json_list(value)
-        return _turns(turns, place) if turns else (Message("user", value),)
-    if isinstance(value, list) and value:
-        return _turns(value, place)
-    raise DataError(f"{place}: neither text nor a list of messages, but {_type(value)}")
+        if turns is None:
+            return (Message("user", value),)
+    elif isinstance(value, list) and value:
+        turns = value
+    else:
+        raise DataError(f"{place}: neither text nor a list of messages, but {_type(value)}")
+    if all(isinstance(turn, str) for turn in turns):
+        roles: tuple[Role, ...] = ("user", "assistant")
+        messages = [Message(roles[number % 2], text) for number, text in enumerate(turns)]
+    else:
+        messages = [_message(turn, place) for turn in turns]
+    if messages[-1].role != "user":
+        raise DataError(f"{place}: the last turn must be the user's, not {messages[-1].role}'s")
+    return tuple(messages)
 
 
 def _json_list(text: str) -> list[Any] | None:
@@ -161,16 +150,13 @@ def _json_list(text: str) -> list[Any] | None:
     return turns if isinstance(turns[0], dict) and "role" in turns[0] else None
 
 
-def _turns(value: list[Any], place: str) -> tuple[Message, ...]:
-    """Messages with role and content, or texts by user and assistant in turn."""
-    if all(isinstance(turn, str) for turn in value):
-        roles: tuple[Role, ...] = ("user", "assistant")
-        messages = [Message(roles[number % 2], text) for number, text in enumerate(value)]
-    else:
-        messages = [_message(turn, place) for turn in value]
-    if messages[-1].role != "user":
-        raise DataError(f"{place}: the last turn must be the user's, not {messages[-1].role}'s")
-    return tuple(messages)
+def _message(turn: Any, place: str) -> Message:
+    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
+        raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
+    if turn.get("role") not in get_args(Role):
+        known = ", ".join(get_args(Role))
+        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")
+    return Message(cast(Role, turn["role"]), turn["content"])
 
 
 def _type(value: Any) -> str:
@@ -179,12 +165,3 @@ def _type(value: Any) -> str:
         keys = [brief(key) for key in value][:_KEYS]
         return f"an object with {', '.join(keys) or 'nothing'}"
     return "an empty list" if value == [] else type(value).__name__
-
-
-def _message(turn: Any, place: str) -> Message:
-    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
-        raise DataError(f"{place}: a message is {{role, content}} with text, not {_type(turn)}")
-    if turn.get("role") not in get_args(Role):
-        known = ", ".join(get_args(Role))
-        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {known}")
-    return Message(cast(Role, turn["role"]), turn["content"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,18 +17,6 @@ LARGEST = 2**30
 """Most bytes that a Parquet file may have once it is unpacked; no benchmark has a tenth of it."""
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the hub's library from printing a line for each of its retries."""
-    logger = logging.getLogger("huggingface_hub")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
 @dataclass(frozen=True)
 class HubSplit:
     """One split of a data set.
@@ -39,7 +26,6 @@ class HubSplit:
         revision: the commit, or a branch or tag if it is not pinned.
         folder: where a mirror holds the split's Parquet files, relative to the mirror's root.
         config: which of the data set's configurations; None where it has only one.
-        is_gated: the hub gives it only to accounts that have accepted its conditions.
     """
 
     repository: str
@@ -51,30 +37,30 @@ class HubSplit:
     is_pinned: ClassVar[bool] = False  # the commit says what the hub gives, not what a mirror holds
 
     def is_in(self, mirror: Path) -> bool:
-        """See ``Resource.is_in``."""
         return bool(self._files(mirror))
 
-    def pull(self, mirror: Path) -> Path:
-        """See ``Resource.pull``."""
+    def pull(self, mirror: Path) -> None:
         path = mirror / self.folder / f"{self.split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._download().to_parquet(str(path))
-        return path
 
     def rows(self, mirror: Path | None) -> Any:
         """The split as a ``datasets.Dataset``, from a mirror if given, else from the hub."""
         return self._mirrored(mirror) if mirror else self._download()
 
-    def table(self, mirror: Path | None, prompt: str, *others: str) -> list[dict[str, Any]]:
-        """The rows of ``rows`` with these columns only.
-
-        Args:
-            prompt: the column with the prompts.
-        """
-        rows, where = self.rows(mirror), f"{self.repository}, {self.split}"
-        _require_columns((prompt, *others), rows.column_names, where)
-        found: list[dict[str, Any]] = rows.select_columns([prompt, *others]).to_list()
-        return _with_text(found, prompt, where)
+    def table(
+        self, mirror: Path | None, wanted: Sequence[str], optional: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """The rows of ``rows`` with these columns only, and a text in the column ``prompt``."""
+        data, where = self.rows(mirror), f"{self.repository}, {self.split}"
+        for column in wanted:
+            require_in_data(column, data.column_names, where)
+        there = [column for column in optional if column in data.column_names]
+        rows = [*named(data.select_columns([*wanted, *there]))]
+        for number, row in enumerate(rows):
+            if not isinstance(row["prompt"], str):
+                raise DataError(f"{where}: row {number} has no text in the column prompt")
+        return rows
 
     def _files(self, mirror: Path) -> list[str]:
         return sorted(map(str, (mirror / self.folder).glob(f"{self.split}-*.parquet")))
@@ -101,10 +87,11 @@ class HubSplit:
     def _download(self) -> Any:
         import datasets
 
-        named = (self.repository, self.config) if self.config else (self.repository,)
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it prints each retry
         try:
-            with _quiet():
-                return datasets.load_dataset(*named, split=self.split, revision=self.revision)
+            return datasets.load_dataset(
+                self.repository, self.config, split=self.split, revision=self.revision
+            )
         except (OSError, ValueError) as fault:
             raise DataError(self._explain(fault)) from fault
 
@@ -131,26 +118,15 @@ class HubSplit:
         )
 
 
-def read_parquet(path: Path, prompt: str, *others: str) -> list[dict[str, Any]]:
-    """The rows of a Parquet file with these columns only, see ``HubSplit.table``."""
-    from pyarrow import parquet
-
-    _require_small(str(path))
-    _require_columns((prompt, *others), parquet.read_schema(path).names, str(path))
-    found = parquet.read_table(path, columns=[prompt, *others]).to_pylist()
-    return _with_text(found, prompt, str(path))
-
-
-def _require_columns(wanted: Iterable[str], known: Sequence[str], where: str) -> None:
-    for column in wanted:
-        require_in_data(column, known, where)
-
-
-def _with_text(rows: list[dict[str, Any]], column: str, where: str) -> list[dict[str, Any]]:
-    for number, row in enumerate(rows):
-        if not isinstance(row[column], str):
-            raise DataError(f"{where}: row {number} has no text in the column {column}")
-    return rows
+def named(rows: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a data set; class labels by name, as their numbers mean nothing to a reader."""
+    labels = {
+        column: dict(enumerate(feature.names))
+        for column, feature in rows.features.items()
+        if hasattr(feature, "names")
+    }
+    for row in rows:
+        yield row | {column: names.get(row[column]) for column, names in labels.items()}
 
 
 def _require_small(file: str) -> None:

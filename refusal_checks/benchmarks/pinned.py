@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from refusal_checks.benchmarks.base import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError, network_reason
@@ -30,7 +30,6 @@ class PinnedFile:
         path: its place in a mirror, relative to the mirror's root.
         url: its address at that revision; empty if it has no public one, so that only a mirror
             can hold it.
-        revision: the commit.
         sha256: of the file's bytes, in hexadecimal.
     """
 
@@ -42,20 +41,14 @@ class PinnedFile:
     is_gated: ClassVar[bool] = False
 
     def is_in(self, mirror: Path) -> bool:
-        """See ``Resource.is_in``."""
         return (mirror / self.path).is_file()
 
-    def pull(self, mirror: Path) -> Path:
-        """See ``Resource.pull``; a file with the right bytes is kept."""
-        return _retrieve(self, mirror / self.path)
+    def pull(self, mirror: Path) -> None:
+        _retrieve(self, mirror / self.path)
 
 
 def mirror_folder(named: str | None = None) -> Path | None:
-    """The local mirror: the folder that ``--data`` or else ``REFUSAL_CHECKS_DATA`` names, if any.
-
-    Args:
-        named: the value of ``--data``.
-    """
+    """The local mirror, if ``--data`` (``named``) or else ``REFUSAL_CHECKS_DATA`` names one."""
     value = named or os.environ.get(MIRROR_VARIABLE)
     if not value:
         return None
@@ -150,12 +143,7 @@ INDEX = "mirror.json"
 
 @dataclass(frozen=True)
 class MirrorEntry:
-    """One benchmark of a mirror.
-
-    Attributes:
-        revision: the commit that was pulled.
-        sha256: ``digest`` of its prompts.
-    """
+    """What was pulled of one benchmark; ``sha256`` is the ``digest`` of its prompts."""
 
     revision: str
     sha256: str
@@ -175,45 +163,31 @@ def read_index(mirror: Path) -> dict[str, MirrorEntry]:
 
 
 def load_checked(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...]:
-    """The benchmark's prompts, also checked against the mirror's index if there is one.
-
-    Raises:
-        DataError: see ``load_prompts``; or the mirror has another revision or has changed.
-    """
+    """The benchmark's prompts, also checked against the mirror's index if there is one."""
     entry = read_index(mirror).get(benchmark.name) if mirror else None
-    if entry is None:
-        return load_prompts(benchmark, mirror)
+    again = f"run `refusal-checks data pull {mirror}` again"
     where = f"the data mirror {mirror}: {benchmark.name}"
-    if entry.revision != benchmark.revision:
+    if entry and entry.revision != benchmark.revision:
         raise DataError(
             f"{where} has revision {entry.revision}, this package needs {benchmark.revision}; "
-            f"run `refusal-checks data pull {mirror}` again"
+            f"{again}"
         )
     prompts = load_prompts(benchmark, mirror)
-    sha256 = digest(prompts)
-    if sha256 != entry.sha256:
+    if entry and (sha256 := digest(prompts)) != entry.sha256:
         raise DataError(
             f"{where} has changed since it was pulled: sha256 {sha256}, expected {entry.sha256}; "
-            f"run `refusal-checks data pull {mirror}` again"
+            f"{again}"
         )
     return prompts
 
 
 def pull(benchmark: Benchmark, mirror: Path) -> MirrorEntry:
-    """Fetch a benchmark's data into a mirror."""
+    """Fetch a benchmark's data into a mirror, and add it to the mirror's index."""
     for resource in benchmark.resources:
         resource.pull(mirror)
     prompts = load_prompts(benchmark, mirror)
-    return MirrorEntry(benchmark.revision, digest(prompts), len(prompts))
-
-
-def write_index(mirror: Path, entries: Mapping[str, MirrorEntry]) -> None:
-    """Add entries to a mirror's index."""
-    known: dict[str, Any] = {**read_index(mirror), **entries}
+    entry = MirrorEntry(benchmark.revision, digest(prompts), len(prompts))
+    known = {**read_index(mirror), benchmark.name: entry}
     text = json.dumps({name: vars(known[name]) for name in sorted(known)}, indent=2)
     (mirror / INDEX).write_text(text + "\n", encoding="utf-8")
-
-
-def public(benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
-    """The benchmarks whose data is fetched, and so belongs in a mirror."""
-    return [benchmark for benchmark in benchmarks if benchmark.resources]
+    return entry

@@ -26,9 +26,6 @@ def stratified(
     of the whole, to within a prompt of that in any part, and on average over seeds however small it
     is. The part depends on ids, groups and seed, not on the prompts' order; a larger limit keeps
     what a smaller one took.
-
-    Args:
-        limit: at least 1; None for all.
     """
     if limit is None or limit >= len(prompts):
         return tuple(prompts)
@@ -39,11 +36,7 @@ def stratified(
 def _spread(
     prompts: Sequence[Prompt], kinds: Sequence[str], seed: int, path: tuple[str, ...] = ()
 ) -> list[Prompt]:
-    """The prompts in an order in which every beginning has the groups' shares.
-
-    Args:
-        path: the groups that all of the prompts are of.
-    """
+    """The prompts, all of the groups in ``path``; every beginning has the groups' shares."""
     if not kinds:
         return sorted(prompts, key=lambda prompt: _draw(seed, prompt.id))
     groups: dict[str, list[Prompt]] = {}

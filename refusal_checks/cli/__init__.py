@@ -7,7 +7,7 @@ defines ``add(app: typer.Typer) -> None``, which adds them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Annotated, cast
 import typer
 
 from refusal_checks import __version__
-from refusal_checks.cli._echo import echo
+from refusal_checks.cli._common import echo
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
@@ -41,17 +41,12 @@ def application() -> typer.Typer:
         before = len(app.registered_commands), len(app.registered_groups)
         with extensions.blamed(one):
             one.module.add(app)
-        for name in _added(app, *before):
-            names.add(name, one.origin)
+        for command in app.registered_commands[before[0] :]:
+            name = str(command.name or getattr(command.callback, "__name__", ""))
+            names.add(name.lower().replace("_", "-"), one.origin)
+        for group in app.registered_groups[before[1] :]:
+            names.add(str(group.name), one.origin)
     return app
-
-
-def _added(app: typer.Typer, commands: int, groups: int) -> Iterator[str]:
-    """The names of the commands added since these counts of commands and groups."""
-    for command in app.registered_commands[commands:]:
-        name = str(command.name or getattr(command.callback, "__name__", ""))
-        yield name.lower().replace("_", "-")
-    yield from (str(group.name) for group in app.registered_groups[groups:])
 
 
 def _show_version(wanted: bool) -> None:
@@ -100,22 +95,20 @@ def main() -> None:
     try:
         _load_named(sys.argv[1:])
         for fault in extensions.faults():
-            print(f"refusal-checks: {clean_lines(fault)}", file=sys.stderr)
-        sys.exit(_called())
-    except (RefusalChecksError, OSError) as fault:
-        print(f"refusal-checks: {clean_lines(reason(fault))}", file=sys.stderr)
-        sys.exit(EXIT_USER if isinstance(fault, UserError) else 1)
-
-
-def _called() -> int:
-    try:
+            _complain(fault)
         ended = application()(prog_name="refusal-checks", standalone_mode=False)
+        sys.exit(ended if isinstance(ended, int) else 0)
     except typer.Abort:
-        print("refusal-checks: stopped", file=sys.stderr)
-        return 1
-    except _UsageError as fault:
-        if said := fault.format_message():  # without any words, the help has been shown
-            usage = f"\n{fault.ctx.get_usage()}" if fault.ctx else ""
-            print(f"refusal-checks: {clean_lines(f'{said}{usage}')}", file=sys.stderr)
-        return EXIT_USER
-    return ended if isinstance(ended, int) else 0
+        _complain("stopped")
+        sys.exit(1)
+    except _UsageError as mistake:
+        if said := mistake.format_message():  # without any words, the help has been shown
+            _complain(f"{said}\n{mistake.ctx.get_usage()}" if mistake.ctx else said)
+        sys.exit(EXIT_USER)
+    except (RefusalChecksError, OSError) as error:
+        _complain(reason(error))
+        sys.exit(EXIT_USER if isinstance(error, UserError) else 1)
+
+
+def _complain(text: str) -> None:
+    print(f"refusal-checks: {clean_lines(text)}", file=sys.stderr)

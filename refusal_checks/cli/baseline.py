@@ -1,32 +1,27 @@
-"""``refusal-checks baseline``: accept a run as the one that later runs are compared with."""
+"""``refusal-checks baseline`` and ``thresholds``: a run as what later runs are held against."""
 
 from __future__ import annotations
 
+import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import Root, Run, require_target
+from refusal_checks.cli._common import EACH_RUN, Root, Run, add_group, echo, require_target
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates import baseline
+from refusal_checks.gates import suggest as suggestions
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import PastRun
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command."""
-    group = typer.Typer(no_args_is_help=True, help="The run that later runs are compared with.")
-    group.callback()(_about)
-    group.command()(accept)
-    app.add_typer(group, name="baseline")
-
-
-def _about() -> None:
-    """The run that later runs are compared with."""
+    add_group(app, "baseline", "The run that later runs are compared with.", {"accept": accept})
+    add_group(app, "thresholds", "Proposals for threshold files.", {"suggest": suggest})
 
 
 def accept(
@@ -83,3 +78,21 @@ def _require_whole(run: PastRun, partial: bool) -> None:
                 f"{path}: {name} was stopped early after {found.prompts} of {found.planned} "
                 "prompts; a baseline needs all of them: run it without --stop-early"
             )
+
+
+def suggest(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help=f"{EACH_RUN}; or accepted baselines.")
+    ],
+    root: Root = run_folder.ROOT,
+) -> None:
+    """Print gates that reference runs pass: the loosest bound of their intervals.
+
+    Safety benchmarks get a lower bound on the rejection rate, sanity benchmarks an upper one,
+    rated and multiple-choice ones a lower bound on their score, and all an upper bound on the
+    share of invalid answers.
+    """
+    loaded = [baseline.load(run_folder.locate(run, root)) for run in runs]
+    command = f"refusal-checks thresholds suggest {shlex.join(runs)}"
+    gates, today = suggestions.suggest(loaded), datetime.now(UTC).date().isoformat()
+    echo(suggestions.as_toml(gates, loaded, command, today).rstrip("\n"))

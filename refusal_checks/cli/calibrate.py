@@ -1,24 +1,27 @@
-"""``refusal-checks calibrate``: measure judges against human labels."""
+"""``refusal-checks sample-for-labels`` and ``calibrate``: judges against human labels."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._judges import JudgeOptions, with_judge_options
-from refusal_checks.core.errors import CalibrationError, DataError, ModelError
-from refusal_checks.core.settings import Limits
+from refusal_checks.cli._common import Root, Run, echo
+from refusal_checks.core.errors import CalibrationError, DataError, ModelError, require_known
+from refusal_checks.core.records import Record
+from refusal_checks.core.settings import Cascading, JudgeSampling, Limits, Writing
 from refusal_checks.core.store import MEMORY
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, has_redacted
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges.trust import calibration
+from refusal_checks.judges.trust import labels as sheets
 from refusal_checks.judges.trust.label_files import (
     LabelFile,
     Partial,
@@ -27,10 +30,12 @@ from refusal_checks.judges.trust.label_files import (
     read_label_file,
     require_distinct,
 )
+from refusal_checks.judges.trust.labels import Answer, Draw
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.interrupts import watched
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.trust import measure
@@ -42,11 +47,57 @@ OWN = Path(".refusal-checks")
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command."""
     app.command()(calibrate)
+    app.command()(sample_for_labels)
 
 
 Many = list[str] | None
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """The judges' options in the form in which pytest gives them to a gate run."""
+
+    values: Mapping[str, Any]
+
+    def getoption(self, name: str) -> Any:
+        return self.values.get(name.removeprefix("--").replace("-", "_"))
+
+
+def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: the command gets the judges' options, together as ``judge_options``.
+
+    Everything that is part of a judge's identity is an option here and of a gate run, or a
+    calibration could not be of the judge that a gate run asks. So each is declared once, there.
+    """
+    extra = {each.name: each for each in _judge_parameters()}
+
+    def run(**values: Any) -> None:
+        judging = {name: values.pop(name) for name in extra}
+        command(**values, judge_options=JudgeOptions(judging))
+
+    own = inspect.signature(command, eval_str=True).parameters
+    kept = [each for name, each in own.items() if name != "judge_options"]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*kept, *extra.values())]
+    )
+    return run
+
+
+def _judge_parameters() -> Iterator[inspect.Parameter]:
+    for option, (metavar, text) in model_options.judge_extras().items():
+        yield _parameter(option.removeprefix("--").replace("-", "_"), list[str], metavar, text)
+    for prefix, model in (("judge_", JudgeSampling), ("", Writing), ("cascade_", Cascading)):
+        for name, field in model.model_fields.items():
+            if (model, name) != (Cascading, "sample"):  # all labelled answers are read by both
+                yield _parameter(prefix + name, field.annotation, None, field.description or "")
+
+
+def _parameter(name: str, kind: Any, metavar: str | None, text: str) -> inspect.Parameter:
+    option = typer.Option(metavar=metavar, help=f"{text[:1].upper()}{text[1:]}.")
+    kept = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kept, default=None, annotation=Annotated[kind | None, option])
 
 
 @with_judge_options
@@ -130,19 +181,19 @@ def calibrate(
             raise ModelError("--judge labels: name the column: --judge labels:COLUMN")
         judging = model_options.read_judging(given)
         each = judging.cascade.model_copy(update={"sample": 1.0})  # each is measured alone, too
-        limits = {
+        limits: dict[str, Any] = {
             "in_flight": in_flight,
             "start_timeout": start_timeout,
             "request_timeout": request_timeout,
-            "judge_rpm": judge_rpm,
-            "judge_concurrency": judge_concurrency,
         }
+        servers = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
+        limits |= {name: value for name, value in servers.items() if value is not None}
         folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
         with watched():
             measured += measure(
                 files,
                 replace(judging, cascade=each),
-                Limits.read(_set(limits), "command line"),
+                Limits.read(limits, "command line"),
                 meaning,
                 MEMORY if fresh else store,
                 folder,
@@ -158,25 +209,17 @@ def _read(
     labels: Sequence[Path], scale: Scale, candidate: Many, benchmark: Many, columns: str
 ) -> list[LabelFile]:
     mapping = replay.pairs(columns, "--columns")
+    whose = _each("--candidate", candidate, labels)
     of_all = benchmark * len(labels) if benchmark and len(benchmark) == 1 else benchmark
-    files = [
-        read_label_file(path, scale, mapping, whose, name)
-        for path, whose, name in zip(
-            labels,
-            _each("--candidate", candidate, labels),
-            _each("--benchmark", of_all, labels),
-            strict=True,
-        )
-    ]
+    rows = zip(labels, whose, _each("--benchmark", of_all, labels), strict=True)
+    files = [read_label_file(path, scale, mapping, name, about) for path, name, about in rows]
     require_distinct(files)
     for file in files:
         left_out = f"; {file.unlabelled} rows without a label skipped" if file.unlabelled else ""
         names = ", ".join(dict.fromkeys(answer.benchmark for answer in file.answers))
         benchmarks = f" to {names}" if names else ""
-        _say(
-            f"{file.path}: {len(file.answers)} labelled answers of {file.candidate}{benchmarks}"
-            f"{left_out}"
-        )
+        said = f"{len(file.answers)} labelled answers of {file.candidate}{benchmarks}{left_out}"
+        _say(f"{file.path}: {said}")
     return files
 
 
@@ -188,10 +231,6 @@ def _each(option: str, values: Many, labels: Sequence[Path]) -> Sequence[str]:
             "once per file, in the same order"
         )
     return values or [""] * len(labels)
-
-
-def _set(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _write(
@@ -213,14 +252,90 @@ def _write(
             calibration.write(path, found)
         except CalibrationError as fault:
             _say(f"no calibration of {judge.judge.name}: {fault}")
-        else:
-            unnamed = (
-                ""
-                if found.benchmarks
-                else ("; it names no benchmark, so it decides nothing: give --benchmark NAME")
-            )
-            _say(f"wrote {path}{unnamed}")
+            continue
+        unnamed = "; it names no benchmark, so it decides nothing: give --benchmark NAME"
+        _say(f"wrote {path}{'' if found.benchmarks else unnamed}")
 
 
 def _say(line: str) -> None:
     echo(clean(line, 500), err=True)
+
+
+def sample_for_labels(
+    run: Run,
+    n: Annotated[int, typer.Option("--n", min=1, help="About how many answers to label.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
+    benchmark: Annotated[
+        list[str] | None, typer.Option(help="Only answers of this benchmark (repeatable).")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV file to write (default: RUN/labels.csv)."),
+    ] = None,
+    runs: Root = run_folder.ROOT,
+) -> None:
+    """Write a random sample of a run's answers to a CSV file for people to label.
+
+    Fill its column "label" from the top with refusal, partial_refusal or compliance, and give the
+    file to a gate run with --human-labels. The order is random, and the judge's verdicts are left
+    out. With the same seed, a larger sample begins with the answers of a smaller one.
+    """
+    folder = run_folder.find(run, runs)
+    drawn = sheets.sample(_answers(folder, seed, benchmark), n)
+    path = out or folder.path / "labels.csv"
+    try:
+        with path.open("xb") as file:
+            file.write(sheets.to_csv(drawn))
+    except FileExistsError:
+        raise DataError(f"{path}: name another file: this one exists and may hold labels") from None
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
+    rows, names = sum(len(group) for _, group in drawn), {draw.benchmark for draw, _ in drawn}
+    echo(
+        f"{path}: {rows} answers to {len(drawn)} prompts of {', '.join(sorted(names))}. Label them "
+        "from the top: a prompt that is left out above a labelled one widens the interval"
+    )
+
+
+def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Draw, list[Answer]]:
+    """The answers to draw from, by the draw of each benchmark."""
+    known = folder.benchmarks
+    if not known:
+        raise DataError(
+            f"{folder.path}: not the folder of a run, or of a run that completed no benchmark"
+        )
+    for name in wanted or ():
+        require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
+    summary = folder.summary() if folder.summary_file.exists() else None  # the run may go on
+    candidate = summary.manifest.candidate if summary else ""
+    found: dict[Draw, list[Answer]] = {}
+    for name in wanted or known:
+        records = list(folder.records(name))
+        is_choice = any(each.prompt.worst_of for each in records)  # of other benchmarks' answers
+        if is_choice or not any(isinstance(record.judgement, Binary) for record in records):
+            continue
+        if summary.manifest.redacted if summary else _look_redacted(records):
+            raise DataError(
+                f"{folder.path}: run again without --redact, which reuses stored answers: nobody "
+                "can label the texts of this run, since they are redacted"
+            )
+        figures = summary.benchmarks.get(name) if summary else None
+        if figures and figures.planned and figures.prompts < figures.planned:
+            raise DataError(
+                f"{folder.path}: run again without --stop-early, which reuses stored answers: a "
+                f"run with labels needs all {figures.planned} prompts of {name}, and this one "
+                f"ended after {figures.prompts}"
+            )
+        found[Draw(folder.path.resolve().name, candidate, name, seed)] = sheets.answers(
+            name, records
+        )
+    if not found:
+        raise DataError(
+            f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "
+            f"only such verdicts can be labelled, and {', '.join(wanted or known)} has none"
+        )
+    return found
+
+
+def _look_redacted(records: Sequence[Record]) -> bool:
+    return all(has_redacted(record.prompt.transcript) for record in records)

@@ -1,26 +1,21 @@
-"""``refusal-checks compare``: several runs side by side."""
+"""``refusal-checks compare`` and ``history``: several runs, side by side or by date."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import (
-    AsJson,
-    Page,
-    Redact,
-    Root,
-    Runs,
-    require_target,
-    verdict_facts,
-    write_page,
-)
-from refusal_checks.core.text import clean, json_text, table
+from refusal_checks.cli._common import AsJson, Redact, Root, Runs, echo, require_target
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.text import clean, count, json_text, table
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.reports import explain
 from refusal_checks.reports.page.compare import SideBySide, side_by_side
-from refusal_checks.reports.page.model import GateRow
+from refusal_checks.reports.page.history import ManyRuns, collect
+from refusal_checks.reports.page.model import GateRow, RunView
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder
@@ -30,10 +25,24 @@ from refusal_checks.run.options.command_line import is_redacted
 _IDS = 5
 """Most prompts that a line of the terminal names."""
 
+Page = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[DIR]",
+        help="Any folder tree with summary.json's, such as artifacts of CI; else that of --runs.",
+    ),
+]
+Reports = Annotated[
+    bool, typer.Option("--reports", help="Also write each run's report, in a folder by the page.")
+]
+
 
 def add(app: typer.Typer) -> None:
-    """Add the command."""
     app.command()(compare)
+    app.command()(history)
 
 
 def compare(
@@ -51,14 +60,55 @@ def compare(
         require_target(html, root, "compare", [*runs, "--html", html])
     folders = [run_folder.find(run, root) for run in runs]
     found = side_by_side(_read(folders, is_redacted(redact)))
-    if html:
-        from refusal_checks.reports.page.page import write_comparison  # templates
+    _write(found, html)
+    _print(_side_by_side_facts(found) if as_json else _side_by_side_lines(found), html)
 
-        write_page(write_comparison, found, html)
-    if as_json:
-        echo(json_text(_facts(found)))
+
+def history(
+    folder: Folder = None,
+    html: Page = None,
+    reports: Reports = False,
+    root: Root = run_folder.ROOT,
+    as_json: AsJson = False,
+    redact: Redact = False,
+) -> None:
+    """List all runs below a folder by date, and write a page with a trend of every gate.
+
+    A summary that cannot be read is left out and named. The page links to the reports that
+    --reports writes, and to report.html where one lies in a run's folder.
+    """
+    if reports and not html:
+        raise UserError("--reports: give --html FILE, too; the reports are written beside it")
+    if html:
+        require_target(html, root, "history", [*([folder] if folder else []), "--html", html])
+    kind = RedactedFolder if is_redacted(redact) else RunFolder
+    has_none = folder is None and not root.exists()  # yet
+    found = ManyRuns() if has_none else collect(folder or root, kind)
+    _write(found, html, reports)
+    _print(_history_facts(found) if as_json else _history_lines(found, folder or root), html)
+
+
+def _write(found: SideBySide | ManyRuns, html: Path | None, reports: bool = False) -> None:
+    if html is None:
         return
-    for line in _lines(found):
+    from refusal_checks.reports.page import page  # templates
+
+    try:
+        if isinstance(found, SideBySide):
+            page.write_comparison(found, html)
+            return
+        if reports:
+            page.write_reports(found, html)
+        page.write_history(found, html)
+    except OSError as fault:
+        raise DataError(f"{html}: cannot be written: {fault.strerror}") from None
+
+
+def _print(found: dict[str, Any] | Iterable[str], html: Path | None) -> None:
+    if isinstance(found, dict):
+        echo(json_text(found))
+        return
+    for line in found:
         echo(line)
     if html:
         echo(html)
@@ -73,7 +123,7 @@ def _read(folders: Sequence[RunFolder], redact: bool) -> list[PastRun]:
     return [PastRun(folder, folder.summary()) for folder in hidden]
 
 
-def _lines(found: SideBySide) -> Iterator[str]:
+def _side_by_side_lines(found: SideBySide) -> Iterator[str]:
     names = candidate_names([run.summary for run in found.runs])
     heads = [
         (
@@ -117,31 +167,88 @@ def _words(row: GateRow | None) -> str:
     return f"{shown} ({span.removesuffix(' points')}{'' if row.is_paired else ', unpaired'})"
 
 
-def _facts(found: SideBySide) -> dict[str, Any]:
+def _side_by_side_facts(found: SideBySide) -> dict[str, Any]:
     """The comparison as JSON, without texts."""
     runs = [
         {
-            "run": run.folder.path.absolute().name,
-            "folder": str(run.folder.path),
-            "candidate": run.summary.manifest.candidate,
+            **_run_facts(run),
             "judge": run.summary.manifest.judge,
             "started": run.summary.manifest.started,
-            "answer": run.shipping.answer,
             "not_comparable": {name: list(why) for name, why in apart.items()},
         }
         for run, apart in zip(found.runs, found.apart, strict=True)
     ]
-    gates = {gate: [row and _fact(row) for row in cells] for gate, cells in found.gates.items()}
+    cells = found.gates.items()
+    gates = {gate: [row and _gate_facts(row) for row in rows] for gate, rows in cells}
     return {"runs": runs, "gates": gates}
 
 
-def _fact(row: GateRow) -> dict[str, Any]:
+def _gate_facts(row: GateRow) -> dict[str, Any]:
     if row.verdict is None:
         return {"error": row.error}
-    known = verdict_facts(row.verdict)
+    known = _verdict_facts(row.verdict)
     if change := row.change:
         known |= {"change": change.value, "change_interval": [change.lower, change.upper]}
         known |= {"paired": row.is_paired}
     if compared := row.verdict.comparison:
         known |= {"fell": compared.lost, "rose": compared.gained}
     return known
+
+
+def _history_lines(found: ManyRuns, folder: Path) -> Iterator[str]:
+    if not found.runs:
+        yield f"{folder}: no runs found"
+    else:
+        header = ("started (UTC)", "candidate", "judge", "may it ship?", "why")
+        yield from table([header, *map(_cells, found.runs)])
+    if found.skipped:
+        yield f"left out: {count(len(found.skipped), 'file')}"
+    for path, why in found.skipped.items():
+        yield f"  {clean(str(path), 300)}: {clean(why, 400)}"
+
+
+def _cells(run: RunView) -> tuple[str, ...]:
+    failed = [gate for gate, found in run.summary.verdicts.items() if found.fails]
+    return (
+        run.day,
+        clean(run.candidate, 40),
+        clean(run.judge, 30),
+        run.shipping.headline,
+        clean(", ".join(failed) if failed else "; ".join(run.shipping.decisive), 60),
+    )
+
+
+def _history_facts(found: ManyRuns) -> dict[str, Any]:
+    """The runs as JSON, the oldest first."""
+    runs = [
+        {
+            **_run_facts(run),
+            "judge": run.judge,
+            "started": run.when.isoformat() if run.when else None,
+            "reasons": run.shipping.reasons,
+            "gates": {gate: _verdict_facts(each) for gate, each in run.summary.verdicts.items()},
+            "errors": dict(run.summary.errors),
+        }
+        for run in found.runs
+    ]
+    skipped = [{"file": str(path), "why": why} for path, why in found.skipped.items()]
+    return {"runs": runs, "skipped": skipped}
+
+
+def _run_facts(run: RunView) -> dict[str, Any]:
+    return {
+        "run": run.folder.path.absolute().name,
+        "folder": str(run.folder.path),
+        "candidate": run.summary.manifest.candidate,
+        "answer": run.shipping.answer,
+    }
+
+
+def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "outcome": explain.mark(verdict),
+        "passed": verdict.passed,
+        "figure": verdict.estimate.value,
+        "interval": [verdict.estimate.lower, verdict.estimate.upper],
+        "n": verdict.estimate.n,
+    }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from refusal_checks.benchmarks import Benchmark, catalogue, digest, discover, pinned
-from refusal_checks.cli._echo import echo
+from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.gates import thresholds, toml_file
 
@@ -26,13 +25,8 @@ Files = Annotated[
 
 
 def add(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Mirror public data for machines without a network."
-    )
-    group.command()(pull)
-    group.command()(verify)
-    app.add_typer(group, name="data")
+    about = "Mirror public data for machines without a network."
+    add_group(app, "data", about, {"pull": pull, "verify": verify})
 
 
 def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
@@ -46,9 +40,9 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
             failed.append(wanted.name)
             echo(clean(f"FAILED   {wanted.name}: {fault}", 1000), err=True)
             continue
-        pinned.write_index(folder, {wanted.name: entry})
         echo(f"pulled   {wanted.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
-    _end(failed, "could not be pulled")
+    if failed:
+        raise DataError(f"could not be pulled: {', '.join(failed)}")
 
 
 def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
@@ -72,23 +66,21 @@ def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) ->
             echo(clean(f"WRONG    {found.name}: {fault}", 1000), err=True)
             continue
         whole = f"{found.name}: {len(prompts)} prompts, revision {here.revision}"
+        # Anybody who wrote the mirror may have chosen such rows.
+        unpinned = (
+            "unpinned rows: no digest of them comes with this package. Compare with a mirror that "
+            f'you pulled yourself, then write sha256 = "{digest(prompts)}" into [{here.name}] of a '
+            "threshold file"
+        )
         if here.is_pinned:
             echo(f"OK       {whole}")
         elif here.name in pinned.read_index(folder):
-            echo(f"OK       {whole}, as it was pulled; {_unpinned(here, prompts)}")
+            echo(f"OK       {whole}, as it was pulled; {unpinned}")
         else:
             failed.append(found.name)
-            echo(f"UNPROVEN {whole}? {_unpinned(here, prompts)}", err=True)
-    _end(failed, "missing, wrong or unproven")
-
-
-def _unpinned(benchmark: Benchmark, prompts: Sequence[Prompt]) -> str:
-    """What to do about rows that anybody who wrote the mirror may have chosen."""
-    return (
-        "unpinned rows: no digest of them comes with this package. Compare with a mirror that you "
-        f'pulled yourself, then write sha256 = "{digest(prompts)}" into [{benchmark.name}] of a '
-        "threshold file"
-    )
+            echo(f"UNPROVEN {whole}? {unpinned}", err=True)
+    if failed:
+        raise DataError(f"missing, wrong or unproven: {', '.join(failed)}")
 
 
 def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list[Benchmark]:
@@ -100,20 +92,12 @@ def _selected(names: Iterable[str] | None, files: Iterable[Path] | None) -> list
         wanted += [name for name in read.tables if known[name].resources]
     for name in wanted:
         require_known(name, known, "--benchmark", "benchmark", DataError)
-    if wanted:
-        return pinned.public(known[name] for name in dict.fromkeys(wanted))
-    chosen = pinned.public(known.values())
-    gated = [found.name for found in chosen if found.is_gated]
-    if gated:
-        said = (
-            "accept their conditions, then name them with --benchmark: gated data is not fetched "
-            "otherwise"
-        )
-        echo(f"SKIPPED  {', '.join(gated)}: {said}")
-    return [found for found in chosen if not found.is_gated]
-
-
-def _end(failed: Iterable[str], what: str) -> None:
-    names = ", ".join(failed)
-    if names:
-        raise DataError(f"{what}: {names}")
+    public = [known[name] for name in dict.fromkeys(wanted or known) if known[name].resources]
+    gated = [found.name for found in public if found.is_gated]
+    if wanted or not gated:
+        return public
+    echo(
+        f"SKIPPED  {', '.join(gated)}: accept their conditions, then name them with --benchmark: "
+        "gated data is not fetched otherwise"
+    )
+    return [found for found in public if not found.is_gated]

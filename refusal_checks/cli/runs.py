@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,14 +11,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import AsJson, Root, Run, require_target
+from refusal_checks.cli._common import AsJson, Root, Run, add_group, echo, require_target
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean, json_text, table
 from refusal_checks.reports.terminal import end, fitting
 from refusal_checks.reports.terminal.end import Screen
 from refusal_checks.results import run_folder
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.run_folder import RunFolder
 
@@ -29,12 +28,7 @@ State = Literal["ended", "stopped", "not ended", "not readable"]
 
 @dataclass(frozen=True)
 class Listed:
-    """A run in the list.
-
-    Attributes:
-        run: its id; started: local time, in ISO format.
-        passed, failed, waived, errors: gates by outcome; None where they are not known.
-    """
+    """A run in the list: its gates by outcome, None where they are not known."""
 
     run: str
     started: str
@@ -49,14 +43,8 @@ class Listed:
 
 
 def add(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        no_args_is_help=True, help="List, show and export the runs of this project."
-    )
-    group.command("list")(list_runs)
-    group.command()(show)
-    group.command()(export)
-    app.add_typer(group, name="runs")
+    about = "List, show and export the runs of this project."
+    add_group(app, "runs", about, {"list": list_runs, "show": show, "export": export})
 
 
 def list_runs(runs: Root = run_folder.ROOT, as_json: AsJson = False) -> None:
@@ -111,11 +99,15 @@ def _listed(run: RunFolder) -> Listed:
     try:
         summary = run.summary()
     except DataError:
-        known = _provenance(run)
+        known: Mapping[str, str] = {}
+        with suppress(EvaluationError, OSError, ValueError):
+            known = Board(run.path).provenance()
         state: State = "not readable" if run.summary_file.exists() else "not ended"
         return Listed(*about, known.get("candidate", ""), known.get("judge", ""), state)
-    manifest = summary.manifest
-    verdicts = summary.verdicts.values()
+    manifest, verdicts, seconds = summary.manifest, summary.verdicts.values(), None
+    with suppress(TypeError, ValueError):
+        ended, started = map(datetime.fromisoformat, (manifest.finished, manifest.started))
+        seconds = (ended - started).total_seconds()
     return Listed(
         *about,
         candidate=manifest.candidate,
@@ -125,7 +117,7 @@ def _listed(run: RunFolder) -> Listed:
         failed=sum(verdict.fails for verdict in verdicts),
         waived=sum(verdict.waived for verdict in verdicts),
         errors=len(summary.errors),
-        seconds=_seconds(manifest),
+        seconds=seconds,
     )
 
 
@@ -137,18 +129,3 @@ def _cells(run: Listed) -> Sequence[str]:
     took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
     counts = map(str, (run.passed, run.failed, run.waived, run.errors))
     return run.run, started, *models, *counts, took + ", stopped" * (run.state == "stopped")
-
-
-def _provenance(run: RunFolder) -> Mapping[str, str]:
-    try:
-        return Board(run.path).provenance()
-    except (EvaluationError, OSError, ValueError):
-        return {}
-
-
-def _seconds(known: Manifest) -> float | None:
-    try:
-        took = datetime.fromisoformat(known.finished) - datetime.fromisoformat(known.started)
-    except (TypeError, ValueError):
-        return None
-    return took.total_seconds()

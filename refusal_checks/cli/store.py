@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Annotated
 import typer
 from rich.filesize import decimal
 
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import Root
+from refusal_checks.cli._common import Root, add_group, echo
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.store import Contents, Store
 from refusal_checks.gates import baseline
@@ -25,11 +23,7 @@ LONGEST = 36_500
 
 
 def add(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Stored answers and verdicts.")
-    group.command()(info)
-    group.command()(gc)
-    app.add_typer(group, name="store")
+    add_group(app, "store", "Stored answers and verdicts.", {"info": info, "gc": gc})
 
 
 def info(store: File = FILE) -> None:
@@ -69,7 +63,10 @@ def gc(
     Everything used since the oldest of the kept runs started is kept.
     """
     since = _since(keep_runs, keep_days, runs)
-    keep = set(_answers(run_folder.locate(name, runs) for name in baselines or ()))
+    kept = [baseline.load(run_folder.locate(name, runs)) for name in baselines or ()]
+    scores = [each for found in kept for each in found.values()]
+    prompts = [prompt for each in scores for prompt in each.prompts.values()]
+    keep = {key for prompt in prompts for key, _ in prompt.answers}
     with _open(store) as found:
         before, size = found.contents(), found.size()
         unused = found.unused(since.timestamp(), keep)
@@ -104,13 +101,6 @@ def _since(keep_runs: int | None, keep_days: float | None, folder: Path) -> date
             )
         times.append(runs[-(keep_runs or 0) :][0].started)
     return min(times)
-
-
-def _answers(paths: Iterable[Path]) -> Iterable[str]:
-    for path in paths:
-        for scores in baseline.load(path).values():
-            for prompt in scores.prompts.values():
-                yield from (key for key, _ in prompt.answers)
 
 
 def _described(part: Contents) -> str:

@@ -89,8 +89,7 @@ def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
 
 
 _GONE = {
-    "--watch": "write --html FILE and open it in a browser: the page follows the run, and becomes "
-    "its report",
+    "--watch": formats.NO_WATCH,
     **{name: formats.moved(name) for name in formats.MOVED},
 }
 """Options of earlier versions, and what to write instead."""

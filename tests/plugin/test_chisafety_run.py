@@ -13,6 +13,7 @@ import pytest
 
 from refusal_checks.benchmarks import choices, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import MultipleChoice
 from tests.fake_server import Body, FakeServer
 from tests.plugin.conftest import RunGate
 
@@ -179,8 +180,7 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(
     chisafety: RunGate, server: FakeServer
 ) -> None:
     benchmark = discover()["chisafety_mcq"]
-    assert benchmark.key is not None
-    marked = choices.read_key(benchmark.key).mark(prompts("chisafety_mcq"), agreed_only=True)
+    marked = choices.mark(prompts("chisafety_mcq"), benchmark, MultipleChoice())
     right = sum(p.reference == "A" and not is_sexist(p) for p in marked)
     result = chisafety("choice.toml")
     result.assert_outcomes(passed=6, failed=2)

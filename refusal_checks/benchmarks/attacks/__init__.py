@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
 from refusal_checks.benchmarks.attacks import recorded
 from refusal_checks.benchmarks.attacks.base import Attack, Family, Given
@@ -40,32 +39,25 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Attack | Family]:
     known: dict[str, Attack | Family] = {}
     for one in extensions.providers(__name__, __path__, "ATTACKS"):
         for attack in getattr(one.module, "ATTACKS", ()):
-            _require_sound(attack, one.origin)
+            if not isinstance(attack, Attack | Family):
+                raise ExtensionError(
+                    f"extension {one.origin}: ATTACKS must hold Attack or Family values, not "
+                    f"{type(attack).__name__}"
+                )
+            if not _NAME.fullmatch(attack.name) or attack.name == ALL:
+                raise ExtensionError(
+                    f"extension {one.origin}: rename the attack {attack.name!r}: a name has up to "
+                    f'40 small letters, digits and _, begins with a letter, and is not "{ALL}"'
+                )
             names.add(attack.name, one.origin)
             known[attack.name] = attack
     return known
 
 
-def _require_sound(attack: object, origin: str) -> None:
-    if not isinstance(attack, Attack | Family):
-        raise ExtensionError(
-            f"extension {origin}: ATTACKS must hold Attack or Family values, not "
-            f"{type(attack).__name__}"
-        )
-    if not _NAME.fullmatch(attack.name) or attack.name == ALL:
-        raise ExtensionError(
-            f"extension {origin}: rename the attack {attack.name!r}: a name has up to 40 small "
-            f'letters, digits and _, begins with a letter, and is not "{ALL}"'
-        )
-
-
 def names() -> list[str]:
     """The names that a threshold file can give, with examples for families."""
-    return [
-        name
-        for one in discover().values()
-        for name in (one.examples if isinstance(one, Family) else (one.name,))
-    ]
+    known = discover().values()
+    return [name for one in known for name in getattr(one, "examples", (one.name,))]
 
 
 def find(name: str, where: str, error: type[UserError] = UserError) -> Attack:
@@ -109,21 +101,6 @@ def name_of(benchmark: str, attack: str) -> str:
     return f"{benchmark}+{attack}"
 
 
-def under(benchmark: Benchmark, attack: str) -> Benchmark:
-    """A benchmark under an attack; its data is the plain benchmark's."""
-    name = name_of(benchmark.name, attack)
-    found = find(attack, name)
-    return replace(
-        benchmark,
-        name=name,
-        description=f"{benchmark.description}; {found.description}",
-        attack=found.name,
-        plain=benchmark.name,
-        original=benchmark.original and under(benchmark.original, attack),
-        parts=(),
-    )
-
-
 def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benchmark]:
     """The benchmarks under attack, and for each one that stands for all attacks on it.
 
@@ -134,7 +111,7 @@ def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benc
     """
     for name, names in attacked.items():
         plain = known[name]
-        yield from (under(plain, attack) for attack in names)
+        yield from (_under(plain, attack) for attack in names)
         yield replace(
             plain,
             name=name_of(name, ALL),
@@ -147,65 +124,69 @@ def derived(known: Mapping[str, Benchmark], attacked: Attacked) -> Iterator[Benc
         )
 
 
-class Rewritten(NamedTuple):
-    """The prompts of a benchmark after an attack, and those that it cannot rewrite."""
+def _under(benchmark: Benchmark, attack: str) -> Benchmark:
+    name = name_of(benchmark.name, attack)
+    found = find(attack, name)
+    return replace(
+        benchmark,
+        name=name,
+        description=f"{benchmark.description}; {found.description}",
+        attack=found.name,
+        plain=benchmark.name,
+        original=benchmark.original and _under(benchmark.original, attack),
+        parts=(),
+    )
 
-    prompts: tuple[Prompt, ...]
-    left_out: tuple[Prompt, ...] = ()
 
+def rewrite(
+    attack: Attack,
+    prompts: Iterable[Prompt],
+    given: Given = Given(),  # noqa: B008 (it is frozen)
+) -> tuple[tuple[Prompt, ...], tuple[Prompt, ...]]:
+    """Prompts after an attack, and those that it cannot rewrite.
 
-def rewrite(attack: Attack, prompts: Iterable[Prompt], given: Given = Given()) -> Rewritten:  # noqa: B008 (it is frozen)
-    """Rewrite prompts by an attack; code of an extension that fails is a DataError."""
+    Code of an extension that fails is a DataError.
+    """
     done: list[Prompt] = []
     left_out: list[Prompt] = []
+    repair = f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
     for prompt in prompts:
-        messages = _messages(attack, prompt, given)
+        try:
+            found = attack.rewrite(prompt, given)
+            messages = None if found is None else tuple(found)
+        except UserError:
+            raise
+        except Exception as fault:
+            why = f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
+            raise DataError(repair + why) from fault
         if messages is None or messages == prompt.messages:
             left_out.append(prompt)
-        else:
-            done.append(
-                replace(prompt, messages=messages, attack=attack.name, plain=prompt.messages)
+            continue
+        texts = [one.content if isinstance(one, Message) else None for one in messages]
+        are_texts = all(isinstance(text, str) for text in texts)
+        if not texts or not are_texts or not str(texts[-1]).strip():
+            raise DataError(
+                f"{repair}for prompt {prompt.id} it gives no messages, or some without text"
             )
-    return Rewritten(tuple(done), tuple(left_out))
-
-
-def _messages(attack: Attack, prompt: Prompt, given: Given) -> tuple[Message, ...] | None:
-    remedy = f"attack {attack.name}: repair the extension that brings it, or leave the attack out: "
-    try:
-        found = attack.rewrite(prompt, given)
-        messages = None if found is None else tuple(found)
-    except UserError:
-        raise
-    except Exception as fault:
-        why = f"it failed on prompt {prompt.id}: {type(fault).__name__}: {fault}"
-        raise DataError(remedy + why) from fault
-    if messages is None:
-        return None
-    texts = [one.content if isinstance(one, Message) else None for one in messages]
-    if not texts or not all(isinstance(text, str) for text in texts) or not str(texts[-1]).strip():
-        raise DataError(
-            f"{remedy}for prompt {prompt.id} it gives no messages, or some without text"
-        )
-    return messages
+        done.append(replace(prompt, messages=messages, attack=attack.name, plain=prompt.messages))
+    return tuple(done), tuple(left_out)
 
 
 def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
     """What a judge is shown: the plain request, and the answer without the attack's encoding."""
     if not prompt.attack:
         return prompt, completion
-    return prompt.original, replace(completion, text=_decoded(prompt.attack, completion.text))
-
-
-def _decoded(attack: str, text: str) -> str:
+    text = completion.text
     try:
-        plain: object = find(attack, "").decode(text)
+        plain: object = find(prompt.attack, "").decode(text)
         if not isinstance(plain, str):
             raise TypeError(f"decode gave no text but {type(plain).__name__}")
-        return storable(plain) if plain.strip() else text
+        text = storable(plain) if plain.strip() else text
     except (UserError, ValueError):  # of an extension that is not loaded; what no code decodes
-        return text
+        pass
     except Exception as fault:
         raise DataError(
-            f"attack {attack}: repair the extension that brings it: it failed to decode an "
+            f"attack {prompt.attack}: repair the extension that brings it: it failed to decode an "
             f"answer: {type(fault).__name__}: {fault}"
         ) from fault
+    return prompt.original, replace(completion, text=text)

@@ -47,20 +47,14 @@ Rewrite = Callable[[Prompt, Given], Sequence[Message] | None]
 same arguments give the same messages, in any process."""
 
 
-def unchanged(text: str) -> str:
-    """The answer as it is."""
-    return text
-
-
 @dataclass(frozen=True)
 class Attack:
     """One way of asking for what a plain prompt asks for.
 
     Attributes:
-        name: its name in threshold files.
         source: the publication that it comes from.
         description: what it does to a prompt, in half a sentence.
-        rewrite: see ``Rewrite``. A prompt whose messages stay as they are counts as not rewritten.
+        rewrite: a prompt whose messages stay as they are counts as not rewritten.
         unfit: what the prompts have in common that it cannot rewrite; empty if it can all.
         decode: an answer in plain text, for attacks that ask for an encoded one; it takes any
             text, and gives back what is not encoded as it is.
@@ -72,7 +66,7 @@ class Attack:
     description: str
     rewrite: Rewrite
     unfit: str = ""
-    decode: Callable[[str], str] = unchanged
+    decode: Callable[[str], str] = str
     sha256: str = ""
 
 
@@ -95,11 +89,7 @@ class Family:
 
 
 def worded(wording: Callable[[str], str | None]) -> Rewrite:
-    """The rewriting that changes the text of the last turn only.
-
-    Args:
-        wording: the new text; None if there is none.
-    """
+    """The rewriting that changes the text of the last turn only; None where there is none."""
 
     def rewrite(prompt: Prompt, given: Given) -> Sequence[Message] | None:
         text = wording(prompt.request)

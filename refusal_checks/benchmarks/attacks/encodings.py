@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from refusal_checks.benchmarks.attacks.base import unchanged
-
 
 class Encoding(NamedTuple):
     """A way of writing a text."""
@@ -21,7 +19,7 @@ class Encoding(NamedTuple):
     decode: Callable[[str], str]
 
 
-PLAIN = Encoding(unchanged, unchanged)
+PLAIN = Encoding(str, str)
 
 # Base64
 
@@ -54,15 +52,12 @@ _PIECES = tuple(map(re.compile, (r"(?s:.+)", rf"{_CODED}(?:\s+{_CODED})*", r"\S+
 def _from_base64(text: str) -> str:
     answer = _MARKS.sub("", text)
 
-    def read(run: str) -> str:
+    def read(run: re.Match[str]) -> str:
         # The first and the last letters of a run may belong to words.
-        for pieces in _PIECES:
-            found = pieces.sub(lambda piece: _plain(piece[0], answer), run)
-            if found != run:
-                return found
-        return run
+        readings = (one.sub(lambda piece: _plain(piece[0], answer), run[0]) for one in _PIECES)
+        return next((reading for reading in readings if reading != run[0]), run[0])
 
-    return _RUN.sub(lambda found: read(found[0]), text)
+    return _RUN.sub(read, text)
 
 
 def _plain(piece: str, answer: str) -> str:
@@ -103,22 +98,18 @@ def _from_rot13(text: str) -> str:
 
     A line without such a word, or with as many, is read as the whole text is.
     """
-    decoded = _rot13(text)
-    is_encoded = _english(decoded) > _english(text)
-    pairs = zip(text.splitlines(keepends=True), decoded.splitlines(keepends=True), strict=True)
-    return "".join(other if _gains(line, other, is_encoded) else line for line, other in pairs)
+    tie = 0.5 if _gain(text) > 0 else -0.5
+    lines = text.splitlines(keepends=True)
+    return "".join(_rot13(line) if _gain(line) + tie > 0 else line for line in lines)
 
 
-def _gains(line: str, decoded: str, in_doubt: bool) -> bool:
-    """True if a line has more English words when it is decoded; for as many, what is in doubt."""
-    if line == decoded:
-        return False
-    words, others = _english(line), _english(decoded)
-    return others > words or (others == words and in_doubt)
-
-
-def _english(text: str) -> int:
-    return sum(word in _COMMON for word in re.findall(r"[a-z]+", text.lower()))
+def _gain(text: str) -> int:
+    """How many more English words a text has once it is decoded."""
+    before, after = (
+        sum(word in _COMMON for word in re.findall(r"[a-z]+", form.lower()))
+        for form in (text, _rot13(text))
+    )
+    return after - before
 
 
 # Leetspeak
@@ -131,20 +122,22 @@ _ALPHANUMERIC = re.compile(r"[^\W_]+")
 def _leetspeak(text: str) -> str:
     """The text with letters as digits, but for each word's first and words that have digits."""
 
-    def changed(word: str) -> str:
+    def changed(found: re.Match[str]) -> str:
+        word = found[0]
         has_digits = any(letter.isdigit() for letter in word)
         return word if has_digits else word[0] + word[1:].translate(_DIGITS)
 
-    return _ALPHANUMERIC.sub(lambda found: changed(found[0]), text)
+    return _ALPHANUMERIC.sub(changed, text)
 
 
 def _from_leetspeak(text: str) -> str:
     """The text with these digits as letters again, in words that begin with a letter."""
 
-    def plain(word: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        word = found[0]
         return word if word[0].isdigit() else word[0] + word[1:].translate(_LETTERS)
 
-    return _ALPHANUMERIC.sub(lambda found: plain(found[0]), text)
+    return _ALPHANUMERIC.sub(plain, text)
 
 
 # Character spacing
@@ -156,11 +149,11 @@ _SPACED = re.compile(r"(?<![^\s(\[{<\"“‘«*`])\S(?:[ ]{1,3}\S(?=[.,;:!?)\]}>
 def _from_spaced(text: str) -> str:
     """The text with the spaces removed from spaced-out words; other text is unchanged."""
 
-    def closed(run: str) -> str:
+    def closed(found: re.Match[str]) -> str:
         # Single spaces are between letters, two or three between words.
-        return " ".join(part.replace(" ", "") for part in re.split(r" {2,}", run))
+        return " ".join(part.replace(" ", "") for part in re.split(r" {2,}", found[0]))
 
-    return _SPACED.sub(lambda found: closed(found[0]), text)
+    return _SPACED.sub(closed, text)
 
 
 ENCODINGS: Mapping[str, Encoding] = {

@@ -33,10 +33,6 @@ def read(path: Path) -> Attack:
     """The attack that sends a file's texts; its name is ``artifact_`` and the file's.
 
     A file's name without Latin letters and digits gives its digest in their place.
-
-    Raises:
-        DataError: the file is missing or malformed, has no attack text or several for one prompt,
-            or another file of the same name has been read.
     """
     content = read_bytes(path)
     texts = _texts(path, _rows(path, content))
@@ -59,16 +55,12 @@ def read(path: Path) -> Attack:
 
 
 def _rows(path: Path, content: bytes) -> Sequence[tuple[Any, Any]]:
-    if path.suffix != ".json":
-        return _columns(path, rows_of(path, content))
-    found = parsed(path, content)
+    """Plain prompts, each with its attack text."""
+    found = parsed(path, content) if path.suffix == ".json" else None
     if isinstance(found, Mapping) and isinstance(found.get("jailbreaks"), list):
         rows = [row for row in found["jailbreaks"] if isinstance(row, Mapping)]
         return [(row.get("goal"), row.get("prompt")) for row in rows]
-    return _columns(path, objects(path, found))
-
-
-def _columns(path: Path, table: Sequence[Mapping[str, Any]]) -> Sequence[tuple[Any, Any]]:
+    table = rows_of(path, content) if found is None else objects(path, found)
     if not any("prompt" in row and "attack" in row for row in table):
         raise DataError(
             f"{path}: give it the columns prompt and attack (the text to send instead), or name a "

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch
-from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
 
 _REVISION = "e48c632ff8911e21a46fbd4ec4b370f12ae47541"
@@ -105,12 +104,11 @@ def _pairs() -> Mapping[str, str]:
     return {name: first for first, second in translations().items() for name in (first, second)}
 
 
-def source(prompt_id: str) -> str:
+def _source(name: str, row: str) -> str:
     """The id of the first prompt with the same text in any language; empty without translations."""
-    name, _, row = prompt_id.rpartition("-")
-    if name == "MinorityLanguage" and row.isdecimal():
+    if name == "MinorityLanguage":
         return f"{name}-{int(row) % _SOURCES}"
-    return _pairs().get(prompt_id, "")
+    return _pairs().get(f"{name}-{row}", "")
 
 
 def category(prompt_id: str) -> str:
@@ -118,65 +116,27 @@ def category(prompt_id: str) -> str:
     return prompt_id.rpartition("-")[0]
 
 
-def parse(data: bytes, where: str) -> list[Prompt]:
-    """The prompts of the released table.
+def parse(data: bytes) -> list[Prompt]:
+    """The prompts of the released table: its cells, without empty ones.
 
-    A byte order mark is dropped, invalid UTF-8 becomes replacement characters, cells may span
-    lines, and empty cells are skipped.
-
-    Raises:
-        DataError: a column is unknown or missing, a row has more or fewer cells than the header,
-            or the text is not CSV; names the place.
+    A byte order mark is dropped, and invalid UTF-8 becomes replacement characters.
     """
     import py3langid  # loads its model, which collection need not wait for
 
     py3langid.set_languages(LANGUAGES)
     text = data.decode("utf-8-sig", errors="replace")
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header = _header(reader, where)
     prompts = []
-    for line, row in _rows(reader, len(header) + 1, where):
-        for name, cell in zip(header, row[1:], strict=True):
-            if cell.strip():
-                language = py3langid.classify(cell[:_ENOUGH])[0]
-                prompts.append(_prompt(f"{name}-{row[0] or line}", name, cell, language))
+    for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
+        number = row.pop("")
+        for name, cell in row.items():
+            if not cell.strip():
+                continue
+            kind = "scenario" if name in SCENARIOS else "attack"
+            language = py3langid.classify(cell[:_ENOUGH])[0]
+            groups = {"category": name, "kind": kind, "language": language}
+            cluster = _source(name, number)
+            prompts.append(Prompt.single(f"{name}-{number}", cell, cluster=cluster, **groups))
     return prompts
-
-
-def _header(reader: Iterator[list[str]], where: str) -> Sequence[str]:
-    header = next(reader, [])[1:]
-    unknown = [name for name in header if name not in CATEGORIES]
-    missing = [name for name in CATEGORIES if name not in header]
-    if unknown or missing or len(header) != len(CATEGORIES):
-        wrong = [f"unknown column {name!r}" for name in unknown]
-        wrong += [f"no column {name}" for name in missing]
-        raise DataError(
-            f"{where}: {', '.join(wrong) or 'a column twice'}; "
-            f"expected a column of row numbers and {', '.join(CATEGORIES)}"
-        )
-    return header
-
-
-def _rows(
-    reader: Iterator[list[str]], width: int, where: str
-) -> Iterator[tuple[int, Sequence[str]]]:
-    number = 0
-    try:
-        for number, row in enumerate(reader):
-            if len(row) != width:
-                raise DataError(
-                    f"{where}: row {number} (number {(row or [''])[0][:20]!r}) has {len(row)} "
-                    f"cells, expected {width}"
-                )
-            yield number, row
-    except csv.Error as fault:
-        raise DataError(f"{where}: not valid CSV after row {number}: {fault}") from None
-
-
-def _prompt(prompt_id: str, category: str, text: str, language: str) -> Prompt:
-    kind = "scenario" if category in SCENARIOS else "attack"
-    groups = {"category": category, "kind": kind, "language": language}
-    return Prompt.single(prompt_id, text, cluster=source(prompt_id), **groups)
 
 
 @cache
@@ -197,8 +157,7 @@ def published() -> Mapping[str, Mapping[str, float]]:
 
 
 def _load(mirror: Path | None) -> list[Prompt]:
-    path = fetch(PROMPTS, mirror)
-    return parse(path.read_bytes(), str(path))
+    return parse(fetch(PROMPTS, mirror).read_bytes())
 
 
 BENCHMARKS = (

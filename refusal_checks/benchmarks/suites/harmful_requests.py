@@ -19,11 +19,9 @@ see ``judges.kinds.strongreject``. An older release of the file has 346 prompts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.benchmarks.base import Benchmark
-from refusal_checks.benchmarks.hub import read_parquet
 from refusal_checks.benchmarks.pinned import PinnedFile, csv_benchmark, fetch
 from refusal_checks.core.files import read_csv
 from refusal_checks.core.prompts import Kind, Prompt
@@ -64,7 +62,8 @@ STRONGREJECT = PinnedFile(
 
 
 def _questions(mirror: Path | None) -> list[Prompt]:
-    path = fetch(DO_NOT_ANSWER, mirror)
+    from pyarrow import parquet  # takes long to import, which collection need not wait for
+
     return [
         Prompt.single(
             f"do_not_answer-{row['id']}",
@@ -72,22 +71,18 @@ def _questions(mirror: Path | None) -> list[Prompt]:
             area=str(row["risk_area"]),
             category=str(row["types_of_harm"]),
         )
-        for row in read_parquet(path, "question", "id", "risk_area", "types_of_harm")
+        for row in parquet.read_table(fetch(DO_NOT_ANSWER, mirror)).to_pylist()
     ]
 
 
-_COLUMNS = ("Behavior", "FunctionalCategory", "SemanticCategory", "ContextString", "BehaviorID")
-
-
 def _behaviours(mirror: Path | None) -> list[Prompt]:
-    return [_behaviour(row) for row in read_csv(fetch(HARMBENCH, mirror), _COLUMNS)]
-
-
-def _behaviour(row: Mapping[str, str]) -> Prompt:
-    context = row["ContextString"].strip()
-    text = f"{context}\n\n---\n\n{row['Behavior']}" if context else row["Behavior"]
-    groups = {"category": row["SemanticCategory"], "function": row["FunctionalCategory"]}
-    return Prompt.single(row["BehaviorID"], text, **groups)
+    prompts = []
+    for row in read_csv(fetch(HARMBENCH, mirror), ["Behavior"]):
+        context = row["ContextString"].strip()
+        text = f"{context}\n\n---\n\n{row['Behavior']}" if context else row["Behavior"]
+        groups = {"category": row["SemanticCategory"], "function": row["FunctionalCategory"]}
+        prompts.append(Prompt.single(row["BehaviorID"], text, **groups))
+    return prompts
 
 
 BENCHMARKS = (

@@ -11,16 +11,13 @@ their authors' own files, if a mirror holds only those:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.pinned import PinnedFile, csv_benchmark, fetch
-from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Kind, Prompt
 
 REPOSITORY = "MultiverseComputingCAI/llm-refusal-evaluation"
@@ -61,23 +58,13 @@ def _censored(mirror: Path | None) -> list[Prompt]:
 
 
 def _load(split: HubSplit, mirror: Path | None) -> list[Prompt]:
-    rows = split.rows(mirror)
-    require_known(
-        "prompt", rows.column_names, f"{split.repository}, {split.split}", "column", DataError
-    )
-    names = getattr(rows.features.get("type"), "names", None)
-    return [_prompt(split.split, index, row, names) for index, row in enumerate(rows)]
-
-
-def _prompt(split: str, index: int, row: Mapping[str, Any], names: Sequence[str] | None) -> Prompt:
-    """One row as a prompt; its id is its index in the split, which the pinned revision fixes."""
-    if not isinstance(row["prompt"], str):
-        raise DataError(f"{split}: row {index} has no text in the column prompt")
-    kind = row.get("type")
-    category = names[kind] if names and isinstance(kind, int) else kind
-    groups = {"category": category, "source": row.get("dataset_source")}
-    known = {name: str(value) for name, value in groups.items() if value is not None}
-    return Prompt.single(f"{split}-{index}", row["prompt"], **known)
+    """A prompt's id is its row's index in the split, which the pinned revision fixes."""
+    prompts = []
+    for index, row in enumerate(split.table(mirror, ["prompt"], ["type", "dataset_source"])):
+        groups = {"category": row.get("type"), "source": row.get("dataset_source")}
+        known = {name: str(value) for name, value in groups.items() if value is not None}
+        prompts.append(Prompt.single(f"{split.split}-{index}", row["prompt"], **known))
+    return prompts
 
 
 def _split(name: str, kind: Kind, description: str) -> Benchmark:

@@ -13,18 +13,16 @@ item are one cluster. The English part is WildGuardTest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
 
 from refusal_checks.benchmarks.base import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.text import brief
-
-Label = Literal["harmful", "unharmful"]
 
 COLUMNS = ("prompt", "prompt_harm_label", "adversarial", "subcategory")
 
@@ -36,8 +34,6 @@ WILDGUARD = HubSplit(
     config="wildguardtest",
     is_gated=True,
 )
-
-
 POLYGUARD = HubSplit(
     "ToxicityPrompts/PolyGuardPrompts",
     "c5b466a95b64ff121db4398246b6abb7672696ec",
@@ -67,65 +63,37 @@ LANGUAGES: Mapping[str, str] = {
 """Groups ``language`` by the names that the data set has."""
 
 
-def labelled(
-    rows: Sequence[Mapping[str, Any]], label: Label, where: str
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows whose prompt has a label, each with its place; rows without any are passed over."""
-    for number, row in enumerate(rows):
-        given = row["prompt_harm_label"]
-        if given not in ("harmful", "unharmful", "", None):
-            raise DataError(
-                f"{where}: row {number}: prompt_harm_label {brief(given)} is neither harmful nor "
-                "unharmful: put the pinned revision there"
-            )
-        if given == label:
-            yield number, row
+_LABELS = {"harmful": Kind.SAFETY, "unharmful": Kind.SANITY}
 
 
-def groups(row: Mapping[str, Any]) -> dict[str, str]:
-    """The groups of a row: its subcategory of harm, and whether it is an attack."""
-    form = "adversarial" if row["adversarial"] else "vanilla"
-    return {"category": str(row["subcategory"] or "none"), "form": form}
-
-
-def _wildguard(name: str, label: Label, mirror: Path | None) -> list[Prompt]:
-    rows = WILDGUARD.table(mirror, *COLUMNS)
-    return [
-        Prompt.single(f"{name}-{number}", row["prompt"], **groups(row))
-        for number, row in labelled(rows, label, f"{WILDGUARD.repository}, {WILDGUARD.split}")
-    ]
-
-
-def _polyguard(name: str, label: Label, mirror: Path | None) -> list[Prompt]:
-    where = f"{POLYGUARD.repository}, {POLYGUARD.split}"
-    rows = POLYGUARD.table(mirror, *COLUMNS, "language", "id")
+def _load(name: str, kind: Kind, split: HubSplit, mirror: Path | None) -> list[Prompt]:
+    """The prompts whose label is of this kind; those without any label are passed over."""
+    where = f"{split.repository}, {split.split}"
+    columns = COLUMNS if split is WILDGUARD else (*COLUMNS, "language", "id")
     prompts = []
-    for number, row in labelled(rows, label, where):
-        known = f"{where}: row {number}"
-        require_known(str(row["language"]), LANGUAGES, known, "language", DataError)
-        language = LANGUAGES[row["language"]]
-        item = "" if row["id"] is None else str(row["id"])  # of its rows in all languages
-        more = {"language": language, **groups(row)}
-        prompts.append(Prompt.single(f"{name}-{number}", row["prompt"], cluster=item, **more))
+    for number, row in enumerate(split.table(mirror, columns)):
+        label, place = row["prompt_harm_label"], f"{where}: row {number}"
+        if label not in (*_LABELS, "", None):
+            raise DataError(
+                f"{place}: prompt_harm_label {brief(label)} is neither harmful nor unharmful: put "
+                "the pinned revision there"
+            )
+        if _LABELS.get(label) != kind:
+            continue
+        form = "adversarial" if row["adversarial"] else "vanilla"
+        groups = {"category": str(row["subcategory"] or "none"), "form": form}
+        if split is POLYGUARD:
+            require_known(str(row["language"]), LANGUAGES, place, "language", DataError)
+            groups["language"] = LANGUAGES[row["language"]]
+        item = "" if row.get("id") is None else str(row["id"])  # of its rows in all languages
+        prompts.append(Prompt.single(f"{name}-{number}", row["prompt"], cluster=item, **groups))
     return prompts
 
 
-_Load = Callable[[str, Label, Path | None], list[Prompt]]
-
-
-def _benchmark(
-    name: str, kind: Kind, description: str, split: HubSplit, load: _Load, label: Label
-) -> Benchmark:
-    rows, order = partial(load, name, label), LANGUAGES.values() if split is POLYGUARD else ()
-    return Benchmark(
-        name,
-        kind,
-        description,
-        rows,
-        split.revision,
-        resources=(split,),
-        group_order=tuple(order),
-    )
+def _benchmark(name: str, kind: Kind, description: str, split: HubSplit) -> Benchmark:
+    load, order = partial(_load, name, kind, split), tuple(LANGUAGES.values())
+    known = Benchmark(name, kind, description, load, split.revision, resources=(split,))
+    return replace(known, group_order=order) if split is POLYGUARD else known
 
 
 BENCHMARKS = (
@@ -134,31 +102,13 @@ BENCHMARKS = (
         Kind.SAFETY,
         "754 harmful prompts, plain and adversarial",
         WILDGUARD,
-        _wildguard,
-        "harmful",
     ),
     _benchmark(
         "wildguardtest_safe",
         Kind.SANITY,
         "945 harmless prompts, plain and adversarial",
         WILDGUARD,
-        _wildguard,
-        "unharmful",
     ),
-    _benchmark(
-        "polyguard_unsafe",
-        Kind.SAFETY,
-        "harmful prompts in 17 languages",
-        POLYGUARD,
-        _polyguard,
-        "harmful",
-    ),
-    _benchmark(
-        "polyguard_safe",
-        Kind.SANITY,
-        "harmless prompts in 17 languages",
-        POLYGUARD,
-        _polyguard,
-        "unharmful",
-    ),
+    _benchmark("polyguard_unsafe", Kind.SAFETY, "harmful prompts in 17 languages", POLYGUARD),
+    _benchmark("polyguard_safe", Kind.SANITY, "harmless prompts in 17 languages", POLYGUARD),
 )

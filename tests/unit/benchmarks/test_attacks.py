@@ -37,7 +37,7 @@ words = st.lists(
 
 
 def one(name: str, prompt: Prompt) -> Prompt | None:
-    done = rewrite(attacks.find(name, ""), [prompt]).prompts
+    done, _ = rewrite(attacks.find(name, ""), [prompt])
     return done[0] if done else None
 
 
@@ -133,7 +133,7 @@ def test_shots_differ_and_come_before_the_request() -> None:
     assert len(attacked.messages) == 8 * 4 + 1
     assert len(set(questions)) == 9
     assert one("many_shot_8", other) != replace(attacked, id="p2")
-    (seeded,) = rewrite(attacks.find("many_shot_8", ""), [prompt], Given(seed=1)).prompts
+    ((seeded,), _) = rewrite(attacks.find("many_shot_8", ""), [prompt], Given(seed=1))
     assert seeded.messages != attacked.messages
     assert one(f"many_shot_{coded.MOST}", prompt)
 
@@ -143,8 +143,8 @@ def test_an_attack_is_the_same_in_every_process() -> None:
         "from refusal_checks.benchmarks.attacks import rewrite\n"
         "from refusal_checks.benchmarks import attacks, digest\n"
         "from refusal_checks.core.prompts import Prompt\n"
-        f"found = rewrite(attacks.find('many_shot_8', ''), [Prompt.single('p1', {REQUEST!r})])\n"
-        "print(digest(found.prompts))"
+        f"done, _ = rewrite(attacks.find('many_shot_8', ''), [Prompt.single('p1', {REQUEST!r})])\n"
+        "print(digest(done))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     attacked = one("many_shot_8", Prompt.single("p1", REQUEST))
@@ -168,10 +168,11 @@ def test_other_languages_are_those_of_the_data() -> None:
     chinese = Prompt.single("b", "你好", cluster="1", language="zh")
     lone = Prompt.single("c", "Bye", cluster="2", language="en")
     prompts = [english, chinese, lone]
-    done = rewrite(attacks.find("language_zh", ""), [english, lone, chinese], Given(prompts))
-    (attacked,) = done.prompts
+    (attacked,), left_out = rewrite(
+        attacks.find("language_zh", ""), [english, lone, chinese], Given(prompts)
+    )
     assert (attacked.id, attacked.request, attacked.original.request) == ("a", "你好", "Hello")
-    assert [prompt.id for prompt in done.left_out] == ["c", "b"]
+    assert [prompt.id for prompt in left_out] == ["c", "b"]
 
 
 @pytest.mark.parametrize(
@@ -249,8 +250,8 @@ def test_a_decoding_that_fails_names_its_attack(monkeypatch: pytest.MonkeyPatch)
 def test_what_stays_as_it_is_is_not_attacked() -> None:
     prompts = [Prompt.single("a", "你好"), Prompt.single("b", "hello there")]
     for name in ("rot13", "leetspeak"):
-        done = rewrite(attacks.find(name, ""), prompts)
-        assert [prompt.id for prompt in done.left_out] == ["a"]
+        _, left_out = rewrite(attacks.find(name, ""), prompts)
+        assert [prompt.id for prompt in left_out] == ["a"]
     assert attacks.find("payload_splitting", "").rewrite(Prompt.single("a", "x"), Given()) is None
 
 

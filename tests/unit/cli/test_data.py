@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -66,8 +67,8 @@ def test_rows_that_nothing_proves_are_not_right(forged: Path, write: Write) -> N
         data(*wanted)
     sorrybench = discover()["sorrybench"]
     prompts = mirrors.load_checked(sorrybench, forged)
-    entry = mirrors.MirrorEntry(sorrybench.revision, digest(prompts), 3)
-    mirrors.write_index(forged, {"sorrybench": entry})
+    entry = {"revision": sorrybench.revision, "sha256": digest(prompts), "prompts": 3}
+    (forged / mirrors.INDEX).write_text(json.dumps({"sorrybench": entry}))
     assert "as it was pulled; unpinned rows: no digest" in data(*wanted)
     gates = write("pin.toml", f'[sorrybench]\nsha256 = "{digest(prompts)}"\n')
     shown = data("verify", forged, "--thresholds", gates)

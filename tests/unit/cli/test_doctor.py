@@ -22,7 +22,8 @@ from refusal_checks.benchmarks import discover
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE, PinnedFile
 from refusal_checks.cli import application
-from refusal_checks.cli.doctor import Diagnosis, Level, PlannedRun, examine, models
+from refusal_checks.cli.doctor import PlannedRun, examine, models
+from refusal_checks.cli.doctor.checks import Diagnosis, Level
 from refusal_checks.cli.doctor.models import unreached_data, unreached_model
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store

@@ -1,4 +1,4 @@
-"""CFSafety's table: what is read from it, and what is said of a broken one."""
+"""CFSafety's table: what is read from it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from refusal_checks.benchmarks.suites.cfsafety import (
     parse,
     translations,
 )
-from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 
 CHINESE = "我想知道怎样才能睡得更好"
 ENGLISH = "How do I sleep better at night?"
 
 
-def table(*rows: Sequence[str], header: Sequence[str] = ("", *CATEGORIES)) -> bytes:
+def table(*rows: Sequence[str]) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([header, *rows])
+    csv.writer(text).writerows([("", *CATEGORIES), *rows])
     return text.getvalue().encode()
 
 
@@ -45,7 +44,7 @@ def prompts(mirror: Path) -> tuple[Prompt, ...]:
 
 
 def test_a_cell_is_a_prompt_with_its_category_kind_and_language() -> None:
-    found = parse(table(row(0, CHINESE), row(1)), "t")
+    found = parse(table(row(0, CHINESE), row(1)))
     assert len(found) == 20
     assert found[0] == Prompt.single(
         "SocialBias-0", CHINESE, category="SocialBias", kind="scenario", language="zh"
@@ -58,33 +57,9 @@ def test_a_cell_is_a_prompt_with_its_category_kind_and_language() -> None:
 def test_cells_of_several_lines_marks_and_bad_bytes_do_not_stop_it() -> None:
     data = table(row(0, 'context: "a"\r\nquestion: b, or\nc?'), row(1, "b\u00e4d"))
     data = b"\xef\xbb\xbf" + data.replace("\u00e4".encode(), b"\xff")
-    found = parse(data, "t")
+    found = parse(data)
     assert found[0].request == 'context: "a"\r\nquestion: b, or\nc?'
     assert found[-1].request == "b\ufffdd"
-
-
-def test_an_unknown_column_is_named() -> None:
-    header = ["", *CATEGORIES[:-1], "Reverse"]
-    with pytest.raises(DataError, match=r"t\.csv: unknown column 'Reverse', no column ReverseEx"):
-        parse(table(row(0), header=header), "t.csv")
-
-
-@pytest.mark.parametrize("header", [[], ["", *CATEGORIES[:-1]], ["", *CATEGORIES, "SocialBias"]])
-def test_missing_and_repeated_columns_are_named(header: list[str]) -> None:
-    with pytest.raises(DataError, match=r"t: (no column|a column twice)"):
-        parse(table(row(0), header=header), "t")
-
-
-@pytest.mark.parametrize("cells", [row(1)[:-1], [*row(1), "more"], []])
-def test_a_row_of_the_wrong_width_is_named(cells: list[str]) -> None:
-    message = rf"t: row 1 .*has {len(cells)} cells, expected 11"
-    with pytest.raises(DataError, match=message):
-        parse(table(row(0), cells, row(2)), "t")
-
-
-def test_a_quotation_without_end_is_named() -> None:
-    with pytest.raises(DataError, match=r"t: not valid CSV after row 0: unexpected end"):
-        parse(table(row(0)) + b'1,"open', "t")
 
 
 def test_the_released_table_has_its_published_size(prompts: tuple[Prompt, ...]) -> None:

@@ -1,16 +1,14 @@
-"""CHiSafetyBench's data: published counts, taxonomy, options, dialogues, and bad data."""
+"""CHiSafetyBench's data: published counts, taxonomy, options and dialogues."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.suites import chisafety
-from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.verdicts import Chosen, Graded
 from refusal_checks.judges import kind_of
@@ -26,9 +24,10 @@ def prompts(name: str, mirror: Path) -> tuple[Prompt, ...]:
 def published(task: str) -> dict[tuple[str, str], int]:
     """The counts of the paper's Table 1, by area and category."""
     return {
-        (area.slug, category.slug): category.questions[task]
-        for area, category in TAXONOMY.placed
-        if task in category.questions
+        (area["slug"], category["slug"]): category["questions"][task]
+        for area in TAXONOMY
+        for category in area["categories"]
+        if task in category["questions"]
     }
 
 
@@ -37,7 +36,7 @@ def counted(found: tuple[Prompt, ...]) -> Counter[tuple[str, str]]:
 
 
 def test_the_taxonomy_has_the_published_shape() -> None:
-    assert [len(area.categories) for area in TAXONOMY.areas] == [9, 8, 5, 7, 2]
+    assert [len(area["categories"]) for area in TAXONOMY] == [9, 8, 5, 7, 2]
     assert len(published("mcq")) == 31
     assert Counter(area for area, _ in published("qa")) == {
         "discrimination": 9,
@@ -48,12 +47,12 @@ def test_the_taxonomy_has_the_published_shape() -> None:
 
 
 def test_every_name_of_the_taxonomy_means_one_thing() -> None:
-    named = [*TAXONOMY.areas, *(category for _, category in TAXONOMY.placed)]
-    slugs = [each.slug for each in named]
-    spellings = [spelling for each in named for spelling in each.spellings]
+    named = [*TAXONOMY, *(category for area in TAXONOMY for category in area["categories"])]
+    slugs = [each["slug"] for each in named]
+    spellings = [name for each in named for name in (each["chinese"], *each.get("also", ()))]
     assert len(slugs) == len(set(slugs)) == 36
     assert len(spellings) == len(set(spellings))
-    assert all(each.english and each.chinese for each in named)
+    assert all(each["english"] and each["chinese"] for each in named)
 
 
 def test_multiple_choice_has_the_published_counts(mirror: Path) -> None:
@@ -111,67 +110,27 @@ def test_what_judges_and_marks_the_benchmarks() -> None:
             assert resource.revision in each.revision
 
 
-def dialogue(**changes: Any) -> dict[str, Any]:
-    row = {
-        "category": "歧视性内容",
-        "sub_category": "健康歧视内容",
-        "input": "最后一问",
-        "history": [
-            {"role": "system", "content": "设定"},
-            {"role": "user", "content": "第一问"},
-            {"role": "assistant", "content": "第一答"},
-        ],
-    }
-    return row | changes
-
-
 def test_a_dialogue_becomes_separate_messages() -> None:
-    (prompt,) = chisafety.with_history([dialogue()])
-    assert prompt.id == "dialogue-1"
-    assert prompt.groups["category"] == "health_discrimination"
-    assert prompt.messages == (
+    turns = [
         Message("system", "设定"),
         Message("user", "第一问"),
         Message("assistant", "第一答"),
         Message("user", "最后一问"),
-    )
+    ]
+    history = [{"role": turn.role, "content": turn.content} for turn in turns[:-1]]
+    row = {"sub_category": "健康歧视内容", "input": "最后一问", "history": history}
+    (prompt,) = chisafety.with_history([row])
+    assert prompt.id == "dialogue-1"
+    assert prompt.groups["category"] == "health_discrimination"
+    assert prompt.messages == tuple(turns)
 
 
-def mcq(category: str, question: str, area: str = "歧视性内容") -> list[dict[str, Any]]:
-    info = {"id": 7, "question": question, "category": category}
-    return [{"category": area, "infos": [info]}]
-
-
-@pytest.mark.parametrize(
-    ("spelling", "slug"),
-    [("健康歧视", "health_discrimination"), ("健康歧视内容", "health_discrimination")],
-)
-def test_spellings_mean_one_category(spelling: str, slug: str) -> None:
-    (prompt,) = chisafety.multiple_choice(mcq(spelling, "问？\nA. 是\nB. 否"))
-    assert (prompt.groups["area"], prompt.groups["category"]) == ("discrimination", slug)
-
-
-def test_an_unknown_category_is_named_with_the_nearest() -> None:
-    with pytest.raises(DataError) as caught:
-        list(chisafety.multiple_choice(mcq("健康歧视内", "问？\nA. 是\nB. 否")))
-    for part in ("mcq.json: id 7", 'no category "健康歧视内"', 'did you mean "健康歧视'):
-        assert part in str(caught.value)
-
-
-@pytest.mark.parametrize("category", ["侵犯他人知识产权", "内容不准确", ""])
-def test_a_risky_question_has_one_of_the_seventeen_categories(category: str) -> None:
-    info = {"id": 3, "question": "问", "category": category}
-    with pytest.raises(DataError, match="id 3: no category"):
-        list(chisafety.single_turn([{"category": "应拒答", "infos": [info]}]))
-    with pytest.raises(DataError, match="dialogue 1: no category"):
-        list(chisafety.with_history([dialogue(sub_category=category)]))
-
-
-def test_a_category_of_another_area_is_named() -> None:
-    with pytest.raises(
-        DataError, match="id 7: the category 健康歧视 is not of the area 商业违法违规"
-    ):
-        list(chisafety.multiple_choice(mcq("健康歧视", "问？\nA. 是\nB. 否", "商业违法违规")))
+@pytest.mark.parametrize("spelling", ["健康歧视", "健康歧视内容"])
+def test_spellings_mean_one_category(spelling: str) -> None:
+    info = {"id": 7, "question": "问？\nA. 是\nB. 否", "category": spelling}
+    (prompt,) = chisafety.multiple_choice([{"infos": [info]}])
+    groups = {"area": "discrimination", "category": "health_discrimination", "language": "zh"}
+    assert prompt.groups == groups
 
 
 OPTIONS = {
@@ -187,15 +146,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("question", OPTIONS)
 def test_options_are_read_from_the_question(question: str) -> None:
-    assert chisafety.parse_options(question, "here") == OPTIONS[question]
-
-
-@pytest.mark.parametrize(
-    "question", ["", "问？", "问？\nA. 是", "问？\nB. 否\nC. 是", "A. \nB. 否"]
-)
-def test_a_question_without_options_is_named(question: str) -> None:
-    with pytest.raises(DataError, match="id 7: the question has no options"):
-        list(chisafety.multiple_choice(mcq("健康歧视", question)))
+    assert chisafety.parse_options(question) == OPTIONS[question]
 
 
 def test_every_question_has_options_and_a_stem(mirror: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,47 +104,6 @@ def test_another_release_of_a_table_is_refused_with_its_address(name: str, tmp_p
         load_prompts(discover()[name], tmp_path)
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", CSV)
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda text: text.replace("category", "kind").replace("Category", "kind"), "no column"),
-        (lambda text: text + "a cell\n", "as many cells as"),
-        (lambda text: text.splitlines()[0] + "\n", "no rows"),
-        (lambda text: "", "no rows"),
-        (lambda text: text + '"open', "not a CSV"),
-    ],
-    ids=["columns", "cells", "header only", "nothing", "quotation"],
-)
-def test_a_broken_table_is_named(
-    name: str,
-    change: Callable[[str], str],
-    reason: str,
-    tmp_path: Path,
-) -> None:
-    file, text, *_ = CSV[name]
-    path = put(tmp_path, file, change(text))
-    with pytest.raises(DataError, match=reason) as fault:
-        load_prompts(discover()[name], tmp_path)
-    assert str(path) in str(fault.value)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("prompt,category\n ,violence\n", "prompt or_bench_hard-0 is empty"),
-        ("Index,Goal,Category,Source\n1,a,b,c\n1,d,e,f\n", "two prompts have the id .*benign-1"),
-    ],
-)
-def test_empty_and_repeated_rows_are_named(text: str, reason: str, tmp_path: Path) -> None:
-    name = "or_bench_hard" if text.startswith("prompt") else "jailbreakbench_benign"
-    put(tmp_path, CSV[name][0], text)
-    with pytest.raises(DataError, match=reason):
-        load_prompts(discover()[name], tmp_path)
-
-
 QUESTIONS: dict[str, list[Any]] = {
     "id": [1, 2],
     "risk_area": ["Malicious Uses", "Misinformation Harms"],
@@ -164,37 +123,6 @@ def test_do_not_answer_is_read_and_graded(tmp_path: Path) -> None:
     assert dict(first.groups) == {"area": "Malicious Uses", "category": "Nudging"}
     assert (second.id, second.groups["area"]) == ("do_not_answer-2", "Misinformation Harms")
     assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (Kind.SAFETY, "degree", True)
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        ({"id": [1], "Question": ["a"]}, r'no column "question"; did you mean "Question"'),
-        ({**QUESTIONS, "question": ["a", None]}, "row 1 has no text in the column question"),
-        ({**QUESTIONS, "id": [1, 1]}, "two prompts have the id do_not_answer-1"),
-        ({**QUESTIONS, "question": ["a", " "]}, "prompt do_not_answer-2 is empty"),
-    ],
-)
-def test_a_broken_parquet_file_is_named(
-    columns: Mapping[str, Sequence[Any]],
-    reason: str,
-    tmp_path: Path,
-) -> None:
-    put_parquet(tmp_path / PARQUET, columns)
-    with pytest.raises(DataError, match=reason):
-        load_prompts(discover()["do_not_answer"], tmp_path)
-
-
-def test_a_file_that_is_no_parquet_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(tmp_path, PARQUET, "id,question\n")
-    with pytest.raises(DataError, match="expected cc03d6e3"):
-        load_prompts(discover()["do_not_answer"], tmp_path)
-    monkeypatch.setattr(harmful_requests, "fetch", lambda file, folder: folder / file.path)
-    with pytest.raises(DataError, match="not a Parquet file"):
-        load_prompts(discover()["do_not_answer"], tmp_path)
 
 
 def gates(name: str) -> dict[tuple[str, str, str | None], Gate]:
@@ -346,7 +274,7 @@ def test_the_index_of_a_mirror_holds_their_revisions(
 ) -> None:
     put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
     benchmark = discover()["polyguard_safe"]
-    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: folder)
-    pinned.write_index(tmp_path, {benchmark.name: pinned.pull(benchmark, tmp_path)})
+    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: None)
+    pinned.pull(benchmark, tmp_path)
     assert pinned.read_index(tmp_path)["polyguard_safe"].revision == wildguard.POLYGUARD.revision
     assert len(pinned.load_checked(benchmark, tmp_path)) == 17

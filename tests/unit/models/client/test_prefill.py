@@ -23,7 +23,7 @@ from tests.fake_server import FakeServer
 
 FIELD = "continue_final_message"
 
-(BEGUN,) = rewrite(find("prefill", ""), [Prompt.single("p1", "Tell me about rain.")]).prompts
+(BEGUN,), _ = rewrite(find("prefill", ""), [Prompt.single("p1", "Tell me about rain.")])
 
 
 def answers(client: Client, prompt: Prompt) -> Sequence[Answer]:

@@ -1,21 +1,43 @@
-"""How every command is told which run is meant."""
+"""What commands share: how they are grouped, how they are told a run, and how they print."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.gates.decide import Verdict
-from refusal_checks.reports import explain
+from refusal_checks.core.text import visible
 from refusal_checks.results import run_folder
 from refusal_checks.run.options.command_line import REDACT
 
-Value = TypeVar("Value")
+LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of commands that hand their words on."""
+
+
+def add_group(
+    app: typer.Typer,
+    name: str,
+    about: str,
+    commands: Mapping[str, Callable[..., None]],
+    settings: dict[str, Any] | None = None,
+) -> None:
+    """Add commands that begin with one word."""
+    group = typer.Typer(no_args_is_help=True, help=about)
+    group.callback()(lambda: None)  # without one, typer makes a single command the whole group
+    for inner, command in commands.items():
+        group.command(inner, context_settings=settings)(command)
+    app.add_typer(group, name=name)
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print lines with nothing that acts on a terminal or in a CI system's log."""
+    for line in str(text).split("\n"):
+        typer.echo(visible(line), err=err)
+
 
 _NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 EACH_RUN = f"Runs, each by {_NAMED}"
@@ -39,11 +61,6 @@ Root = Annotated[
         help="The folder that holds the runs ($REFUSAL_CHECKS_RUNS).",
     ),
 ]
-
-
-Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")
-]
 Redact = Annotated[
     bool, typer.Option("--redact", help=f"Show hashes and lengths, not texts (${REDACT}=1).")
 ]
@@ -54,8 +71,7 @@ def require_target(target: Path, root: Path, command: str, right: Iterable[str |
     """Refuse a run where the file or folder to write should be named.
 
     Args:
-        command: the command in use.
-        right: its arguments in the right order.
+        right: the command's arguments in the right order.
     """
     try:
         found = run_folder.find(str(target), root).summary_file
@@ -68,22 +84,3 @@ def require_target(target: Path, root: Path, command: str, right: Iterable[str |
             f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "
             "command takes what it should write"
         )
-
-
-def write_page(write: Callable[[Value, Path], None], found: Value, path: Path) -> None:
-    """Write a page."""
-    try:
-        write(found, path)
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
-
-
-def verdict_facts(verdict: Verdict) -> dict[str, Any]:
-    """What JSON says of a gate's verdict."""
-    return {
-        "outcome": explain.mark(verdict),
-        "passed": verdict.passed,
-        "figure": verdict.estimate.value,
-        "interval": [verdict.estimate.lower, verdict.estimate.upper],
-        "n": verdict.estimate.n,
-    }
