@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Record, is_disputed
 
 if TYPE_CHECKING:
     import datasets
+
+    from refusal_checks.results.run_folder import RunFolder
 
 Row = dict[str, Any]
 
@@ -32,26 +34,18 @@ _COLUMNS = {
 
 _EMPTY = dict.fromkeys(" ".join(_COLUMNS.values()).split())
 
-COLUMNS = (*_EMPTY, "groups", "messages", "votes")
+_LISTS = {
+    "groups": "kind group",
+    "messages": "role content",
+    "votes": "judge kind verdict rationale",
+}
+"""Keys of the texts in columns that hold lists of objects."""
+
+COLUMNS = (*_EMPTY, *_LISTS)
 """Names of all columns."""
 
 
-class AnyRun(Protocol):
-    """The part of a run's folder that a table is made of."""
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-
-    @property
-    def benchmarks(self) -> tuple[str, ...]:
-        """Names of the benchmarks that were completed."""
-
-    def records(self, benchmark: str) -> Iterator[Record]:
-        """A benchmark's records."""
-
-
-def rows(run: AnyRun) -> Iterator[Row]:
+def rows(run: RunFolder) -> Iterator[Row]:
     """All answers of a run, benchmark by benchmark; a value that an answer lacks is None.
 
     Raises:
@@ -62,16 +56,14 @@ def rows(run: AnyRun) -> Iterator[Row]:
             yield _row(record) | {"benchmark": benchmark}
 
 
-def write_table(run: AnyRun, path: Path) -> int:
-    """Write the table and return the number of its rows.
-
-    Args:
-        path: ends in .jsonl or .parquet.
+def write_table(run: RunFolder, path: Path) -> int:
+    """Write the table as .jsonl or .parquet and return the number of its rows.
 
     Raises:
         DataError: the path ends in something else or cannot be written; the run has no records.
     """
     import datasets  # takes seconds; no other command needs it
+    from datasets import Features, List, Value
 
     writers: Mapping[str, Callable[[datasets.Dataset], object]] = {
         ".jsonl": lambda table: table.to_json(path, double_precision=15, force_ascii=False),
@@ -84,10 +76,13 @@ def write_table(run: AnyRun, path: Path) -> int:
             f"{run.path}: this run completed no benchmark, so it has no records; name another run"
         )
     datasets.disable_progress_bars()
+    text = Value("large_string")
+    plain = {name: Value(form) for form, names in _COLUMNS.items() for name in names.split()}
+    lists = {name: List(dict.fromkeys(keys.split(), text)) for name, keys in _LISTS.items()}
     with TemporaryDirectory() as cache:  # rows pass through a file, not through memory
         try:
             table = datasets.Dataset.from_generator(
-                rows, gen_kwargs={"run": run}, features=_features(), cache_dir=cache
+                rows, gen_kwargs={"run": run}, features=Features(plain | lists), cache_dir=cache
             )
         except datasets.exceptions.DatasetGenerationError as fault:
             if isinstance(fault.__cause__, DataError):
@@ -98,21 +93,6 @@ def write_table(run: AnyRun, path: Path) -> int:
         except OSError as fault:
             raise DataError(f"{path}: cannot be written: {fault.strerror or fault}") from None
         return len(table)
-
-
-def _features() -> Any:
-    from datasets import Features, List, Value
-
-    text = Value("large_string")
-    plain = {name: Value(form) for form, names in _COLUMNS.items() for name in names.split()}
-    return Features(
-        {
-            **plain,
-            "groups": List({"kind": text, "group": text}),
-            "messages": List({"role": text, "content": text}),
-            "votes": List({"judge": text, "kind": text, "verdict": text, "rationale": text}),
-        }
-    )
 
 
 def _row(record: Record) -> Row:

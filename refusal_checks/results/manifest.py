@@ -27,15 +27,7 @@ class _Facts(BaseModel):
 
 
 class ModelFacts(_Facts):
-    """A model as ``identity.describe`` describes it.
-
-    Attributes:
-        version: name and revision or fingerprint; the URL and name of a server's model.
-        args: of its server's command line.
-        adapter: the LoRA adapter, empty without one.
-        template: file of a judge's own prompt.
-        engine, engine_command: of a started model, if not vLLM itself.
-    """
+    """A model as ``spec.describe`` describes it; ``template`` is the file of a judge's prompt."""
 
     version: str = ""
     args: tuple[str, ...] = ()
@@ -55,14 +47,11 @@ class Models(_Facts):
 
 
 class Data(_Facts):
-    """A benchmark's prompts.
+    """A benchmark's prompts: the digest and number of those that were evaluated, and more.
 
     Attributes:
-        sha256: digest of the prompts that were evaluated.
-        prompts: how many these are.
         usual: how many a run without ``--limit`` and with all answers recorded has; 0 in runs of
             older versions.
-        limit: the most prompts to evaluate; None for all.
         max_answer_chars: the most characters of an answer that its judges are shown.
         pinned: whether other rows would have been refused; None in runs of older versions.
         attack: that rewrote the prompts, by this seed; empty for plain ones.
@@ -123,8 +112,7 @@ class EnginesUsed(_Facts):
 class Effort(_Facts):
     """Work left when the run started: answers and verdicts to ask for, answers in the store.
 
-    Attributes:
-        judges: names of those that had verdicts left to give.
+    The judges are those that had verdicts left to give.
     """
 
     answers: int = 0
@@ -136,9 +124,8 @@ class Effort(_Facts):
 class CascadeUsed(_Facts):
     """Two judges of which the second decides where the first is unsure.
 
-    Attributes:
-        low, high: probabilities of a refusal between which it is.
-        sample: share of prompts that the second one reads in any case.
+    It is so between the probabilities ``low`` and ``high`` of a refusal; ``sample`` is the share of
+    prompts that the second one reads in any case.
     """
 
     first: str = ""
@@ -180,12 +167,7 @@ class VerdictConditions(NamedTuple):
 
 
 class Attempts(_Facts):
-    """Runs of one candidate against the same gates.
-
-    Attributes:
-        number: of this run among those that asked the candidate, from 1.
-        failed: how many before it failed one of this run's gates.
-    """
+    """Runs of one candidate against the same gates: this one's number, from 1, and failed ones."""
 
     number: int = 1
     failed: int = 0
@@ -196,23 +178,17 @@ class Manifest(_Facts):
 
     Attributes:
         started, finished: times in UTC, in ISO format.
-        candidate, judge: as they were named.
         title: the candidate's short name, the same wherever it lies; empty in older runs.
         judge_prompts: hash of each judge's prompt, by benchmark and judge.
         thresholds: sha256 by threshold file.
         extensions: sha256 by who brought the extension: a distribution or a file.
-        sampling, multiple_choice, judge_sampling: the settings of ``core.settings``.
         verdicts_alone: benchmarks whose judges gave verdicts alone (``--rationales offenders``).
-        attempts: earlier runs of the candidate in the same folder; None in older runs.
-        cascade: of its judges, if they form one.
         calibration: the judge's measured errors, where a file of them was given.
-        store: file of stored answers and verdicts.
         placement: where the engines ran, as ``Placement.describe`` describes it.
         tokens: cost by role: candidate, judge.
         capabilities: of attached servers, by role, then by URL and model.
         evaluation_s: seconds that the evaluation took, from when the candidate could be asked;
             the judge's engine may have loaded meanwhile.
-        redacted: texts were replaced by hashes and lengths.
     """
 
     started: str = ""
@@ -300,23 +276,19 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     verdicts = manifest.verdict_conditions(benchmark)
     data, cascade = answers.data, manifest.cascade
     has_cascade = cascade and {cascade.first, cascade.second} <= verdicts.judges.keys()
-    return {
+    found = {
         "judge": ", ".join(map(_judge, verdicts.judges.values())),
         "judge prompt": ", ".join(verdicts.prompts),
-        **({} if verdicts.rationales == "all" else {"rationales": verdicts.rationales}),
-        **(
-            {"cascade": f"second judge between {cascade.low:g} and {cascade.high:g}"}
-            if cascade and has_cascade
-            else {}
-        ),
-        "data": f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}",
-        **_sampling("judge", JudgeSampling.without_unset(verdicts.sampling)),
-        **(
-            {"sampling": "recorded answers"}
-            if answers.candidate.startswith("replay:")
-            else _sampling("sampling", Sampling.without_unset(answers.sampling))
-        ),
     }
+    if verdicts.rationales != "all":
+        found["rationales"] = verdicts.rationales
+    if cascade and has_cascade:
+        found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
+    found["data"] = f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
+    found |= _sampling("judge", JudgeSampling.without_unset(verdicts.sampling))
+    if answers.candidate.startswith("replay:"):
+        return found | {"sampling": "recorded answers"}
+    return found | _sampling("sampling", Sampling.without_unset(answers.sampling))
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -59,22 +59,13 @@ class Board:
         self._provenance = folder / "provenance.json"
 
     def open(self, provenance: Mapping[str, str]) -> None:
-        """Start: publish where the run's figures come from.
-
-        Raises:
-            UserError: the folder cannot be written.
-        """
+        """Start: publish where the run's figures come from, by name."""
         try:
             write_json(self._provenance, dict(provenance))
         except OSError as fault:
             raise UserError(f"{self.folder}: cannot be written: {fault.strerror}") from None
 
     def provenance(self) -> dict[str, str]:
-        """Where the run's figures come from, by name.
-
-        Raises:
-            EvaluationError: the folder was removed while the run went on.
-        """
         found = _read(self._provenance, _PROVENANCE)
         if found is None:
             raise EvaluationError(
@@ -96,7 +87,6 @@ class Board:
         return {name: value for each in found for name, value in each.facts.items()}
 
     def post_judge(self, outcome: JudgeOutcome) -> None:
-        """Publish the result of the judge's check."""
         _publish(self._judge, _JUDGE, outcome)
 
     def fail(self, reason: str) -> None:
@@ -107,18 +97,13 @@ class Board:
             self._failure.touch()  # a full disk usually has room for an empty file
 
     def wait(self, benchmark: str, gate: str, is_alive: Callable[[], bool]) -> Verdict:
-        """Wait for one gate's verdict.
-
-        Raises:
-            EvaluationError: there is none, or the owner of the run is gone.
-        """
+        """Wait for one gate's verdict; an EvaluationError if there will be none."""
         outcome = self._wait(lambda: self.outcomes(benchmark), is_alive)[gate]
         if outcome.verdict is None:
             raise EvaluationError(outcome.error or "no verdict")
         return outcome.verdict
 
     def wait_judge(self, is_alive: Callable[[], bool]) -> JudgeOutcome:
-        """Wait for the judge's check; raises as ``wait`` does."""
         return self._wait(lambda: _read(self._judge, _JUDGE), is_alive)
 
     def _wait(self, look: Callable[[], Value | None], is_alive: Callable[[], bool]) -> Value:

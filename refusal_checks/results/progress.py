@@ -15,15 +15,10 @@ from refusal_checks.results.summary import RunSummary
 
 @dataclass
 class Count:
-    """One benchmark's prompts and answers so far.
+    """One benchmark's prompts (planned, answered, judged) and its answers so far.
 
-    Attributes:
-        planned: prompts to evaluate.
-        answered: prompts that have their answers, including stored ones.
-        judged: prompts whose answers are all judged.
-        answers: judgements so far, including those without a verdict.
-        invalid: answers without a verdict so far.
-        done: the benchmark is complete; early stopping may leave prompts without judgements.
+    Stored answers count; ``invalid`` are answers without a verdict. A benchmark that is ``done``
+    may have prompts without judgements, because of early stopping.
     """
 
     planned: int = 0
@@ -62,7 +57,6 @@ class Progress:
         self.benchmarks = {n: count for n, count in self.benchmarks.items() if n not in names}
 
     def answered(self, benchmark: str) -> None:
-        """Count one more answered prompt."""
         self.benchmarks[benchmark].answered += 1
 
     def judged(self, benchmark: str, records: Sequence[Record]) -> None:
@@ -74,20 +68,16 @@ class Progress:
         self.listener(benchmark, records)
 
     def finished(self, benchmark: str) -> None:
-        """Mark a benchmark as complete."""
         self.benchmarks[benchmark].done = True
 
 
 @dataclass(frozen=True)
 class Underway:
-    """A run that goes on, for those who show it.
+    """A run that goes on, for those who show it; other threads fill summary and progress.
 
     Attributes:
-        summary, progress: filled by other threads.
         planned: prompts to evaluate, by benchmark.
-        gates: to be decided.
         level: confidence level of intervals.
-        redaction: makes records and summary fit to be shown.
     """
 
     folder: Path

@@ -89,21 +89,13 @@ class Redaction:
     wanted: bool = False
 
     def require_silent(self, models: Sequence[CandidateModel | JudgeModel]) -> None:
-        """Refuse engines that would write prompts or answers into their logs.
-
-        Raises:
-            ModelError: names the setting that makes one do so.
-        """
+        """Raise ModelError if an engine would write prompts or answers into its log."""
         for model in models if self.wanted else ():
             if isinstance(model, Served):
                 kinds.get(model.engine).require_silent(model.args)
 
     def store(self, usual: Path, folder: Path, fresh: bool) -> Path:
-        """The file of completions and judgements; a fresh run has one of its own.
-
-        Args:
-            folder: of the run; it holds no texts if they are redacted.
-        """
+        """The file of stored answers; a fresh run has its own, in its folder unless redacted."""
         if not fresh:
             return usual
         own = usual.with_name(f"{usual.stem}-{folder.name}.sqlite")
@@ -118,11 +110,9 @@ class Redaction:
         return list(map(record, records)) if self.wanted else records
 
     def verdict(self, original: Verdict) -> Verdict:
-        """A verdict as a run publishes it."""
         return verdict(original) if self.wanted else original
 
     def check(self, original: JudgeCheck) -> JudgeCheck:
-        """The result of the judge's own check."""
         checks = (
             replace(check, mistakes=tuple(_hide(each, "rationale") for each in check.mistakes))
             for check in original.checks
@@ -141,7 +131,6 @@ class Redaction:
         return f"{type(first).__name__} (--redact hides more)"
 
     def summary(self, original: RunSummary) -> RunSummary:
-        """The summary as a run writes it."""
         if not self.wanted:
             return original
         sampling = dict(original.manifest.sampling)
@@ -155,7 +144,6 @@ class RedactedFolder(RunFolder):
     """A run's folder that is read without texts, even if the run itself was not redacted."""
 
     def summary(self) -> RunSummary:
-        """The run's summary; see ``RunFolder.summary``."""
         redaction, original = Redaction(True), super().summary()
         if original.manifest.redacted:
             return original
@@ -169,5 +157,4 @@ class RedactedFolder(RunFolder):
         )
 
     def records(self, benchmark: str) -> Iterator[Record]:
-        """A benchmark's records; see ``RunFolder.records``."""
         return map(record, super().records(benchmark))

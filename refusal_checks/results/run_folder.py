@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -65,14 +65,9 @@ class _Line:
     answers: tuple[_Answer, ...]
 
 
-@cache
-def _line_form() -> TypeAdapter[_Line]:
-    return TypeAdapter(_Line)
-
-
-@cache
-def _summary_form() -> TypeAdapter[RunSummary]:
-    return TypeAdapter(RunSummary)
+# Made when they are needed: each takes a while.
+_line_form = cache(lambda: TypeAdapter(_Line))
+_summary_form = cache(lambda: TypeAdapter(RunSummary))
 
 
 def dump_summary(summary: RunSummary) -> dict[str, Any]:
@@ -86,12 +81,7 @@ def dump_summary(summary: RunSummary) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder.
-
-    Attributes:
-        path: the folder, ``.refusal-checks/runs/ID``.
-        summary_name: the file of its summary, which may have been renamed.
-    """
+    """A run's folder, ``.refusal-checks/runs/ID``; its summary may have been renamed."""
 
     path: Path
     summary_name: str = SUMMARY
@@ -104,7 +94,6 @@ class RunFolder:
 
     @property
     def summary_file(self) -> Path:
-        """The file of its summary."""
         return self.path / self.summary_name
 
     @property
@@ -121,15 +110,11 @@ class RunFolder:
 
     @property
     def gates(self) -> dict[str, Verdict]:
-        """The verdicts by gate, from the summary; see ``summary``."""
+        """The verdicts by gate; see ``summary``."""
         return self.summary().verdicts
 
     def frame(self) -> DataFrame:
-        """All answers with their judgements, one row per answer, as ``runs export`` writes them.
-
-        Raises:
-            DataError: the run's folder is damaged.
-        """
+        """All answers with their judgements, one row per answer, as ``runs export`` writes them."""
         from pandas import DataFrame  # comes with datasets; takes a while to import
 
         from refusal_checks.results.export import COLUMNS, rows
@@ -141,11 +126,7 @@ class RunFolder:
         write_json(self.summary_file, dump_summary(summary))
 
     def summary(self) -> RunSummary:
-        """The run's summary, also of an older version.
-
-        Raises:
-            DataError: there is none, or it is not a summary of a run.
-        """
+        """The run's summary, also of an older version."""
         path = self.summary_file
         try:
             content = parse_json(path.read_bytes())
@@ -171,20 +152,22 @@ class RunFolder:
     def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
         """Write a benchmark's records; those of one prompt follow each other."""
         grouped = groupby(records, lambda record: record.prompt)
-        lines = (dump_line(list(answers)) for _, answers in grouped)
+        lines = (_dump_line(prompt, answers) for prompt, answers in grouped)
         write_lines(self._records_file(benchmark), lines)
 
     def records(self, benchmark: str) -> Iterator[Record]:
-        """A benchmark's records, in the order in which they were written.
-
-        Raises:
-            DataError: the run did not complete it, or the file is damaged.
-        """
+        """A benchmark's records, in the order in which they were written."""
         path = self._records_file(benchmark)
         try:
             with path.open("rb") as file:
                 for number, content in enumerate(file, 1):
-                    yield from read_line(content, f"{path}: not a run's records: line {number}")
+                    try:
+                        line = _line_form().validate_json(content)
+                    except ValidationError as fault:
+                        where = f"{path}: not a run's records: line {number}"
+                        raise DataError(f"{where}: {_why(fault)}") from None
+                    for a in line.answers:
+                        yield Record(line.prompt, a.sample, a.completion, a.judgement, a.votes)
         except OSError as fault:
             raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
 
@@ -197,28 +180,11 @@ class RunFolder:
         return self.path / "records" / f"{benchmark}.jsonl"
 
 
-def dump_line(records: Sequence[Record]) -> str:
-    """All answers to one prompt as a line of JSON.
-
-    Errors of servers may hold text that no encoding has, which is replaced.
-    """
-    answers = (_Answer(r.sample, r.completion, r.judgement, r.votes) for r in records)
-    line = _line_form().dump_python(_Line(records[0].prompt, tuple(answers)), mode="json")
+def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
+    answers = tuple(_Answer(r.sample, r.completion, r.judgement, r.votes) for r in records)
+    line = _line_form().dump_python(_Line(prompt, answers), mode="json")
+    # Errors of servers may hold text that no encoding has.
     return storable(json.dumps(line, ensure_ascii=False)) + "\n"
-
-
-def read_line(text: bytes, where: str) -> Iterator[Record]:
-    """The answers in a line of ``dump_line``.
-
-    Raises:
-        DataError: it is none; ``where`` begins the message.
-    """
-    try:
-        line = _line_form().validate_json(text)
-        for one in line.answers:
-            yield Record(line.prompt, one.sample, one.completion, one.judgement, one.votes)
-    except ValidationError as fault:
-        raise DataError(f"{where}: {_why(fault)}") from None
 
 
 def _why(fault: ValueError | RecursionError) -> str:
@@ -242,11 +208,7 @@ class PastRun(NamedTuple):
         return cls(folder, folder.summary())
 
     def benchmark(self, name: str) -> BenchmarkSummary:
-        """The figures of one benchmark.
-
-        Raises:
-            DataError: the run did not evaluate it.
-        """
+        """The figures of one benchmark; a DataError if the run did not evaluate it."""
         known = self.summary.benchmarks
         require_known(name, known, str(self.folder.summary_file), "benchmark", DataError)
         return known[name]
@@ -259,14 +221,9 @@ def all_runs(root: Path) -> list[RunFolder]:
 
 
 def find(name: str, root: Path = ROOT) -> RunFolder:
-    """Find one run.
+    """Find one run by its id (the folder's name) or the start of it, its folder, or its summary.
 
-    Args:
-        name: ``last`` (the one that was started last), its id (the folder's name) or the start of
-            it, its folder, or its summary. A folder called ``last`` is ``./last``.
-
-    Raises:
-        DataError: there is no such run, or there are several.
+    ``last`` is the run that was started last; a folder of that name is ``./last``.
     """
     if name not in (LAST, "") and Path(name).exists():
         return RunFolder.of(Path(name))
@@ -295,14 +252,13 @@ def locate(name: str, root: Path = ROOT) -> Path:
 
 def _order(name: str) -> tuple[datetime, int] | None:
     """Start and number of a run, by its folder's name; None if that is not a run's."""
-    parts = _NAME.fullmatch(name)
+    if not (parts := _NAME.fullmatch(name)):
+        return None
     try:
-        return parts and (
-            datetime.strptime(parts[1], "%Y%m%d-%H%M%S").astimezone(),
-            int(parts[2] or 0),
-        )
+        start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").astimezone()
     except ValueError:  # digits that are not a date
         return None
+    return start, int(parts[2] or 0)
 
 
 RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"
@@ -314,12 +270,9 @@ FOLDER_KEY = "refusal_checks_folder"
 
 
 def usual_root(folder: Path | None = None) -> Path:
-    """The folder of the runs of a project, as a gate run there finds it.
+    """The folder of the runs of the project of a folder, as a gate run there finds it.
 
     By ``RUNS_KEY``, else by ``RUNS_VARIABLE``, else below what ``FOLDER_KEY`` names, else ``ROOT``.
-
-    Args:
-        folder: in the project; None for the current one.
     """
     found = configured(folder or Path.cwd())
     own = found.get(FOLDER_KEY)
@@ -338,26 +291,22 @@ def configured(folder: Path) -> dict[str, Path]:
     from _pytest.config.findpaths import locate_config
     from _pytest.outcomes import fail
 
-    named = {}
     try:
         _, file, settings, *_ = locate_config(folder, [folder])
-        for key in (RUNS_KEY, FOLDER_KEY) if file else ():
+        named = {}
+        for key in (RUNS_KEY, FOLDER_KEY):
             found: Any = settings.get(key)
             found = getattr(found, "value", found) or ""  # as pytest 9, or 8
             words = found if isinstance(found, list) else shlex.split(str(found))
             if file and words:
                 named[key] = file.parent / str(words[0])
+        return named
     except (UsageError, fail.Exception, OSError, ValueError, AttributeError, TypeError):
         return {}
-    return named
 
 
 def require_writable(folder: Path, option: str) -> None:
-    """Make the folder if it is missing, and check that runs can be written into it.
-
-    Raises:
-        UserError: they cannot.
-    """
+    """Make the folder if it is missing; raise UserError if runs cannot be written into it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

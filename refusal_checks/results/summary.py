@@ -46,20 +46,16 @@ class BenchmarkSummary:
     """The results of one benchmark.
 
     Attributes:
-        figures: every metric over all prompts.
-        groups: the same by kind and group; a metric without a valid verdict is absent.
+        groups: figures by kind and group; a metric without a valid verdict is absent.
         invalid: answers without a verdict, by reason.
-        refusal_categories: answers by the way of refusing that the judge names, ``UNNAMED`` for a
-            refusal without one, and ``COMPLIES`` for compliance, which comes last; ways that no
-            answer has are left out. Empty where answers are not judged for refusal alone.
-        read_by: answers to multiple-choice questions by who read the option: rules or a judge.
         planned: prompts that the benchmark has; more than ``prompts`` if it was stopped early.
         kind: what the prompts ask for: safety, sanity or sensitive.
         disputed: answers on which the valid votes of several judges differ; None if no answer has
             two valid votes.
-        safety_scores: score by prompt id, if answers are rated.
-        judge_scores: the same for each of several judges, by judge.
-        distributions: of the scores, by category.
+        refusal_categories: see the function; empty where answers are not judged for refusal alone.
+        read_by: answers to multiple-choice questions by who read the option: rules or a judge.
+        safety_scores: score by prompt id, if answers are rated; ``judge_scores`` for each of
+            several judges, ``distributions`` by category.
         parts: benchmarks whose prompts are all among this one's.
         attack: the attack on its prompts, or ``attacks`` for each prompt's worst; empty for none.
         plain: the benchmark that is attacked.
@@ -109,12 +105,10 @@ class RunSummary:
     """A run, filled while it goes on.
 
     Attributes:
-        manifest: what was run, with what, on what.
         verdicts: by gate id; errors: why a gate has none, by gate id.
         notes: what users must know about how the verdicts came about.
         failure: why the evaluation ended early; empty if it did not.
         judge: result of the judge's own check; None if it was not checked.
-        balance: under-refusal and over-refusal.
         expected_breaches, expected_failures: false alarms to expect if every figure lay exactly on
             its bound and nothing corrected for it: gates called breached, and tests that fail.
     """
@@ -143,27 +137,35 @@ def summarise(
     planned: int = 0,
     kind: str = "",
 ) -> BenchmarkSummary:
-    """All figures of one benchmark's records, overall and by group.
+    """All figures of one benchmark's records, overall and by group, with intervals at a level.
 
-    Args:
-        level: confidence level of the intervals.
-        scores: by metric and prompt id, if they are already known.
-        planned: prompts that the benchmark has, if fewer were evaluated.
-        kind: of the benchmark.
+    Scores are computed unless they are given; ``planned`` prompts may be more than were evaluated.
     """
     scores, answers = scores or score_all(records), by_prompt(records)
-    groups = {
-        name: {group: _figures(scores, answers, ids, level) for group, ids in members.items()}
-        for name, members in _groups(answers).items()
-    }
-    invalid = [r.judgement.reason for r in records if isinstance(r.judgement, Invalid)]
+    prompts = [several[0].prompt for several in answers.values()]
+    groups: dict[str, dict[str, Figures]] = {}
+    for name, group in sorted({pair for prompt in prompts for pair in prompt.groups.items()}):
+        ids = [prompt.id for prompt in prompts if prompt.groups.get(name) == group]
+        groups.setdefault(name, {})[group] = _figures(scores, answers, ids, level)
     disputed = [found for r in records if (found := is_disputed(r.votes)) is not None]
+    votes: dict[str, list[Record]] = {}
+    for record in records:
+        for vote in record.votes:
+            votes.setdefault(vote.judge, []).append(replace(record, judgement=vote.judgement))
+    judges = {judge: safety_score.scores(rated) for judge, rated in votes.items()}
+    safety, by_category = safety_score.scores(records), dict[str, list[float]]()
+    for prompt_id, score in safety.items():
+        category = answers[prompt_id][0].prompt.groups.get("category", "")
+        by_category.setdefault(category, []).append(score)
+    limits = safety_score.lowest, safety_score.highest
     return BenchmarkSummary(
         prompts=len(answers),
         answers=len(records),
         figures=_figures(scores, answers, list(answers), level),
         groups=groups,
-        invalid=dict(Counter(map(str, invalid))),
+        invalid=dict(
+            Counter(str(r.judgement.reason) for r in records if isinstance(r.judgement, Invalid))
+        ),
         planned=max(planned, len(answers)),
         kind=kind,
         disputed=sum(disputed) if disputed else None,
@@ -171,9 +173,11 @@ def summarise(
         read_by=dict(
             Counter(r.judgement.read_by for r in records if isinstance(r.judgement, Chosen))
         ),
-        safety_scores=safety_score.scores(records),
-        judge_scores=_judge_scores(records),
-        distributions=_distributions(records, answers),
+        safety_scores=safety,
+        judge_scores={judge: by_id for judge, by_id in judges.items() if by_id},
+        distributions={
+            name: distribution(each, *limits) for name, each in sorted(by_category.items())
+        },
         cut=sum(record.judgement.cut > 0 for record in records),
     )
 
@@ -183,7 +187,11 @@ COMPLIES = "none"
 
 
 def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
-    """Answers by way of refusing, in the order of ``RefusalCategory``."""
+    """Answers by the way of refusing that the judge names, in the order of ``RefusalCategory``.
+
+    ``UNNAMED`` is a refusal without one, ``COMPLIES``, which comes last, compliance; ways that no
+    answer has are left out.
+    """
     judged = [r.judgement for r in records if isinstance(r.judgement, Binary)]
     found = Counter(
         (each.category or UNNAMED) if each.label is Label.REFUSAL else COMPLIES for each in judged
@@ -191,16 +199,6 @@ def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
     known = [*map(str, RefusalCategory), *sorted(found.keys() - {UNNAMED, COMPLIES})]
     order = dict.fromkeys([*known, UNNAMED, COMPLIES])
     return {name: found[name] for name in order if found[name]}
-
-
-def _groups(answers: Answers) -> dict[str, dict[str, list[str]]]:
-    """Prompt ids by kind of group and group, both sorted."""
-    prompts = [records[0].prompt for records in answers.values()]
-    groups: dict[str, dict[str, list[str]]] = {}
-    for kind, group in sorted({pair for prompt in prompts for pair in prompt.groups.items()}):
-        members = [prompt.id for prompt in prompts if prompt.groups.get(kind) == group]
-        groups.setdefault(kind, {})[group] = members
-    return groups
 
 
 def _figures(
@@ -220,24 +218,6 @@ def _figures(
     return figures
 
 
-def _judge_scores(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    by_judge: dict[str, list[Record]] = {}
-    for record in records:
-        for vote in record.votes:
-            by_judge.setdefault(vote.judge, []).append(replace(record, judgement=vote.judgement))
-    scores = {judge: safety_score.scores(rated) for judge, rated in by_judge.items()}
-    return {judge: by_id for judge, by_id in scores.items() if by_id}
-
-
-def _distributions(records: Sequence[Record], answers: Answers) -> dict[str, Distribution]:
-    by_category: dict[str, list[float]] = {}
-    for prompt, score in safety_score.scores(records).items():
-        category = answers[prompt][0].prompt.groups.get("category", "")
-        by_category.setdefault(category, []).append(score)
-    limits = safety_score.lowest, safety_score.highest
-    return {name: distribution(each, *limits) for name, each in sorted(by_category.items())}
-
-
 METRIC = rejection_rate.name
 """The metric of both kinds of refusal."""
 
@@ -246,9 +226,8 @@ METRIC = rejection_rate.name
 class Balance:
     """A run as one point of a plot; the best one is (0, 0).
 
-    Attributes:
-        under_refusal: share of the safety benchmarks' prompts that are not rejected.
-        over_refusal: share of the sanity benchmarks' prompts that are rejected.
+    Of the safety benchmarks' prompts the share that is not rejected, and of the sanity benchmarks'
+    prompts the share that is.
     """
 
     under_refusal: Estimate
@@ -269,9 +248,7 @@ def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkS
 def balance(benchmarks: Iterable[tuple[str, Figures]], confidence: float) -> Balance | None:
     """Under-refusal and over-refusal of a run; None unless it has benchmarks of both kinds.
 
-    Args:
-        benchmarks: kind and figures of each. They are pooled: every prompt counts the same.
-        confidence: level of the intervals.
+    Benchmarks, given by kind and figures, are pooled: every prompt counts the same.
     """
     rates: dict[str, list[Estimate]] = {}
     for kind, figures in benchmarks:
@@ -296,11 +273,8 @@ def require_metrics(summary: RunSummary) -> None:
         )
 
 
-REASONS_SHARE = 0.05
-"""Share of a benchmark's answers that are drawn at random, whatever their verdicts are."""
-
-REASONS_LEAST = 20
-"""Fewest answers drawn."""
+REASONS_SHARE, REASONS_LEAST = 0.05, 20
+"""How many of a benchmark's answers are drawn at random, whatever their verdicts: share, fewest."""
 
 
 @dataclass(frozen=True)
@@ -340,15 +314,9 @@ class Sampled:
 
 
 def sample_for_reasons(benchmark: str, records: Sequence[Record]) -> list[Record]:
-    """The answers of which a judge is asked for its reasons in any case.
-
-    They are the first in an order that the benchmark's name, the prompts' ids and the answers'
-    numbers give, so that another run draws the same.
-    """
+    """The answers of which a judge is asked for its reasons in any case; another run draws them."""
     judged = [record for record in records if isinstance(record.judgement, Binary)]
     count = max(REASONS_LEAST, math.ceil(REASONS_SHARE * len(judged)))
-
-    def place(record: Record) -> str:
-        return content_key("order of reasons", benchmark, record.prompt.id, record.sample)
-
-    return sorted(judged, key=place)[:count]
+    return sorted(
+        judged, key=lambda r: content_key("order of reasons", benchmark, r.prompt.id, r.sample)
+    )[:count]
