@@ -85,13 +85,11 @@ class Scores:
     """One benchmark of a run.
 
     Attributes:
-        kind: what its prompts ask for: safety, sanity or sensitive.
         candidate: as the user named it; version: its weights' fingerprint or revision.
         started: ISO date and time of the run.
         conditions: what the figures depend on besides the candidate, by name; runs are comparable
             if all are equal.
         figures: every metric over all prompts.
-        prompts: by prompt id.
         title: the candidate's short name; empty in older files.
         views: figures that do not rest on the judge alone (people's labels, a calibration, a second
             judge), by gate id and by what they rest on.
@@ -118,7 +116,6 @@ _SCORES = TypeAdapter(Scores)
 
 
 def fingerprint(prompt: Prompt) -> str:
-    """Fingerprint of a prompt's messages."""
     return content_key(prompt.turns)[:16]
 
 
@@ -136,42 +133,33 @@ def score_prompts(
         people: scores by people's labels, by metric and prompt id.
     """
     limits = score_limits(records)
-    return {
-        prompt: PromptScores(
-            fingerprint(answers[0].prompt),
-            {name: round(of[prompt], _DIGITS) for name, of in scores.items() if prompt in of},
-            tuple(zip(keys[prompt], (answer.judgement.verdict for answer in answers), strict=True)),
-            {
-                name: (round(of[prompt][0], _DIGITS), round(of[prompt][1], _DIGITS))
-                for name, of in limits.items()
-                if prompt in of
-            },
-            {name: round(of[prompt], _DIGITS) for name, of in people.items() if prompt in of},
+    found = {}
+    for prompt, answers in by_prompt(records).items():
+        own, labelled = (
+            {name: round(each[prompt], _DIGITS) for name, each in of.items() if prompt in each}
+            for of in (scores, people)
         )
-        for prompt, answers in by_prompt(records).items()
-    }
+        ends = {
+            name: (round(each[prompt][0], _DIGITS), round(each[prompt][1], _DIGITS))
+            for name, each in limits.items()
+            if prompt in each
+        }
+        verdicts = (answer.judgement.verdict for answer in answers)
+        given = tuple(zip(keys[prompt], verdicts, strict=True))
+        found[prompt] = PromptScores(fingerprint(answers[0].prompt), own, given, ends, labelled)
+    return found
 
 
 def dump(scores: Scores) -> str:
     """The file's text: sorted, numbers rounded to nine digits, one prompt per line."""
-    data: dict[str, Any] = _SCORES.dump_python(scores, mode="json")
-    prompts, figures, views = (data.pop(name) for name in ("prompts", "figures", "views"))
-    for optional in ("errors", "bounds", "title"):  # of an older run
-        if not data[optional]:
-            del data[optional]
-    for prompt in prompts.values():
-        for optional in ("limits", "people"):
-            if not prompt[optional]:
-                del prompt[optional]
-    for estimate in chain(figures.values(), *(each.values() for each in views.values())):
+    data: dict[str, Any] = _SCORES.dump_python(scores, mode="json", exclude_defaults=True)
+    data["format"] = scores.format
+    views = data.get("views", {}).values()
+    for estimate in chain(data["figures"].values(), *(each.values() for each in views)):
         estimate |= {key: round(value, _DIGITS) for key, value in estimate.items()}
-    if views:
-        data["views"] = views
-    lines = [_members(data, " "), *(
-        f' "{name}": {{\n{_members(rows, "  ")}\n }}'
-        for name, rows in (("figures", figures), ("prompts", prompts))
-    )]  # fmt: skip
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    rows = {name: data.pop(name) for name in ("figures", "prompts")}
+    lines = [f' "{name}": {{\n{_members(each, "  ")}\n }}' for name, each in rows.items()]
+    return "{\n" + ",\n".join([_members(data, " "), *lines]) + "\n}\n"
 
 
 def _members(values: Mapping[str, Any], indent: str) -> str:
@@ -232,14 +220,11 @@ def load(path: Path) -> dict[str, Scores]:
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The conditions that differ between two runs, each with both values; empty if comparable."""
+    """The conditions that differ between two runs, each with both values."""
     found = []
     for name in dict.fromkeys([*then, *now]):
         before, after = (each.get(name, UNSTATED.get(name, "")) for each in (then, now))
         if before != after:
-            found.append(f"other {name}: {_short(before)} then, {_short(after)} now")
+            old, new = (v if len(v) <= 90 else f"{v[:80]}…" for v in (before, after))
+            found.append(f"other {name}: {old or 'none'} then, {new or 'none'} now")
     return found
-
-
-def _short(value: str) -> str:
-    return (value if len(value) <= 90 else f"{value[:80]}…") or "none"

@@ -26,7 +26,7 @@ class Offender:
     """A prompt that counts against a gate, with the answer that counts most.
 
     Attributes:
-        confidence: its refusal confidence; None without any valid verdict.
+        confidence: of refusal; None without any valid verdict.
         verdict: on the answer in a word or two, or why there is none.
         cut: characters of the answer that the judge did not see.
         escaped: special tokens that were broken up for the judge.
@@ -48,11 +48,7 @@ class Offender:
 
 
 def counts_against(metric: Metric, score: float, bound: float, low: bool) -> bool:
-    """True if a prompt with this score pulls the figure beyond a bound.
-
-    Args:
-        low: the bound is a minimum, else a maximum.
-    """
+    """True if a prompt with this score pulls the figure beyond a minimum or, not low, a maximum."""
     if metric.counts is not None:
         return metric.counts(score) is not low
     return score < bound if low else score > bound
@@ -60,10 +56,10 @@ def counts_against(metric: Metric, score: float, bound: float, low: bool) -> boo
 
 def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
     """A prompt with its answer of the lowest score, else of the highest."""
-    sign = 1 if lowest else -1
     scored = [(metric.score([record]), record) for record in answers]
-    known = [(sign * score, record) for score, record in scored if score is not None]
-    worst = min(known, key=lambda pair: pair[0])[1] if known else answers[0]
+    known = [(score, record) for score, record in scored if score is not None]
+    pick = min if lowest else max
+    worst = pick(known, key=lambda pair: pair[0])[1] if known else answers[0]
     return Offender(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
@@ -85,7 +81,6 @@ class Earlier:
 
     Attributes:
         differences: why it is not comparable, if that is overridden.
-        texts: looks up its answers.
         same_candidate: the run had a candidate of this one's name.
         anchor: an older release, from which the total change counts.
     """
@@ -99,10 +94,9 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Flip:
-    """A prompt whose score changed.
+    """A prompt whose score in the gate's metric changed.
 
     Attributes:
-        before, after: its score in the gate's metric.
         now: the prompt with the answer that contributes most to the change.
         verdict_before: the most common earlier verdict.
         answer_before: an earlier answer with that verdict, untrusted; None if it is not stored.
@@ -128,12 +122,10 @@ class Comparison:
             fell and rose.
         p_flips: of the exact McNemar test, for a share of independent prompts; else None.
         fell, rose: some of these prompts, largest changes first.
-        only_now, only_then, reworded, unscored: prompts that are not compared: in one run only,
-            with another text, or without a score in one of the runs.
-        differences: why the runs are not comparable, if that is overridden.
+        only_now, only_then, reworded, unscored: how many prompts are not compared.
+        differences, same_candidate: see ``Earlier``.
         doubtful: prompts with an answer without a verdict in one of the runs.
         worst: the bounds with these counted against each bound; None without any.
-        same_candidate: the earlier run had a candidate of this one's name.
         missing: why the change cannot be told, and what would tell it, if this run's figure rests
             on more than its judge and the earlier run's does not; else empty.
         looser: bounds of the gate that allow more than they did in the earlier run, in words.
@@ -161,24 +153,14 @@ class Comparison:
     missing: str = ""
     looser: tuple[str, ...] = ()
 
-    def with_answers(self, change: Callable[[Offender], Offender]) -> Comparison:
-        """The comparison with another text of each answer of this run that it names."""
-        fell, rose = (
-            tuple(replace(flip, now=change(flip.now)) for flip in flips)
-            for flips in (self.fell, self.rose)
-        )
-        return replace(self, fell=fell, rose=rose)
-
     def seen_as(self, rate: Rate, then: Scores, gate: str, level: float) -> Comparison:
         """The change of a figure that does not rest on the judge alone.
 
         A judge that errs differently on the two models hides a change, so it is compared as the
         level is known: by people's labels of the same prompts, where both runs have enough of them;
         by the calibration of the judge, where that is the same; else figure with figure, whose
-        errors are added as if the runs were independent (conservative for the same prompts).
-
-        Args:
-            gate: the id by which the earlier run has its views.
+        errors are added as if the runs were independent (conservative for the same prompts). The
+        earlier run has its views by the gate's id.
         """
         if rate.used is None:
             return self
@@ -202,7 +184,10 @@ class Comparison:
             change = corrected_change(judged, rate.used.errors, level)
             lower, upper = change.lower, change.upper
         elif known := [
-            view for use, view in then.views.get(gate, {}).items() if use in _ALIKE[rate.used.use]
+            # Both figures are people's, or both are the second judge's.
+            view
+            for use, view in then.views.get(gate, {}).items()
+            if (use == "cascade") is (rate.used.use == "cascade")
         ]:
             change = unpaired_difference(known[0], rate.used.estimate)
             one_sided = NormalDist().inv_cdf(level) / NormalDist().inv_cdf((1 + level) / 2)
@@ -210,20 +195,10 @@ class Comparison:
             upper = change.value + one_sided * (change.upper - change.value)
         if change is None:
             return replace(self, missing=_MISSING[rate.used.use])
-        worst = self.worst and (
-            lower + self.worst[0] - self.lower,
-            upper + self.worst[1] - self.upper,
-        )
+        low, high = self.worst or (self.lower, self.upper)
+        worst = self.worst and (lower + low - self.lower, upper + high - self.upper)
         return replace(self, change=change, lower=lower, upper=upper, p_flips=None, worst=worst)
 
-
-_ALIKE: Mapping[Use, frozenset[Use]] = {
-    "human": frozenset(("human", "corrected")),
-    "corrected": frozenset(("human", "corrected")),
-    "cascade": frozenset(("cascade",)),
-}
-"""Which figures of an earlier run one of this run can be compared with: both are people's, or both
-the second judge's."""
 
 _MISSING: Mapping[Use, str] = {
     "human": "label a sample of the earlier run's answers too, run it again with --human-labels "

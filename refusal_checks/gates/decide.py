@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates.compare import Comparison, Earlier, Offender, counts_against, offender
+from refusal_checks.gates.compare import (
+    Comparison,
+    Earlier,
+    Flip,
+    Offender,
+    counts_against,
+    offender,
+)
 from refusal_checks.gates.estimates import (
     Estimator,
     GateFigures,
@@ -113,10 +120,7 @@ class Verdict:
         return (*self.offenders, *(flip.now for flip in moved))
 
     def with_rationales(self, records: Sequence[Record]) -> Verdict:
-        """The same verdict with the reasons that judges have given since for the answers it shows.
-
-        The records are those it was decided on, some with more of a rationale or a category.
-        """
+        """The same verdict with the reasons that judges have given since for what it shows."""
         judged = {
             (record.prompt.id, record.completion.text): record.judgement
             for record in reversed(records)
@@ -129,7 +133,12 @@ class Verdict:
                 return each
             return replace(each, category=found.category, rationale=found.rationale)
 
-        compared = self.comparison and self.comparison.with_answers(explained)
+        def moved(flips: Sequence[Flip]) -> tuple[Flip, ...]:
+            return tuple(replace(flip, now=explained(flip.now)) for flip in flips)
+
+        compared = self.comparison
+        if compared:
+            compared = replace(compared, fell=moved(compared.fell), rose=moved(compared.rose))
         return replace(self, offenders=tuple(map(explained, self.offenders)), comparison=compared)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from refusal_checks.core.prompts import Kind
@@ -12,19 +13,12 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.metrics import METRICS, Metric
 
-_PROMPTS = {
-    Kind.SAFETY.value: "harmful prompts",
-    Kind.SANITY.value: "harmless prompts",
-    Kind.SENSITIVE.value: "sensitive prompts",
+_WORDS = {
+    Kind.SAFETY.value: ("harmful prompts", "every time", "under every attack"),
+    Kind.SANITY.value: ("harmless prompts", "at least once", "under at least one attack"),
+    Kind.SENSITIVE.value: ("sensitive prompts", "by its worst answer", "under the worst attack"),
 }
-
-_WORST = {Kind.SAFETY.value: "every time", Kind.SANITY.value: "at least once"}
-"""How often a prompt is refused if its worst answer is a refusal."""
-
-_ATTACKS = {
-    Kind.SAFETY.value: "under every attack",
-    Kind.SANITY.value: "under at least one attack",
-}
+"""What prompts are called, how often their worst answers refuse, and under how many attacks."""
 
 _USES = {
     "raw": "",
@@ -40,7 +34,16 @@ def sentence(verdict: Verdict) -> str:
     It names the group, not the benchmark, and no interval where the figure alone decides. An
     example: "Refuses 60% of harmless prompts (allowed: 10%), 51 points more than release-1.3."
     """
-    return "".join(_clauses(verdict)) + "."
+    gate, compared = verdict.gate, verdict.comparison
+    text = _subject(verdict) + _USES[verdict.use]
+    if gate.has_bounds:
+        text += f" ({_required(gate)})"
+    if compared:
+        text += f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
+        text += _margin(gate, compared)
+    if verdict.skipped:
+        text += "; its change was not checked, for want of a baseline"
+    return f"{text}{_doubt(verdict)}."
 
 
 def mark(verdict: Verdict) -> str:
@@ -93,31 +96,16 @@ def _digits(value: float, fixed: Sequence[float], least: int) -> str:
     def side(number: float, bound: float) -> int:
         return 0 if abs(number - bound) < 1e-9 else 1 if number > bound else -1
 
-    text = ""
-    for digits in range(least, 7):
-        text = f"{value:z.{digits}f}"
-        if all(side(float(text), end) == side(value, end) for end in fixed):
-            break
-    return text
-
-
-def _clauses(verdict: Verdict) -> Iterator[str]:
-    gate, compared = verdict.gate, verdict.comparison
-    yield _subject(verdict)
-    yield _USES[verdict.use]
-    if gate.has_bounds:
-        yield f" ({_required(gate)})"
-    if compared:
-        yield f", {'by the judge alone ' * bool(compared.missing)}{_moved(verdict, compared)}"
-        yield _margin(gate, compared)
-    if verdict.skipped:
-        yield "; its change was not checked, for want of a baseline"
-    yield _doubt(verdict)
+    texts = [f"{value:z.{digits}f}" for digits in range(least, 7)]
+    told = (t for t in texts if all(side(float(t), end) == side(value, end) for end in fixed))
+    return next(told, texts[-1])
 
 
 def _subject(verdict: Verdict) -> str:
     """The figure, as its metric words it."""
-    gate, metric, kind = verdict.gate, METRICS[verdict.gate.metric], verdict.kind
+    gate, metric = verdict.gate, METRICS[verdict.gate.metric]
+    others = ("prompts", *_WORDS[Kind.SENSITIVE.value][1:])
+    prompts, worst, attacks = _WORDS.get(verdict.kind, others)
     group = ""
     if gate.group and gate.group_kind:
         name = clean(gate.group_kind.replace("_", " "), 40)
@@ -128,10 +116,10 @@ def _subject(verdict: Verdict) -> str:
         plain = f"{{figure}} of {{prompts}} are {counted}"
     text = (metric.sentence or plain).format(
         figure=rounded(metric, verdict.estimate.value, gate.limits.ends),
-        prompts=_PROMPTS.get(kind, "prompts") + group,
+        prompts=prompts + group,
         group=group,
-        worst=_WORST.get(kind, "by its worst answer"),
-        attacks=_ATTACKS.get(kind, "under the worst attack"),
+        worst=worst,
+        attacks=attacks,
     )
     return text[0].upper() + text[1:]
 
@@ -150,7 +138,9 @@ def _moved(verdict: Verdict, compared: Comparison) -> str:
     metric, change = METRICS[verdict.gate.metric], compared.change
     then = clean(compared.name or short(compared.candidate), 60)
     if compared.same_candidate:
-        then += f" {_day(compared.started)}"
+        with suppress(ValueError):  # a run that did not record its day
+            day = datetime.fromisoformat(compared.started)
+            then += f" on {day.day} {day:%B %Y}"
     if change.n != verdict.estimate.n:
         then += f" on the {count(change.n, 'prompt')} of both runs"
     if abs(change.value) < 1e-9:
@@ -167,14 +157,6 @@ def _moved(verdict: Verdict, compared: Comparison) -> str:
 def short(candidate: str) -> str:
     """The last part of a candidate's name, which may be a path or the address of a server."""
     return candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2] or candidate
-
-
-def _day(started: str) -> str:
-    try:
-        then = datetime.fromisoformat(started)
-    except ValueError:
-        return "before"
-    return f"on {then.day} {then:%B %Y}"
 
 
 def _margin(gate: Gate, compared: Comparison) -> str:
@@ -205,20 +187,16 @@ def _doubt(verdict: Verdict) -> str:
         return ""
     prompts = count(n, "prompt")
     if within and verdict.outcome is not Outcome.PASS:
-        return f"; with {prompts} that is too close to call{_may_be(verdict)}"
+        change = ": the true change may be beyond what is allowed" if verdict.comparison else ""
+        text = f"; with {prompts} that is too close to call"
+        for end, limits, how in (
+            (verdict.estimate.lower, AllowedRange(gate.minimum), "low"),
+            (verdict.estimate.upper, AllowedRange(None, gate.maximum), "high"),
+        ):
+            if not limits.holds(end):
+                shown = rounded(METRICS[gate.metric], end, gate.limits.ends)
+                return f"{text}: the true figure may be as {how} as {shown}"
+        return text + change
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return f"; with {prompts} that may be chance"
     return ""
-
-
-def _may_be(verdict: Verdict) -> str:
-    """How far beyond its bound the true figure may lie."""
-    gate, estimate = verdict.gate, verdict.estimate
-    for end, limits, how in (
-        (estimate.lower, AllowedRange(gate.minimum), "low"),
-        (estimate.upper, AllowedRange(None, gate.maximum), "high"),
-    ):
-        if not limits.holds(end):
-            shown = rounded(METRICS[gate.metric], end, gate.limits.ends)
-            return f": the true figure may be as {how} as {shown}"
-    return ": the true change may be beyond what is allowed" if verdict.comparison else ""

@@ -67,7 +67,14 @@ def read(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
-        raise ThresholdError(f"{path}: {_explained(text, str(fault))}") from None
+        reason, _, at = str(fault).partition(" (at ")
+        place = re.match(r"line (\d+), column", at)
+        lines = text.replace("\r", "").rstrip().split("\n")
+        number = min(int(place[1]) if place else len(lines), len(lines))
+        raise ThresholdError(
+            f"{path}: line {number}: {_hint(lines[number - 1], reason)}not a TOML file: {reason}: "
+            f"{lines[number - 1].strip()[:100]}"
+        ) from None
     except (ValueError, RecursionError):  # the parser's own limits
         raise ThresholdError(
             f"{path}: shorten it; not a TOML file: a number has thousands of digits, or values are "
@@ -109,14 +116,6 @@ def _names(line: str) -> tuple[str, ...]:
         name, inner = next(iter(inner.items()))
         names.append(name)
     return tuple(names)
-
-
-def _explained(text: str, problem: str) -> str:
-    place = re.search(r"\(at line (\d+), column \d+\)", problem)
-    lines = text.replace("\r", "").rstrip().split("\n")
-    number = min(int(place[1]) if place else len(lines), len(lines))
-    line, reason = lines[number - 1], problem.partition(" (at ")[0]
-    return f"line {number}: {_hint(line, reason)}not a TOML file: {reason}: {line.strip()[:100]}"
 
 
 def _hint(line: str, reason: str) -> str:

@@ -38,12 +38,10 @@ class Waiver:
     source: str = ""
 
     def holds(self, day: date) -> bool:
-        """True if it has not expired on a day."""
         return day <= self.until
 
     @property
     def in_words(self) -> str:
-        """Its end and its author, for example ``until 2027-01-31 by Ann Lee``."""
         return f"until {self.until} by {self.by}"
 
 
@@ -83,5 +81,4 @@ class WaiverTable(Frozen):
         return value.strip()
 
     def of(self, source: str) -> Waiver:
-        """The waiver that a file grants."""
         return Waiver(self.until, self.by, self.reason, source)
