@@ -6,12 +6,12 @@ Both become tables of benchmarks under attack, such as ``jailbreakbench+prefill`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.benchmarks import attacks
-from refusal_checks.benchmarks.attacks import Attack, Attacked, name_of, recorded
+from refusal_checks.benchmarks.attacks import Attacked, name_of, recorded
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.verdicts import Chosen, Valid
@@ -31,13 +31,12 @@ class AttackTables:
 
     Attributes:
         files: their content, with a table for each benchmark under attack.
-        attacked: names of the attacks on each benchmark, in the order of the files.
         plain: the benchmark that is attacked, by name of the one under attack.
     """
 
     files: Mapping[Path, Content]
-    attacked: Attacked = field(default_factory=dict)
-    plain: Mapping[str, str] = field(default_factory=dict)
+    attacked: Attacked
+    plain: Mapping[str, str]
 
     def stands_for_all(self, name: str) -> bool:
         """True if a table is of all attacks together."""
@@ -108,30 +107,23 @@ def _tables(
 
     for name, table in content.items():
         where = f"{path}: [{name}]"
-        if not isinstance(table, dict):
-            yield name, table
-            continue
         listed = _listed(f"{where} {KEY}", table.pop(KEY, {}))
         worst = _pop_worst(table) | {key: listed.pop(key) for key in [WORST] if key in listed}
         yield name, table
         for attack, gates in listed.items():
-            known = _find(path, attack, f"{where} {KEY}").name
+            if attack.startswith(recorded.PREFIX):  # a file of texts, relative to this one
+                try:
+                    known = recorded.read(path.parent / attack.removeprefix(recorded.PREFIX)).name
+                except DataError as fault:
+                    raise ThresholdError(f'{where} {KEY} "{attack}": {fault}') from None
+            else:
+                known = attacks.find(attack, f"{where} {KEY}", ThresholdError).name
             under = take(name_of(name, known), f"{where} {KEY}: name {known} once")
             found.setdefault(name, {})[known] = gates is not False
             yield under, _gates(f"{path}: [{name}.{KEY}]", attack, gates)
         if worst:
             found.setdefault(name, {})
             yield take(name_of(name, attacks.ALL), f"{where}: name {WORST} once"), worst
-
-
-def _find(path: Path, name: str, where: str) -> Attack:
-    """The attack of a name, or the one that sends a file's texts; it is relative to this one."""
-    if not name.startswith(recorded.PREFIX):
-        return attacks.find(name, where, ThresholdError)
-    try:
-        return recorded.read(path.parent / name.removeprefix(recorded.PREFIX))
-    except DataError as fault:
-        raise ThresholdError(f'{where} "{name}": {fault}') from None
 
 
 def _listed(where: str, value: Any) -> dict[str, Any]:
@@ -173,11 +165,9 @@ def _pop_worst(table: Content) -> Content:
     """Take what a table says of the worst attack out of it: overall, and of groups."""
     worst: Content = {WORST: table.pop(WORST)} if WORST in table else {}
     for kind, groups in [item for item in table.items() if holds_groups(*item)]:
-        found = {
-            name: {WORST: gates.pop(WORST)} for name, gates in groups.items() if WORST in gates
-        }
-        if found:
-            worst[kind] = found
+        of_worst = [name for name, gates in groups.items() if WORST in gates]
+        if of_worst:
+            worst[kind] = {name: {WORST: groups[name].pop(WORST)} for name in of_worst}
             table[kind] = {name: gates for name, gates in groups.items() if gates}
             if not table[kind]:
                 del table[kind]

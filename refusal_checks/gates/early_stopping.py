@@ -20,12 +20,8 @@ from refusal_checks.metrics.statistics import confidence_sequence
 from refusal_checks.metrics.statistics.confidence_sequence import TwoSided
 from refusal_checks.metrics.statistics.intervals import Estimate
 
-_ENDLESS = 10**9
-"""Effectively infinite population: no finite-population correction."""
-
 
 def shuffled(prompts: Sequence[Prompt], benchmark: str, seed: int) -> list[Prompt]:
-    """The prompts in an order that depends on the run's seed and the benchmark's name only."""
     return random.Random(f"{seed} {benchmark}").sample(prompts, len(prompts))
 
 
@@ -51,7 +47,6 @@ class EarlyStopping:
     """Watches the gates of a run; fed with prompts in their random order.
 
     Args:
-        gates: the selected gates.
         prompts: all prompts of each benchmark, in any order.
         level: confidence with which a gate is decided, however often it is looked at.
         in_full: benchmarks that are not stopped, because other gates need all of their answers.
@@ -116,7 +111,8 @@ class _Watch:
         self.gate, self._metric = gate, METRICS[gate.metric]
         scale, ends = self._metric.scaled, (gate.minimum, gate.maximum)
         self.limits = AllowedRange(*(None if end is None else scale(end) for end in ends))
-        self.population = len(seen) if gate.decision == "point" else _ENDLESS
+        # Of a confident gate, more than would make a finite-population correction.
+        self.population = len(seen) if gate.decision == "point" else 10**9
         self.level = level_once_watched(gate, seen, level)
         means = [mean for end in self.limits.ends for mean in confidence_sequence.beside(end)]
         self._sequence = TwoSided(means, self.population, self.level)

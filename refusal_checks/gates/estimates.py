@@ -146,11 +146,7 @@ def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidenc
 def p_normal(
     value: float, lower: float, upper: float, limits: AllowedRange, quantile: float
 ) -> float:
-    """One-sided p-value of a value beyond its limits, by the normal approximation.
-
-    Args:
-        quantile: probability that the true value lies below ``upper``.
-    """
+    """The same by the normal approximation; ``upper`` is that quantile of the true value."""
     if limits.holds(value):
         return 1.0
     bound = limits.nearest(value)
@@ -166,8 +162,7 @@ class GateFigures:
         rate: what the figure rests on; its records are those that the gate looks at.
         estimate: of the part of the prompts that was evaluated.
         cases: the figure with every invalid answer counted as one verdict, by that verdict's name.
-        figure, change: the checks of the figure and of its change; None without bounds on it, or
-            without a baseline.
+        figure, change: None without bounds on it, or without a baseline.
     """
 
     gate: Gate
@@ -250,7 +245,7 @@ def find(
 
 
 def holm(checks: Sequence[BoundCheck], alpha: float) -> list[BoundCheck]:
-    """The checks, with breaches that chance may explain among several made inconclusive.
+    """The checks, of which those that chance may explain among several are breached no more.
 
     The probability that the result contains any false breach is at most alpha.
 

@@ -26,7 +26,6 @@ class Suggestion:
     Attributes:
         bound: ``min`` or ``max``.
         value: the loosest bound of the runs' intervals, rounded outwards to three decimals.
-        estimates: the figure in each run.
     """
 
     metric: str
@@ -36,11 +35,7 @@ class Suggestion:
 
 
 def suggest(runs: Sequence[Mapping[str, Scores]]) -> dict[str, list[Suggestion]]:
-    """Proposed gates by benchmark; none on the worst attack, which is of others' answers.
-
-    Args:
-        runs: the scores of each reference run, by benchmark.
-    """
+    """Proposed gates by benchmark; none on the worst attack, which is of others' answers."""
     names = dict.fromkeys(
         name for run in runs for name in run if not name.endswith(name_of("", attacks.ALL))
     )
@@ -66,11 +61,7 @@ def as_toml(
     command: str,
     date: str,
 ) -> str:
-    """A threshold file with these gates and their origin.
-
-    Args:
-        command: the one that made the suggestion; date: its ISO date.
-    """
+    """A threshold file with these gates, and the command and ISO date that they are from."""
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
     lines += dict.fromkeys(
         f"#   {_comment(scores.candidate)} of {_comment(scores.started)}"
@@ -78,17 +69,11 @@ def as_toml(
         for scores in run.values()
     )
     for name, suggested in gates.items():
-        lines.append(f"\n[{_table(name)}]")
-        lines += [f"{gate.metric} = {_gate(gate, command, date)}" for gate in suggested]
+        plain, _, attack = name.rpartition("+")
+        path = (plain, KEY, attack) if plain and attacks.is_known(attack) else (name,)
+        table = ".".join(each if _BARE.fullmatch(each) else _quoted(each) for each in path)
+        lines += [f"\n[{table}]", *(_gate(gate, command, date) for gate in suggested)]
     return "\n".join(lines) + "\n"
-
-
-def _table(benchmark: str) -> str:
-    """The table of a benchmark; of one under attack, within the plain one's."""
-    plain, _, attack = benchmark.rpartition("+")
-    is_attack = plain and attacks.is_known(attack)
-    path = (plain, KEY, attack) if is_attack else (benchmark,)
-    return ".".join(name if _BARE.fullmatch(name) else _quoted(name) for name in path)
 
 
 def _gate(gate: Suggestion, command: str, date: str) -> str:
@@ -104,7 +89,7 @@ def _gate(gate: Suggestion, command: str, date: str) -> str:
         f"source = {_quoted(command)}",
         f"date = {date}",
     )
-    return "{ " + ", ".join(fields) + " }"
+    return f"{gate.metric} = {{ {', '.join(fields)} }}"
 
 
 def _quoted(text: str) -> str:

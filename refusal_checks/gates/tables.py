@@ -210,16 +210,14 @@ _OLD_JUDGES = {"options": "multiple_choice"}
 
 
 def read_tables(
-    parsed: Mapping[Path, Mapping[str, Any]],
-    benchmarks: Mapping[str, Benchmark],
-    notes: list[str],
+    parsed: Mapping[Path, Mapping[str, Any]], benchmarks: Collection[str], notes: list[str]
 ) -> dict[str, BenchmarkTable]:
     """What all files say about benchmarks besides gates; later files win key by key."""
     merged: dict[str, dict[str, Any]] = {}
     for path, content in parsed.items():
         for name, table in content.items():
             where = f"{path}: [{name}]"
-            values = {k: v for k, v in require_table(table, where).items() if is_data(k, v)}
+            values = {key: value for key, value in table.items() if is_data(key, value)}
             BenchmarkTable.read(values, where, ThresholdError)
             if name in benchmarks and (own := sorted(values.keys() - FOR_ANY)):
                 raise ThresholdError(
@@ -234,13 +232,6 @@ def read_tables(
     return {name: BenchmarkTable(**values) for name, values in merged.items()}
 
 
-def require_table(table: Any, where: str) -> dict[str, Any]:
-    """The table; raises ThresholdError if it is none."""
-    if not isinstance(table, dict):
-        raise ThresholdError(f"{where}: must be a table")
-    return table
-
-
 def is_data(key: str, value: Any) -> bool:
     """True if a key of a benchmark's table is not about gates.
 
@@ -252,9 +243,8 @@ def is_data(key: str, value: Any) -> bool:
 
 def holds_groups(key: str, value: Any) -> bool:
     """True if a key of a benchmark's table is a kind of group, whose groups have gates."""
-    if key in METRICS or not isinstance(value, dict) or not value:
-        return False
-    return all(isinstance(group, dict) for group in value.values())
+    is_table = key not in METRICS and isinstance(value, dict) and bool(value)
+    return is_table and all(isinstance(group, dict) for group in value.values())
 
 
 def metrics_of(
@@ -277,12 +267,8 @@ def metrics_of(
             "multiple-choice questions, and the prompts have no options"
         )
     kind = benchmark.kind if benchmark else KINDS.get(table.expect or "")
-    names = [
-        metric.name
-        for metric in METRICS.values()
-        if reads in metric.reads and (kind is None or kind in metric.kinds)
-    ]
-    return names, reads
+    of_kind = (metric for metric in METRICS.values() if kind is None or kind in metric.kinds)
+    return [metric.name for metric in of_kind if reads in metric.reads], reads
 
 
 def require_benchmark(

@@ -44,13 +44,11 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates import attack_tables, tables, toml_file, waivers
 from refusal_checks.gates.gate import Gate, GateKey
 from refusal_checks.gates.tables import Bounds, GateSettings, where_of
+from refusal_checks.gates.toml_file import EXTENSIONS
 from refusal_checks.gates.waivers import LONGEST, Waiver
 from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.refusal import invalid_rate
-
-EXTENSIONS = "extensions"
-"""The key of a file, above its tables, that names Python files to import."""
 
 SOURCE = "default gate"
 """Stands in for the file of a default gate."""
@@ -73,10 +71,9 @@ class Thresholds:
 
     Attributes:
         sampling: only the keys that a file sets.
-        tables: what the benchmarks' tables say besides gates, by benchmark.
-        judge: floors of the judge; None if no file has such a table.
+        tables: what the benchmarks' tables say besides gates.
+        judge: None if no file has such a table.
         notes: what the user should know of the files, for the run's notes.
-        attacked: names of the attacks on each benchmark.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -151,7 +148,7 @@ def load(
 
 
 def load_gates(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Thresholds:
-    """The threshold files of a run, see ``load``; ThresholdError if they define no gate."""
+    """As ``load``, and a ThresholdError if there is no gate."""
     found = load(paths, benchmarks)
     if paths and not found.gates:
         raise ThresholdError(
@@ -162,7 +159,6 @@ def load_gates(paths: Sequence[Path], benchmarks: Mapping[str, Benchmark]) -> Th
 
 
 def load_extensions(paths: Iterable[Path]) -> None:
-    """Import the extensions that threshold files name, and read no more of these."""
     _take_extensions({path: toml_file.read(path) for path in paths})
 
 
@@ -188,7 +184,7 @@ def _take_shared(
     for path, content in parsed.items():
         for name in [name for name in _SHARED if name in content]:
             where = f"{path}: [{name}]"
-            table = tables.require_table(content.pop(name), where)
+            table = content.pop(name)
             if name == "settings" and "correction" in table:
                 if "multiple_testing" in table:
                     raise ThresholdError(
@@ -241,9 +237,8 @@ def _with_groups(
 ) -> Iterator[Gate]:
     """The gates; each benchmark's are followed by its groups' gates on invalid answers.
 
-    A group with a gate has its benchmark's maximum. One answer may always be invalid there: the
-    share of a few answers jumps over a maximum of 2%. None is added to those that files speak of,
-    if only to say that there is none.
+    A group with a gate has its benchmark's maximum, unless a file speaks of its own. One answer may
+    always be invalid there: the share of a few answers jumps over a maximum of 2%.
     """
     ids = {gate.id for gate in gates}
     for benchmark, several in groupby(gates, attrgetter("benchmark")):

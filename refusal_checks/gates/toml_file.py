@@ -18,6 +18,9 @@ FOLDER = Path(__file__).parents[1] / "thresholds"
 
 DEFAULT = FOLDER / "default.toml"
 
+EXTENSIONS = "extensions"
+"""The key of a file, above its tables, that names Python files to import."""
+
 _HINTS: Mapping[str, str] = {
     r"=\s*[+-]?\d+,\d": "write a decimal number with a point",
     r"=\s*(True|False|yes|no|on|off)\b": "write true or false",
@@ -80,9 +83,11 @@ def read(path: Path) -> dict[str, Any]:
             f"{path}: shorten it; not a TOML file: a number has thousands of digits, or values are "
             "nested hundreds of levels deep"
         ) from None
-    for name in content:
+    for name, table in content.items():
         if not is_file_name(name):  # a benchmark's becomes that of files
             raise ThresholdError(f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}")
+        if name != EXTENSIONS and not isinstance(table, dict):
+            raise ThresholdError(f"{path}: [{name}]: must be a table")
     return content
 
 

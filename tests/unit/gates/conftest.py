@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,23 @@ BENCHMARKS = {
 }
 
 
+DAY = date(2026, 11, 22)
+
+
+def cases(name: str) -> list[tuple[str, list[str]]]:
+    """The sections of a file of cases beside this one: what each is called, and its cases."""
+    sections = Path(__file__).with_name(name).read_text(encoding="utf-8").split("## ")[1:]
+    split = (section.strip().split("\n\n") for section in sections)
+    return [(name, found) for name, *found in split]
+
+
 @pytest.fixture
 def read_all(write: Callable[[str, str], Path]) -> Callable[..., Thresholds]:
     """Load threshold files of these texts, in order."""
 
     def load_texts(*texts: str) -> Thresholds:
         paths = [write(f"gates{number}.toml", text) for number, text in enumerate(texts)]
-        return load(paths, BENCHMARKS)
+        return load(paths, BENCHMARKS, DAY)
 
     return load_texts
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.errors import EvaluationError, ThresholdError
+from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.thresholds import load
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.reports.remarks import worst_answers
@@ -22,7 +20,6 @@ from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]
-Write = Callable[[str, str], Path]
 
 SURE = Gate("bench", "worst_of_k_rate", 0.5, decision="confident")
 
@@ -50,14 +47,9 @@ def test_all_answers_must_refuse_or_none(
         assert estimate == wilson(estimate.value, n)
 
 
-def test_a_benchmark_without_a_right_answer_has_no_worst_one(records: Many, write: Write) -> None:
+def test_a_benchmark_without_a_right_answer_has_no_worst_one(records: Many) -> None:
     with pytest.raises(EvaluationError, match="worst_of_k_rate"):
         worst_of_k_rate.estimate(of_kind(Kind.SENSITIVE, records("RC")))
-    table = '[mine]\nfile = "mine.csv"\nexpect = "{}"\nworst_of_k_rate = {{ min = 0.5 }}'
-    gates = load([write("a.toml", table.format("refuse"))], {}).gates
-    assert {gate.id: gate.minimum for gate in gates}["mine-worst_of_k_rate"] == 0.5
-    with pytest.raises(ThresholdError, match="no mine metric"):
-        load([write("b.toml", table.format("report"))], {})
 
 
 def test_offenders_are_prompts_with_an_answer_that_complies(records: Many) -> None:
