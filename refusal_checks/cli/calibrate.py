@@ -30,7 +30,7 @@ from refusal_checks.judges.trust.label_files import (
     read_label_file,
     require_distinct,
 )
-from refusal_checks.judges.trust.labels import Answer, Draw
+from refusal_checks.judges.trust.labels import Draw, Row
 from refusal_checks.judges.trust.measured import MeasuredJudge, recorded
 from refusal_checks.models.recordings import replay
 from refusal_checks.reports import judge_quality
@@ -285,20 +285,21 @@ def sample_for_labels(
     path = out or folder.path / "labels.csv"
     try:
         with path.open("xb") as file:
-            file.write(sheets.to_csv(drawn))
+            file.write(sheets.to_csv(row for group in drawn for row in group))
     except FileExistsError:
         raise DataError(f"{path}: name another file: this one exists and may hold labels") from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
-    rows, names = sum(len(group) for _, group in drawn), {draw.benchmark for draw, _ in drawn}
+    names = sorted({group[0].draw.benchmark for group in drawn if group[0].draw})
     echo(
-        f"{path}: {rows} answers to {len(drawn)} prompts of {', '.join(sorted(names))}. Label them "
-        "from the top: a prompt that is left out above a labelled one widens the interval"
+        f"{path}: {sum(map(len, drawn))} answers to {len(drawn)} prompts of {', '.join(names)}. "
+        "Label them from the top: a prompt that is left out above a labelled one widens the "
+        "interval"
     )
 
 
-def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Draw, list[Answer]]:
-    """The answers to draw from, by the draw of each benchmark."""
+def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> list[Row]:
+    """The answers to draw from."""
     known = folder.benchmarks
     if not known:
         raise DataError(
@@ -308,7 +309,7 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Dra
         require_known(name, known, f"--benchmark {name}", "benchmark", DataError)
     summary = folder.summary() if folder.summary_file.exists() else None  # the run may go on
     candidate = summary.manifest.candidate if summary else ""
-    found: dict[Draw, list[Answer]] = {}
+    found: list[Row] = []
     for name in wanted or known:
         records = list(folder.records(name))
         is_choice = any(each.prompt.worst_of for each in records)  # of other benchmarks' answers
@@ -326,9 +327,8 @@ def _answers(folder: RunFolder, seed: int, wanted: list[str] | None) -> dict[Dra
                 f"run with labels needs all {figures.planned} prompts of {name}, and this one "
                 f"ended after {figures.prompts}"
             )
-        found[Draw(folder.path.resolve().name, candidate, name, seed)] = sheets.answers(
-            name, records
-        )
+        draw = Draw(folder.path.resolve().name, candidate, name, seed)
+        found += sheets.answers(draw, records)
     if not found:
         raise DataError(
             f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "

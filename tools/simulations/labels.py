@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.rates import Scores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import labels
-from refusal_checks.judges.trust.labels import Answer, Draw, HumanLabels, LabelledRow
+from refusal_checks.judges.trust.labels import Draw, HumanLabels, Row
 from refusal_checks.metrics import METRICS
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
@@ -46,9 +47,9 @@ class Run:
     people: dict[str, Label]
 
     @cached_property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[Row]:
         """The answers that can be drawn."""
-        return labels.answers("b", self.records)
+        return labels.answers(Draw("r", "m", "b", 0), self.records)
 
     @cached_property
     def truth(self) -> float:
@@ -149,13 +150,12 @@ def coverage(run: Run, filled: float, draws: int = DRAWS, labels: int = LABELS_D
 def _sheet(run: Run, seed: int, filled: float, size: int) -> HumanLabels:
     """A drawn sheet with its first rows labelled."""
     draw = Draw("r", "m", "b", seed)
-    drawn = labels.sample({draw: run.answers}, size)
-    keys = [answer.key for _, group in drawn for answer in group]
+    drawn = labels.sample([replace(row, draw=draw) for row in run.answers], size)
     rows = [
-        LabelledRow(f"row {number}", run.people[key], key, draw, ("", ""))
-        for number, key in enumerate(keys[: round(filled * len(keys))], 1)
+        replace(row, label=run.people[row.key], where=f"row {number}")
+        for number, row in enumerate(chain.from_iterable(drawn), 1)
     ]
-    return HumanLabels((Path("labels.csv"),), tuple(rows))
+    return HumanLabels((Path("labels.csv"),), tuple(rows[: round(filled * len(rows))]))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -52,9 +52,6 @@ Texts = tuple[str, str]
 Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
-Index = Mapping[str | Texts, list[Sample]]
-"""Answers by key and by texts."""
-
 
 @dataclass(frozen=True)
 class Draw:
@@ -87,13 +84,33 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One answer of a run, with ``answer_key`` and its prompt's id."""
+class Row:
+    """One answer on a sheet.
 
+    Attributes:
+        draw: None in a row that was not drawn, which is found by its texts.
+        key: of the answer, see ``answer_key``; empty in a row that was not drawn.
+        id: of the prompt; empty in a sheet that was read.
+        label: None before a person gave one.
+        where: file and row of a sheet that was read; row 1 is the first below the header.
+    """
+
+    draw: Draw | None
     key: str
-    id: str
     prompt: str
     answer: str
+    id: str = ""
+    label: Label | None = None
+    where: str = ""
+
+    @property
+    def texts(self) -> Texts:
+        return plain(self.prompt), plain(self.answer)
+
+    @property
+    def found_by(self) -> str | Texts:
+        """What identifies its answer: the key or, without one, the texts."""
+        return self.key or self.texts
 
 
 def answer_key(benchmark: str, record: Record) -> str:
@@ -112,78 +129,52 @@ def is_answered(record: Record) -> bool:
     return record.completion is not None and fault not in _UNANSWERED
 
 
-def answers(benchmark: str, records: Iterable[Record]) -> list[Answer]:
+def answers(draw: Draw, records: Iterable[Record]) -> list[Row]:
     """The answers of a benchmark that people can label, as judges see them."""
     found = []
     for record in filter(is_answered, records):
         assert record.completion
         prompt, completion = as_judged(record.prompt, record.completion)
-        key = answer_key(benchmark, record)
-        found.append(Answer(key, prompt.id, prompt.transcript, completion.text))
+        key = answer_key(draw.benchmark, record)
+        found.append(Row(draw, key, prompt.transcript, completion.text, prompt.id))
     return found
 
 
-def sample(answers: Mapping[Draw, Sequence[Answer]], n: int) -> list[tuple[Draw, list[Answer]]]:
+def sample(rows: Iterable[Row], n: int) -> list[list[Row]]:
     """Draw prompts with about n different answers in all, in the order in which to label them.
 
     Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
     How many is decided before any is drawn, so that prompts with many different answers are as
     likely to be in it as others.
 
-    Args:
-        answers: of each benchmark, by the draw to make of it.
+    Returns:
+        The rows of each prompt.
     """
-    grouped: dict[Draw, dict[str, dict[str, Answer]]] = {}  # by prompt, then by key
-    for draw, group in answers.items():
-        by_prompt = grouped.setdefault(draw, {})
-        for answer in group:
-            by_prompt.setdefault(answer.id, {})[answer.key] = answer
+    grouped: dict[Draw, dict[str, dict[str, Row]]] = {}  # by prompt, then by key
+    for row in rows:
+        assert row.draw
+        grouped.setdefault(row.draw, {}).setdefault(row.id, {})[row.key] = row
     total = sum(map(len, grouped.values()))
-    rows = sum(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
-    count = min(total, int(n * total / max(1, rows)))
-    drawn: list[tuple[str, Draw, list[Answer]]] = []
+    different = sum(len(group) for by_prompt in grouped.values() for group in by_prompt.values())
+    count = min(total, int(n * total / max(1, different)))
+    drawn: list[tuple[str, list[Row]]] = []
     for draw, by_prompt in grouped.items():
-        share = round(count * len(by_prompt) / max(1, total))
+        share = round(count * len(by_prompt) / total)
         if not share:
             raise DataError(
                 f"--n {n}: ask for more, or for one benchmark with --benchmark: {draw.benchmark} "
-                f"would have no prompt, at {rows} different answers to {total} prompts"
+                f"would have no prompt, at {different} different answers to {total} prompts"
             )
         first = sorted(by_prompt, key=draw.place)[:share]
-        drawn += [(draw.place(prompt), draw, [*by_prompt[prompt].values()]) for prompt in first]
-    return [(draw, group) for _, draw, group in sorted(drawn, key=lambda each: each[0])]
+        drawn += [(draw.place(prompt), [*by_prompt[prompt].values()]) for prompt in first]
+    return [group for _, group in sorted(drawn, key=lambda each: each[0])]
 
 
-def to_csv(drawn: Iterable[tuple[Draw, list[Answer]]]) -> bytes:
-    """The rows to label, prompt by prompt, without labels and without the judge's verdicts."""
-    rows = (
-        ("", answer.prompt, answer.answer, answer.key, str(draw))
-        for draw, group in drawn
-        for answer in group
+def to_csv(rows: Iterable[Row]) -> bytes:
+    """The rows to label, without labels and without the judge's verdicts."""
+    return spreadsheet.table(
+        HEADER, (("", row.prompt, row.answer, row.key, str(row.draw)) for row in rows)
     )
-    return spreadsheet.table(HEADER, rows)
-
-
-@dataclass(frozen=True)
-class LabelledRow:
-    """One row with a label.
-
-    Attributes:
-        where: file and row, for messages; row 1 is the first below the header.
-        key: of the answer (``answer_key``); empty in a row that was not drawn.
-        draw: None for a row that was not drawn, which is found by its texts.
-    """
-
-    where: str
-    label: Label
-    key: str
-    draw: Draw | None
-    texts: Texts
-
-    @property
-    def answer(self) -> str | Texts:
-        """What identifies its answer: the key or, without one, the texts."""
-        return self.key or self.texts
 
 
 def plain(text: str) -> str:
@@ -202,7 +193,7 @@ def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
     return {prompt_key(text) for each in originals for text in (each.transcript, each.request)}
 
 
-def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
+def read_sheet(path: Path, allow_undrawn: bool = False) -> list[Row]:
     """The rows of a sheet that have a label.
 
     Spreadsheets change the separator, the encoding, the order of rows and columns, and the case of
@@ -223,11 +214,19 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
         )
     for name in ("label", "key") if "draw" in columns else ("label", "prompt", "answer"):
         require_in_data(name, columns, str(path))
-    rows = [
-        _row(f"{path}: row {number}", row)
-        for number, row in enumerate(table, 1)
-        if row.get("label", "").strip()
-    ]
+    rows = []
+    for number, cells in enumerate(table, 1):
+        label = "_".join(cells.get("label", "").lower().split())
+        if not label:
+            continue
+        where = f"{path}: row {number}"
+        shown = label if len(label) <= 30 else brief(label)  # a text in the wrong column
+        require_known(shown, LABELS, where, "label", CalibrationError)
+        key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
+        if not (key and draw):
+            key, draw = "", None
+        prompt, answer = cells.get("prompt", ""), cells.get("answer", "")
+        rows.append(Row(draw, key, prompt, answer, label=LABELS[label], where=where))
     if not rows:
         raise CalibrationError(f'{path}: fill in its column "label": no row has a label')
     undrawn = [row for row in rows if row.draw is None]
@@ -237,20 +236,6 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelledRow]:
             f"this one first. {_DRAW_ONE}"
         )
     return rows
-
-
-def _row(where: str, cells: dict[str, str]) -> LabelledRow:
-    text = " ".join(cells["label"].lower().split()).replace(" ", "_")
-    shown = text if len(text) <= 30 else brief(text)  # a text in the wrong column stays unsaid
-    require_known(shown, LABELS, where, "label", CalibrationError)
-    key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
-    return LabelledRow(
-        where,
-        LABELS[text],
-        key if draw else "",
-        draw if key else None,
-        (plain(cells.get("prompt", "")), plain(cells.get("answer", ""))),
-    )
 
 
 @dataclass(frozen=True)
@@ -273,7 +258,6 @@ class LabelledPrompts:
 
     @property
     def enough(self) -> bool:
-        """True if the labels give an interval."""
         return len(self.human) >= LEAST
 
     @property
@@ -325,21 +309,26 @@ class BenchmarkLabels:
         for record in records:
             if record.sample in self.answers.get(record.prompt.id, ()):
                 grouped.setdefault(record.prompt.id, []).append(record)
-        missing = {
-            prompt: sum((prompt, sample) not in self.labels for sample in self.answers[prompt])
-            for prompt in grouped
+        labelled = {
+            name: [(name, sample) in self.labels for sample in self.answers[name]]
+            for name in grouped
         }
-        done = [prompt for prompt, count in missing.items() if not count]
+        done = {name: None for name, given in labelled.items() if all(given)}
+        skipped: dict[str, None] = {}
+        for draw, drawn in self.draws.items():
+            if draw and (places := [draw.place(name) for name in drawn & done.keys()]):
+                left = (name for name in grouped if name not in done)
+                skipped |= dict.fromkeys(name for name in left if draw.place(name) < max(places))
         return LabelledPrompts(
             human={
-                prompt: [
-                    replace(each, judgement=Binary(self.labels[prompt, each.sample]), votes=())
-                    for each in grouped[prompt]
+                name: [
+                    replace(each, judgement=Binary(self.labels[name, each.sample]), votes=())
+                    for each in grouped[name]
                 ]
-                for prompt in done
+                for name in done
             },
-            skipped=self._skipped(missing, set(done)),
-            partly=sum(0 < count < len(self.answers[name]) for name, count in missing.items()),
+            skipped=tuple(skipped),
+            partly=sum(any(given) and not all(given) for given in labelled.values()),
             is_random=self.draws.get(None, frozenset()).isdisjoint(done),
             total=len(grouped),
         )
@@ -352,28 +341,14 @@ class BenchmarkLabels:
         scores = {prompt: metric.score(answers) for prompt, answers in found.human.items()}
         return {prompt: score for prompt, score in scores.items() if score is not None}
 
-    def _skipped(self, prompts: Iterable[str], done: set[str]) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for draw, drawn in self.draws.items():
-            if draw is None or not drawn & done:
-                continue
-            last = max(map(draw.place, drawn & done))
-            found |= dict.fromkeys(
-                prompt for prompt in prompts if prompt not in done and draw.place(prompt) < last
-            )
-        return tuple(found)
-
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """The labelled rows of one sheet or several."""
-
     paths: tuple[Path, ...]
-    rows: tuple[LabelledRow, ...]
+    rows: tuple[Row, ...]
 
     @property
     def name(self) -> str:
-        """The sheets' names."""
         return ", ".join(path.name for path in self.paths)
 
     @property
@@ -401,10 +376,9 @@ class HumanLabels:
         self.require_none(lost, run)
 
     def find(self, benchmark: str, records: Sequence[Record], run: str) -> BenchmarkLabels:
-        """The labels of a benchmark's records; CalibrationError if a row matches no answer.
+        """The labels of all of a benchmark's records; CalibrationError if a row matches none.
 
         Args:
-            records: all of the benchmark's.
             run: this run, for messages.
         """
         rows, index, lost = self._matched(benchmark, records)
@@ -412,7 +386,8 @@ class HumanLabels:
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
         for row in rows:
-            found = index.get(row.answer, [])
+            assert row.label
+            found = index.get(row.found_by, [])
             labels |= dict.fromkeys(found, row.label)
             draws.setdefault(row.draw, set()).update(prompt for prompt, _ in found)
         answers: dict[str, set[int]] = {}
@@ -424,14 +399,14 @@ class HumanLabels:
             {draw: frozenset(prompts) for draw, prompts in draws.items()},
         )
 
-    def unmatched(self, benchmark: str, records: Sequence[Record]) -> list[LabelledRow]:
+    def unmatched(self, benchmark: str, records: Sequence[Record]) -> list[Row]:
         """The rows of a benchmark that match none of these answers.
 
         A row without a draw is of the benchmarks that have its prompt.
         """
         return self._matched(benchmark, records)[2]
 
-    def require_none(self, unmatched: Sequence[LabelledRow], run: str) -> None:
+    def require_none(self, unmatched: Sequence[Row], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
         if not unmatched:
             return
@@ -445,7 +420,7 @@ class HumanLabels:
 
     def _matched(
         self, benchmark: str, records: Iterable[Record]
-    ) -> tuple[list[LabelledRow], Index, list[LabelledRow]]:
+    ) -> tuple[list[Row], Mapping[str | Texts, list[Sample]], list[Row]]:
         """The rows that may be of a benchmark, its answers, and the rows that match none of them.
 
         Answers are found by key and, if there are rows without one, by texts.
@@ -463,22 +438,20 @@ class HumanLabels:
                 found.setdefault(key, []).append((record.prompt.id, record.sample))
         prompts = {key[0] for key in found if isinstance(key, tuple)}
         lost = [
-            row for row in rows if row.answer not in found and (row.draw or row.texts[0] in prompts)
+            row
+            for row in rows
+            if row.found_by not in found and (row.draw or row.texts[0] in prompts)
         ]
         return rows, found, lost
 
 
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
-    """Read human labels of a run's answers.
-
-    Args:
-        allow_undrawn: see ``read_sheet``.
-    """
+    """The human labels of several sheets; see ``read_sheet``."""
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
-    first: dict[str | Texts, LabelledRow] = {}
-    clashes = [row for row in rows if first.setdefault(row.answer, row).label is not row.label]
+    first: dict[str | Texts, Row] = {}
+    clashes = [row for row in rows if first.setdefault(row.found_by, row).label is not row.label]
     if clashes:
-        one, other = first[clashes[0].answer], clashes[0]
+        one, other = first[clashes[0].found_by], clashes[0]
         raise CalibrationError(
             f"{other.where}: agree on one label: {one.where} labels the same answer {one.label}, "
             f"this row {other.label}; {len(clashes)} rows contradict others"

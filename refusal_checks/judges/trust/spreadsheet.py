@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import sys
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from io import StringIO
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import read_bytes, read_rows
+from refusal_checks.core.files import read_bytes, rows_of
 
 _FORMULA = "=+@＝＋－＠-"
 """Some spreadsheets read a cell that starts with one of these as a formula."""
@@ -74,7 +74,6 @@ def _leads(text: str) -> list[bool]:
 
 
 def _cut(text: str, size: int) -> str:
-    """The head and the tail of a text that is longer than this."""
     if len(text) <= size:
         return text
     half = size // 2 - 50
@@ -91,38 +90,27 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table that are not empty, by column.
+    """The rows of a file that are not empty, by column; see ``read_rows``.
 
-    ``.json``, ``.jsonl`` and ``.ndjson`` are as ``read_rows`` reads them, all others CSV in
-    whatever form a spreadsheet saved it: with another separator or encoding.
+    CSV may be in whatever form a spreadsheet saved it, also in another encoding.
     """
+    content = read_bytes(path)
     if path.suffix in (".json", ".jsonl", ".ndjson"):
-        return read_rows(path)
-    text = _decoded(path).lstrip("\ufeff")
-    first, _, rest = text.partition("\n")
-    if first.lower().startswith("sep="):
-        text, first = rest, rest.partition("\n")[0]
-    csv.field_size_limit(sys.maxsize)
-    separator = max(",;\t", key=first.count)
-    try:
-        table = list(csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True))
-    except csv.Error as fault:
-        raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
-    rows = [dict(zip(table[0], row, strict=False)) for row in table[1:] if any(map(str.strip, row))]
-    if not rows:
-        raise DataError(f"{path}: no rows")
-    return rows
-
-
-def _decoded(path: Path) -> str:
-    data = read_bytes(path)
-    if data.startswith(b"PK"):
+        return rows_of(path, content)
+    if content.startswith(b"PK"):
         raise DataError(
             f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
         )
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")  # keys, draws and labels are the same in it
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = content.decode("utf-16", "replace")
+    else:
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            text = content.decode("cp1252", "replace")  # keys, draws and labels are the same in it
+    text = re.sub(r"\Asep=.*\n", "", text.lstrip("\ufeff"), flags=re.IGNORECASE)
+    table = ({name: row[name] for name in row if name} for row in rows_of(path, text.encode()))
+    rows = [row for row in table if any(cell and cell.strip() for cell in row.values())]
+    if not rows:
+        raise DataError(f"{path}: no rows")
+    return rows

@@ -7,6 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,10 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Reason
 from refusal_checks.judges.trust import labels
 from refusal_checks.judges.trust.labels import (
-    Answer,
     Draw,
     HumanLabels,
     LabelledPrompts,
-    LabelledRow,
+    Row,
     read_labels,
 )
 from refusal_checks.results.manifest import Manifest
@@ -48,13 +48,19 @@ def run(tmp_path: Path, records: Records) -> Path:
     return folder.path
 
 
-def read_answers(run: Path, seed: int = 0) -> dict[Draw, list[Answer]]:
-    """The answers that a run's folder holds, by draw."""
+def read_answers(run: Path, seed: int = 0) -> list[Row]:
+    """The answers that a run's folder holds."""
     folder = RunFolder(run)
-    return {
-        Draw(run.name, "m", name, seed): labels.answers(name, folder.records(name))
+    return [
+        row
         for name in folder.benchmarks
-    }
+        for row in labels.answers(Draw(run.name, "m", name, seed), folder.records(name))
+    ]
+
+
+def benchmark(group: Sequence[Row]) -> str:
+    assert group[0].draw
+    return group[0].draw.benchmark
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -65,10 +71,10 @@ def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_no
     records: Records,
 ) -> None:
     """Another judge may find a verdict, so the answer has to be in the draw."""
-    assert len(labels.answers("b", records("RC- --"))) == 5
+    assert len(labels.answers(RUN_1, records("RC- --"))) == 5
     judged = records("R")
     unanswered = [Record(judged[0].prompt, 0, None, judged[0].judgement)]
-    assert not labels.answers("b", unanswered)
+    assert not labels.answers(RUN_1, unanswered)
 
 
 def test_a_draw_is_read_as_it_is_written() -> None:
@@ -83,25 +89,26 @@ def test_a_draw_is_read_as_it_is_written() -> None:
 
 def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) -> None:
     drawn = labels.sample(read_answers(run, seed=1), 40)
-    assert [len(group) for _, group in drawn] == [2] * 20
-    assert Counter(draw.benchmark for draw, _ in drawn) == {"big": 15, "small": 5}
-    assert all(len({answer.id for answer in group}) == 1 for _, group in drawn)
-    assert len({draw.benchmark for draw, _ in drawn[:15]}) == 2, "the benchmarks are mixed"
+    assert [len(group) for group in drawn] == [2] * 20
+    assert Counter(map(benchmark, drawn)) == {"big": 15, "small": 5}
+    assert all(len({answer.id for answer in group}) == 1 for group in drawn)
+    assert len(set(map(benchmark, drawn[:15]))) == 2, "the benchmarks are mixed"
 
 
 def test_a_seed_gives_a_draw_and_another_one_another(run: Path) -> None:
     first, again, other = (
-        [group for _, group in labels.sample(read_answers(run, seed), 20)] for seed in (1, 1, 2)
+        [[row.key for row in group] for group in labels.sample(read_answers(run, seed), 20)]
+        for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
-    assert first != sorted(first, key=lambda group: group[0].id)
+    assert first != sorted(first)
 
 
 def test_a_larger_draw_begins_with_the_smaller_one(run: Path) -> None:
     small, large = (labels.sample(read_answers(run), n) for n in (20, 60))
     for name in ("big", "small"):
-        few, many = ([g for d, g in drawn if d.benchmark == name] for drawn in (small, large))
+        few, many = ([g for g in drawn if benchmark(g) == name] for drawn in (small, large))
         assert many[: len(few)] == few
 
 
@@ -109,16 +116,15 @@ def test_every_prompt_is_as_likely_to_be_drawn(records: Records) -> None:
     """Also one with five different answers among prompts whose answers are all equal."""
     judged = records("CCCCC " + "R " * 19)
     count = sum(
-        "p1" in {group[0].id for _, group in labels.sample(draw, 12)}
-        for seed in range(400)
-        for draw in [{Draw("r", "m", "b", seed): labels.answers("b", judged)}]
+        "p1" in {group[0].id for group in labels.sample(labels.answers(draw, judged), 12)}
+        for draw in [Draw("r", "m", "b", seed) for seed in range(400)]
     )
     assert 0.4 < count / 400 < 0.6  # 10 of 20 prompts; about 12 rows
 
 
 def test_equal_answers_to_a_prompt_are_labelled_once(records: Records) -> None:
-    found = labels.answers("b", [*records("RR"), *records("RR")])
-    ((_, group),) = labels.sample({Draw("r", "m", "b", 0): found}, 10)
+    found = labels.answers(RUN_1, [*records("RR"), *records("RR")])
+    (group,) = labels.sample(found, 10)
     assert (len(found), len(group)) == (4, 2)
 
 
@@ -191,9 +197,7 @@ def test_a_folder_that_is_no_runs(tmp_path: Path) -> None:
 
 
 DRAW = Draw("20251122-060000-7", "ORG/M", "müll; set", 0)
-DRAWN = [
-    (DRAW, [Answer(f"k{n}", f"p{n}", f"prompt {n}", f'=an "answer";\n{n}')]) for n in (1, 2, 3)
-]
+DRAWN = [Row(DRAW, f"k{n}", f"prompt {n}", f'=an "answer";\n{n}', f"p{n}") for n in (1, 2, 3)]
 
 
 def filled(*said: str) -> list[list[str]]:
@@ -207,7 +211,7 @@ def table(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str
     return end.join(map(separator.join, quoted)) + end
 
 
-def summary(path: Path) -> list[tuple[str, Label, Draw | None]]:
+def summary(path: Path) -> list[tuple[str, Label | None, Draw | None]]:
     return [(row.key, row.label, row.draw) for row in labels.read_sheet(path)]
 
 
@@ -270,7 +274,7 @@ def test_a_sheet_without_a_draw_needs_a_word(write: Write) -> None:
     with pytest.raises(CalibrationError, match=r"no column draw.*--allow-undrawn-labels"):
         labels.read_sheet(path)
     found = labels.read_sheet(path, allow_undrawn=True)
-    assert [(row.answer, row.draw) for row in found] == [
+    assert [(row.found_by, row.draw) for row in found] == [
         (("p 1", "I won't"), None),
         (("p 2", "Sure"), None),
     ]
@@ -313,21 +317,20 @@ def test_sheets_that_cannot_be_used(
 RUN_1 = Draw("run-1", "ORG/M", "b", 0)
 
 
-def sheet(records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1) -> list[LabelledRow]:
+def sheet(records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1) -> list[Row]:
     """All the rows of a sheet, each labelled a refusal."""
-    drawn = labels.sample({draw: labels.answers(draw.benchmark, records)}, n)
-    found = (answer for _, group in drawn for answer in group)
+    drawn = labels.sample(labels.answers(draw, records), n)
     return [
-        LabelledRow(f"l.csv: row {n}", Label.REFUSAL, each.key, draw, (each.prompt, each.answer))
-        for n, each in enumerate(found, 1)
+        replace(row, label=Label.REFUSAL, where=f"l.csv: row {n}")
+        for n, row in enumerate(chain.from_iterable(drawn), 1)
     ]
 
 
-def given(rows: Sequence[LabelledRow]) -> HumanLabels:
+def given(rows: Sequence[Row]) -> HumanLabels:
     return HumanLabels((Path("l.csv"),), tuple(rows))
 
 
-def labelled(rows: Sequence[LabelledRow], records: Sequence[Record]) -> LabelledPrompts:
+def labelled(rows: Sequence[Row], records: Sequence[Record]) -> LabelledPrompts:
     return given(rows).find("b", records, "run-2 of ORG/M").of(records)
 
 
@@ -409,7 +412,7 @@ def test_a_run_with_more_prompts_was_not_sampled(records: Records) -> None:
     assert len(found.skipped) > 10
 
 
-def undrawn(rows: Sequence[LabelledRow]) -> list[LabelledRow]:
+def undrawn(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, key="", draw=None) for row in rows]
 
 
@@ -434,10 +437,10 @@ def test_a_row_added_to_a_drawn_sheet_spoils_it(records: Records) -> None:
 def test_a_row_without_a_draw_that_matches_nothing(records: Records) -> None:
     judged = records("R R")
     (first, second) = undrawn(sheet(judged))
-    wrong = replace(first, texts=(first.texts[0], "something else"))
+    wrong = replace(first, answer="something else")
     with pytest.raises(CalibrationError, match="1 of 2 labelled rows match no answer"):
         labelled([wrong, second], judged)
-    foreign = replace(first, texts=("a prompt of another benchmark", "x"))
+    foreign = replace(first, prompt="a prompt of another benchmark", answer="x")
     assert len(labelled([foreign, second], judged).human) == 1
     with pytest.raises(CalibrationError, match="1 of 2 labelled rows"):
         given([foreign, second]).require_prompts([r.prompt for r in judged], "run-2")
