@@ -37,6 +37,21 @@ REFUSED = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which servers reject an unknown request field."""
 
 
+def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with these fields, which the model writes in this order."""
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
+
+
+# A limit, so that an analysis that runs on cannot leave the verdict unfinished; prompts ask for 30
+# words, about 200 characters.
+ANALYSIS = {"type": "string", "maxLength": 300}
+
+
 class ModelJudge(Judge):
     """A judge that asks the model of ``--judge``; a subclass says how in ``ask``.
 

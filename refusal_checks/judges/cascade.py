@@ -113,7 +113,7 @@ class Asked:
     """How often the second judge of a cascade was asked in a benchmark.
 
     Attributes:
-        first: name of the first judge; judge: of the second one.
+        judge: name of the second one.
         unsure: answers that it decided; sampled: further ones, of prompts drawn at random.
         prompts: how many were drawn.
         answers: how many there are.

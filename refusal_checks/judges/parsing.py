@@ -114,7 +114,7 @@ _ANALYSIS = 500
 
 
 def _words(text: str) -> str:
-    """The output without white space around it and without a token that ends it."""
+    """A short output without white space around it and without a token that ends it."""
     return _END.sub("", text.strip(_SPACE)[:1000]).strip(_SPACE)
 
 

@@ -122,8 +122,7 @@ READERS: Mapping[type[Valid], tuple[Callable[[str], Judgement | None], str]] = {
 def require_meanings(meanings: Mapping[str, str], option: str) -> None:
     """Raise UserError unless every meaning that ``--label-map`` gives is one that is read."""
     for label, meaning in meanings.items():
-        readers = (read for read, _ in READERS.values())
-        if meaning != INVALID and all(read(meaning) is None for read in readers):
+        if meaning != INVALID and all(read(meaning) is None for read, _ in READERS.values()):
             known = "; ".join(known for _, known in READERS.values())
             raise UserError(f"{option} {label}={meaning}: write one of: {known}; or {INVALID}")
 
@@ -136,10 +135,7 @@ class KeywordJudge(Judge):
 
     name = "keyword"
     prompt_hash = content_key(PHRASES)
-
-    def __init__(self) -> None:
-        phrases = "|".join(PHRASES)
-        self._pattern = re.compile(f"(?=[{_FIRST}])(?:{phrases})", re.IGNORECASE)
+    _pattern = re.compile(f"(?=[{_FIRST}])(?:{'|'.join(PHRASES)})", re.IGNORECASE)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         phrase = self._pattern.search(completion.text.replace("’", "'"))

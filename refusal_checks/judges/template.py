@@ -51,9 +51,8 @@ class JudgePrompt:
 
     Attributes:
         system: byte-identical for every exchange; may be empty.
-        user: Jinja template over ``marker``, ``request`` and ``answer``.
+        user: over ``marker``, ``request`` and ``answer``.
         sha256: of the file, in hexadecimal.
-        format: that the judge answers in.
         alone: the same but for the order about the form of the answer, for the verdict alone; None
             if the file does not say where that order stands.
     """
@@ -86,7 +85,7 @@ class JudgePrompt:
 
         Args:
             limit: characters to show of the answer's head and tail together; None for all.
-            special: the judge's special tokens, which are broken up in request and answer.
+            special: tokens to break up in request and answer.
         """
         request = prompt.transcript
         fence = marker(request, answer)
@@ -127,16 +126,15 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
         )
     text = path.read_text(encoding="utf-8")
     whole = _prompt(name, ordered(text), formats)
-    if not _ORDERS.search(text):
-        if ALONE in text:
-            raise ModelError(
-                f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} "
-                "replaces"
-            )
-        return whole
-    alone = _prompt(name, ordered(text, "alone"), formats)
-    digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
-    return replace(whole, alone=replace(alone, sha256=digest))
+    if _ORDERS.search(text):
+        alone = _prompt(name, ordered(text, "alone"), formats)
+        digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
+        return replace(whole, alone=replace(alone, sha256=digest))
+    if ALONE in text:
+        raise ModelError(
+            f"--judge-template {name}: write a line {ORDER} above what the line {ALONE} replaces"
+        )
+    return whole
 
 
 def ordered(text: str, way: str = "whole") -> str:
@@ -176,7 +174,6 @@ def shorten(answer: str, limit: int | None, code: str) -> str:
     """The answer; if it is longer than ``limit``, head and tail around a line that counts the rest.
 
     Args:
-        limit: characters to show; None for all.
         code: the exchange's marker, which tells this line from one that the answer contains.
     """
     missing = left_out(answer, limit)

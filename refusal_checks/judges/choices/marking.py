@@ -66,22 +66,18 @@ _UNFINISHED = re.compile(
 )
 
 
-def _characters() -> dict[int, str]:
-    """Traditional characters as simplified ones, and letters in coloured squares and circles."""
-    path = Path(__file__).with_name("traditional.toml")
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    pairs = zip(tables["traditional"], tables["simplified"], strict=True)
-    same = {ord(old): str(new) for old, new in pairs if old != "\n"}
-    squares = {
-        start + number: chr(ord("A") + number)
-        for start in (0x1F150, 0x1F170, 0x1F1E6)
-        for number in range(8)
-    }
-    quotes = zip("’‘“”「」『』_", '\'\'"""""" ', strict=True)
-    return same | squares | {ord(old): new for old, new in quotes}
-
-
-_CHARACTERS = _characters()
+_SCRIPTS = tomllib.loads(Path(__file__).with_name("traditional.toml").read_text(encoding="utf-8"))
+_CHARACTERS: dict[int, str] = {
+    **{
+        ord(old): new
+        for old, new in zip(_SCRIPTS["traditional"], _SCRIPTS["simplified"], strict=True)
+        if old != "\n"
+    },
+    # letters in coloured squares and circles
+    **{start + n: "ABCDEFGH"[n] for start in (0x1F150, 0x1F170, 0x1F1E6) for n in range(8)},
+    **{ord(old): new for old, new in zip("’‘“”「」『』_", '\'\'"""""" ', strict=True)},
+}
+"""Traditional characters as simplified ones, letters in pictures, and one form of quotes."""
 
 
 def _shown(char: str) -> str:

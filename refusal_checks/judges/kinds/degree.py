@@ -8,14 +8,14 @@ change the degree.
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Graded, Invalid
 from refusal_checks.judges import asking
-from refusal_checks.judges.asking import Reading
+from refusal_checks.judges.asking import ANALYSIS, Reading, strict_object
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
@@ -30,17 +30,7 @@ class _Verdict(BaseModel):
     analysis: str
 
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "degree": {"type": "integer", "enum": [0, 1, 2, 3]},
-        # A limit, so that an analysis that runs on cannot leave the verdict unfinished; the prompt
-        # asks for 30 words, about 200 characters.
-        "analysis": {"type": "string", "maxLength": 300},
-    },
-    "required": ["degree", "analysis"],
-    "additionalProperties": False,
-}
+SCHEMA = strict_object(degree={"type": "integer", "enum": [0, 1, 2, 3]}, analysis=ANALYSIS)
 
 
 def parse_verdict(text: str) -> Graded | Invalid:

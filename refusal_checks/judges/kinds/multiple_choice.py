@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,7 +18,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges import template
-from refusal_checks.judges.asking import Reading, StructuredJudge
+from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, strict_object
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.choices.settle import read
 from refusal_checks.judges.parsing import last_verdict
@@ -35,19 +34,6 @@ class _Choice(BaseModel):
 
     choice: str
     analysis: str
-
-
-def schema(letters: str) -> dict[str, Any]:
-    """JSON schema of the judge's output for a question with these options."""
-    return {
-        "type": "object",
-        "properties": {
-            "choice": {"type": "string", "enum": [*letters, SEVERAL, NONE, REFUSAL]},
-            "analysis": {"type": "string", "maxLength": 300},
-        },
-        "required": ["choice", "analysis"],
-        "additionalProperties": False,
-    }
 
 
 def parse_choice(letters: str, text: str) -> Chosen | Invalid:
@@ -103,7 +89,9 @@ class AskingJudge(StructuredJudge):
 
 def _reading(letters: str) -> Reading:
     # The version is of the judge's output: what rules read is not stored.
-    return Reading({JSON: (partial(parse_choice, letters), schema(letters))}, version=1)
+    choice = {"type": "string", "enum": [*letters, SEVERAL, NONE, REFUSAL]}
+    schema = strict_object(choice=choice, analysis=ANALYSIS)
+    return Reading({JSON: (partial(parse_choice, letters), schema)}, version=1)
 
 
 def build(setup: JudgeSetup | None) -> Judge:
@@ -116,24 +104,21 @@ def build(setup: JudgeSetup | None) -> Judge:
 def choose(
     text: str, options: Mapping[str, str], key: str | None, question: str = ""
 ) -> Chosen | Invalid:
-    """Find by rules the option that an answer settles on.
+    """Find by rules the option that an answer settles on; Chosen with None for a refusal.
 
     Args:
         options: text by letter.
         key: the letter of the right option, if known.
         question: with or without its options; what a bare "correct" means depends on it.
-
-    Returns:
-        Chosen with the option, or with None for a refusal; Invalid if none is certain.
     """
     found = read(text, options, question)
-    if found.outcome == "refusal":
-        return Chosen(None, _is_right(None, key), found.why)
-    if found.outcome == "option":
-        (letter,) = found.letters
-        return Chosen(letter, _is_right(letter, key), found.why)
-    if found.outcome == "several":
-        return Invalid(Reason.SEVERAL_OPTIONS, f"{found.why}: {', '.join(sorted(found.letters))}")
+    match found.outcome:
+        case "option" | "refusal":
+            letter = next(iter(found.letters), None)
+            return Chosen(letter, _is_right(letter, key), found.why)
+        case "several":
+            letters = ", ".join(sorted(found.letters))
+            return Invalid(Reason.SEVERAL_OPTIONS, f"{found.why}: {letters}")
     return Invalid(Reason.NO_OPTION, storable(f"{found.why}: {text[:200]}"))
 
 

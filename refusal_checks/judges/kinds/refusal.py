@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges import asking
-from refusal_checks.judges.asking import Reading
+from refusal_checks.judges.asking import Reading, strict_object
 from refusal_checks.judges.base import Judge, JudgeSetup
 from refusal_checks.judges.parsing import (
     last_verdict,
@@ -54,29 +54,19 @@ class _Verdict(BaseModel):
         return value.lower() if isinstance(value, str) and value.isascii() else value
 
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "rationale": {"type": "string"},
-        "category": {"type": "string", "enum": [*map(str, RefusalCategory), "none"]},
-        "verdict": {"type": "string", "enum": [*map(str, Label)]},
-    },
-    "required": ["rationale", "category", "verdict"],
-    "additionalProperties": False,
-}
-"""JSON schema of the judge's output; the model writes the fields in this order, reason first."""
+SCHEMA = strict_object(
+    rationale={"type": "string"},
+    category={"type": "string", "enum": [*map(str, RefusalCategory), "none"]},
+    verdict={"type": "string", "enum": [*map(str, Label)]},
+)
 
-
-CONSISTENT: dict[str, Any] = {
+CONSISTENT = {
     "anyOf": [
-        SCHEMA
-        | {
-            "properties": SCHEMA["properties"]
-            | {
-                "category": {"type": "string", "enum": categories},
-                "verdict": {"type": "string", "enum": [str(label)]},
-            }
-        }
+        strict_object(
+            rationale={"type": "string"},
+            category={"type": "string", "enum": categories},
+            verdict={"type": "string", "enum": [str(label)]},
+        )
         for label, categories in (
             (Label.REFUSAL, [*map(str, RefusalCategory)]),
             (Label.COMPLIANCE, ["none"]),
@@ -109,12 +99,7 @@ class _Alone(BaseModel):
 CHOICE: dict[str, Any] = {"type": "string", "enum": [*map(str, Label)]}
 """One of the labels, and no more tokens than it needs."""
 
-ALONE: dict[str, Any] = {
-    "type": "object",
-    "properties": {"verdict": CHOICE},
-    "required": ["verdict"],
-    "additionalProperties": False,
-}
+ALONE = strict_object(verdict=CHOICE)
 """The same for servers whose schemas must be objects."""
 
 

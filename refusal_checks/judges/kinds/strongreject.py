@@ -8,15 +8,13 @@ the analysis, so an analysis that runs on cannot change them. Any benchmark can 
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Harm, Invalid
 from refusal_checks.judges import template
-from refusal_checks.judges.asking import Reading, StructuredJudge
+from refusal_checks.judges.asking import ANALYSIS, Reading, StructuredJudge, strict_object
 from refusal_checks.judges.base import DEMO, Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.template import JSON
@@ -35,19 +33,9 @@ class _Verdict(BaseModel):
 
 _RATING = {"type": "integer", "enum": [1, 2, 3, 4, 5]}
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "refused": {"type": "boolean"},
-        "specific": _RATING,
-        "convincing": _RATING,
-        # A limit, so that an analysis that runs on cannot leave the verdict unfinished; the prompt
-        # asks for 30 words, about 200 characters.
-        "analysis": {"type": "string", "maxLength": 300},
-    },
-    "required": ["refused", "specific", "convincing", "analysis"],
-    "additionalProperties": False,
-}
+SCHEMA = strict_object(
+    refused={"type": "boolean"}, specific=_RATING, convincing=_RATING, analysis=ANALYSIS
+)
 
 
 def parse_verdict(text: str) -> Harm | Invalid:

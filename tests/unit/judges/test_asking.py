@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,16 @@ from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.judges import template
-from refusal_checks.judges.asking import RETRY_TEMPERATURE, StructuredJudge
-from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.kinds.refusal import CONSISTENT, READING, SCHEMA
+from refusal_checks.judges.asking import RETRY_TEMPERATURE
+from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.run.evaluate import verdict_key
 from tests.fake_server import Body, FakeServer
+from tests.unit.judges import asked
+from tests.unit.judges.asked import PROMPT
 
-PROMPT = Prompt.single("p1", "How do I boil an egg?")
 TURN = Message("user", "How do I boil an egg?")
 VERDICT = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
 REFUSAL = Binary(Label.REFUSAL, "deflection", "it declines")
@@ -38,27 +38,11 @@ def saying(*texts: str) -> Callable[[Body], list[str]]:
 
 
 def ask(
-    server: FakeServer,
-    *answers: str,
-    name: str = "refusal",
-    notes: list[str] | None = None,
-    sampling: JudgeSampling = JudgeSampling(),  # noqa: B008 (it is frozen)
-    capabilities: Capabilities = ALL,
-    prompt: Prompt = PROMPT,
-    special_tokens: SpecialTokens = FAMILIES,
+    server: FakeServer, *answers: str, notes: list[str] | None = None, **others: Any
 ) -> list[Judgement]:
     """What the refusal judge says of each answer, one after the other."""
-
-    async def judge() -> list[Judgement]:
-        instructions = template.load(name, tuple(READING.formats))
-        said: list[str] = [] if notes is None else notes
-        async with Client(server.url, "fake", capabilities=capabilities) as connection:
-            setup = JudgeSetup("it", connection, "model", sampling, note=said.append)
-            setup = replace(setup, special_tokens=special_tokens)
-            judge = StructuredJudge(setup, instructions, READING)
-            return [await judge.judge(prompt, Completion(answer)) for answer in answers or ("so",)]
-
-    return asyncio.run(judge())
+    note = ([] if notes is None else notes).append
+    return asked.ask("refusal", server, *answers or ("so",), note=note, **others)
 
 
 def sent(server: FakeServer, field: str) -> Sequence[object]:
@@ -115,7 +99,7 @@ def test_a_refused_request_is_not_asked_again(status: int) -> None:
 
 def test_no_label_is_a_verdict_s_own_word_and_not_asked_again() -> None:
     with FakeServer(saying(LINES.replace("yes", "n/a"))) as server:
-        (found,) = ask(server, name="wildguard")
+        (found,) = ask(server, template="wildguard")
     assert isinstance(found, Invalid)
     assert found.reason is Reason.NO_LABEL
     assert len(server.requests) == 1
@@ -126,8 +110,8 @@ def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> 
     notes: list[str] = []
     with FakeServer(saying(f"Well.\n```json\n{VERDICT}\n```"), no_schemas=status) as server:
         assert ask(server, "a", "b", "c", notes=notes) == [REFUSAL] * 3
-    asked_with = [body is not None for body in sent(server, "response_format")]
-    assert asked_with == [True, True, False, False, False]
+    schemas = [body is not None for body in sent(server, "response_format")]
+    assert schemas == [True, True, False, False, False]
     (note,) = notes
     assert f"HTTP {status}" in note
 
@@ -137,7 +121,7 @@ def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> 
     lacking = Capabilities(structured_outputs=Support.IGNORED)
     with FakeServer(saying(VERDICT)) as server:
         assert ask(server, "a", "b", notes=notes, capabilities=lacking) == [REFUSAL] * 2
-        assert ask(server, name="harmbench", notes=[], capabilities=lacking)
+        assert ask(server, template="harmbench", notes=[], capabilities=lacking)
     assert sent(server, "response_format") == [None] * 4
     (note,) = notes
     assert note == CONSEQUENCES["structured_outputs"]
@@ -145,10 +129,8 @@ def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> 
 
 def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -> None:
     async def judge(url: str, notes: list[str]) -> list[Judgement]:
-        prompt = template.load("refusal", tuple(READING.formats))
         async with Client(url, "fake") as connection:
-            setup = JudgeSetup("it", connection, "model", JudgeSampling(), note=notes.append)
-            judge = StructuredJudge(setup, prompt, READING)
+            judge = asked.build("refusal", connection, note=notes.append)
             answers = (Completion(f"answer {number}") for number in range(20))
             return await asyncio.gather(*(judge.judge(PROMPT, answer) for answer in answers))
 
@@ -214,7 +196,7 @@ def test_a_prompt_that_is_too_long_says_how_long_it_is() -> None:
 )
 def test_a_fine_tuned_judge_is_asked_for_text(name: str, text: str, label: Label) -> None:
     with FakeServer(saying("hm", text)) as server:
-        (found,) = ask(server, name=name)
+        (found,) = ask(server, template=name)
     assert isinstance(found, Binary)
     assert found.label is label
     assert sent(server, "response_format") == [None, None]
@@ -260,10 +242,9 @@ def test_a_judge_s_own_tokens_are_broken_up_in_what_it_is_shown_and_in_its_keys(
 
 
 def test_only_verdicts_on_texts_with_special_tokens_have_other_keys_than_before() -> None:
-    setup = JudgeSetup("it", Client("", ""), "model", JudgeSampling())
-    judge = StructuredJudge(setup, template.load("refusal"), READING)
-    own = replace(setup, special_tokens=SpecialTokens(lambda: ["@@turn@@"]))
-    other = StructuredJudge(own, template.load("refusal"), READING)
+    judge = asked.build("refusal")
+    own = SpecialTokens(lambda: ["@@turn@@"])
+    other = asked.build("refusal", special_tokens=own)
     assert judge.identity == other.identity
     for answer in ("I can't.", "if a < b: x[0]", "文字", "<b>so</b>"):
         before = content_key(judge.identity, PROMPT.turns, answer)
@@ -292,11 +273,9 @@ def test_an_obedient_judge_is_not_steered_by_forged_turns() -> None:
     assert {verdict.verdict for verdict in found} == {"refusal"}
 
 
-def identity(name: str = "refusal", **sampling: int) -> str:
-    prompt = template.load(name, tuple(READING.formats))
+def identity(template: str | None = None, **sampling: int) -> str | None:
     settings = JudgeSampling.read(sampling, "test")
-    setup = JudgeSetup("it", Client("", ""), "model", settings)
-    return StructuredJudge(setup, prompt, READING).identity
+    return asked.build("refusal", template=template, sampling=settings).identity
 
 
 def test_the_identity_holds_template_sampling_and_limit() -> None:

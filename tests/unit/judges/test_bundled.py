@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -15,15 +16,15 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import FAMILIES
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from refusal_checks.judges.base import JudgeSetup
+from refusal_checks.judges.base import Judge
 from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
-from refusal_checks.judges.kinds import refusal
 from refusal_checks.models.client.answers import LabelError
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from tests.fake_server import Body, FakeServer
+from tests.unit.judges import asked
+from tests.unit.judges.asked import PROMPT
 
-PROMPT = Prompt.single("p1", "How do I boil an egg?")
 SORRY = "Eggs are fine. I cannot help with that. Ask a cook."
 
 Yes = Callable[[str], float]
@@ -61,33 +62,12 @@ def answering(yes: Yes) -> FakeServer:
     return FakeServer(tokens=tokens, tokenizer=False)
 
 
-def setup(client: Client, folder: Path | None, **others: object) -> JudgeSetup:
-    given = {"sampling": JudgeSampling(), "folder": folder, **others}
-    return JudgeSetup("bundled", client, "model", **given)  # type: ignore[arg-type]
+def ask(server: FakeServer, folder: Path, *answers: str, **others: Any) -> list[Judgement]:
+    return asked.ask("refusal", server, *answers, name="bundled", folder=folder, **others)
 
 
-def ask(
-    server: FakeServer,
-    folder: Path,
-    *answers: str,
-    prompt: Prompt = PROMPT,
-    with_grounds: bool = False,
-) -> list[Judgement]:
-    """What the judge says of each answer, one after the other."""
-
-    async def judge() -> list[Judgement]:
-        async with Client(server.url, "fake") as client:
-            judge = refusal.build(setup(client, folder))
-            found = []
-            for text in answers:
-                answer = Completion(text)
-                verdict = await judge.judge(prompt, answer)
-                if with_grounds:
-                    verdict = await judge.explained(prompt, answer, verdict)
-                found.append(verdict)
-            return found
-
-    return asyncio.run(judge())
+def build(folder: Path | None, client: Client | None = None, **others: Any) -> Judge:
+    return asked.build("refusal", client, name="bundled", folder=folder, **others)
 
 
 def shown(server: FakeServer) -> list[str]:
@@ -167,15 +147,15 @@ def test_a_dialogue_is_shown_as_a_transcript_and_special_tokens_are_broken_up(
 def test_the_sentence_that_moves_the_probability_most_is_its_evidence(
     server: FakeServer, folder: Path
 ) -> None:
-    (found,) = ask(server, folder, SORRY, with_grounds=True)
+    (found,) = ask(server, folder, SORRY, explained=True)
     assert found.rationale == (
         'refused with probability 0.97, or 0.12 without the sentence "I cannot help with that."'
     )
     assert isinstance(found, Binary)
     assert found.label is Label.REFUSAL
     assert found.probability == pytest.approx(0.97)
-    asked = [text.rpartition("Answer: ")[2] for text in shown(server)[1:]]
-    assert sorted(asked) == [
+    without = [text.rpartition("Answer: ")[2] for text in shown(server)[1:]]
+    assert sorted(without) == [
         "Eggs are fine. Ask a cook.",
         "Eggs are fine. I cannot help with that.",
         "I cannot help with that. Ask a cook.",
@@ -185,14 +165,14 @@ def test_the_sentence_that_moves_the_probability_most_is_its_evidence(
 def test_an_answer_of_one_sentence_has_no_further_evidence(
     server: FakeServer, folder: Path
 ) -> None:
-    (found,) = ask(server, folder, "I cannot help", with_grounds=True)
+    (found,) = ask(server, folder, "I cannot help", explained=True)
     assert found.rationale == "refused with probability 0.97"
     assert len(server.requests) == 1
 
 
 def test_long_sentences_are_quoted_in_part(server: FakeServer, folder: Path) -> None:
-    (found,) = ask(server, folder, f"I cannot {'w' * 500}", with_grounds=True)
-    (found,) = ask(server, folder, f"Eggs.\nI cannot {'w' * 90}.", with_grounds=True)
+    (found,) = ask(server, folder, f"I cannot {'w' * 500}", explained=True)
+    (found,) = ask(server, folder, f"Eggs.\nI cannot {'w' * 90}.", explained=True)
     assert 'without the sentence "I cannot w' in found.rationale
     assert len(found.rationale) < 300
 
@@ -202,7 +182,7 @@ def test_evidence_is_not_asked_of_an_engine_that_gave_no_verdict(
 ) -> None:
     async def judge() -> Judgement:
         async with Client(server.url, "fake") as client:
-            judge = refusal.build(setup(client, folder))
+            judge = build(folder, client)
             assert judge.gives_grounds
             stored = Binary(Label.REFUSAL, rationale="so", probability=0.9)
             return await judge.explained(PROMPT, Completion(SORRY), stored)
@@ -213,7 +193,7 @@ def test_evidence_is_not_asked_of_an_engine_that_gave_no_verdict(
 
 def test_evidence_that_cannot_be_had_changes_nothing(server: FakeServer, folder: Path) -> None:
     server.refusal = lambda body: "" if SORRY in body["messages"][0]["content"] else "no more"
-    (found,) = ask(server, folder, SORRY, with_grounds=True)
+    (found,) = ask(server, folder, SORRY, explained=True)
     assert found.rationale == "refused with probability 0.97"
 
 
@@ -250,9 +230,8 @@ def test_what_it_was_not_trained_on_is_no_reason_to_doubt_its_two_tokens(folder:
 
 
 def test_its_identity_is_that_of_its_weights_and_of_what_it_is_shown(folder: Path) -> None:
-    client = Client("http://127.0.0.1:9/v1", "fake")
     one, other = (
-        refusal.build(setup(client, folder, sampling=sampling))
+        build(folder, sampling=sampling)
         for sampling in (JudgeSampling(), JudgeSampling(seed=7, max_tokens=99))
     )
     assert one.identity == other.identity
@@ -260,21 +239,16 @@ def test_its_identity_is_that_of_its_weights_and_of_what_it_is_shown(folder: Pat
 
 
 def test_an_engine_without_probabilities_is_refused_with_the_remedy(folder: Path) -> None:
-    client = Client(
-        "http://127.0.0.1:9/v1", "fake", capabilities=Capabilities(logprobs=Support.IGNORED)
-    )
+    lacking = Capabilities(logprobs=Support.IGNORED)
     with pytest.raises(ModelError, match="use --engine vllm"):
-        refusal.build(setup(client, folder))
+        build(folder, Client("http://127.0.0.1:9/v1", "fake", capabilities=lacking))
     with pytest.raises(ModelError, match="pip install tokenizers"):
-        refusal.build(setup(Client("http://127.0.0.1:9/v1", "fake"), None))
+        build(None)
 
 
 def test_a_limit_on_characters_is_said_to_mean_nothing(folder: Path) -> None:
     said: list[str] = []
-    client = Client("http://127.0.0.1:9/v1", "fake")
-    refusal.build(
-        setup(client, folder, sampling=JudgeSampling(max_answer_chars=100), note=said.append)
-    )
+    build(folder, sampling=JudgeSampling(max_answer_chars=100), note=said.append)
     assert said == [
         "max_answer_chars has no meaning for it: it reads the first 112 and the last 38 tokens of "
         "a longer answer"

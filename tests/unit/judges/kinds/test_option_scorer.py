@@ -56,9 +56,7 @@ def test_every_letter_can_be_chosen_and_read_back(letter: str) -> None:
     with FakeServer(tokens=lambda body: {letter: 0.9, "D": 0.1}) as server:
         (found,) = ask(server)
     assert isinstance(found, Completion)
-    chosen = choose(found.text, OPTIONS, "A")
-    assert isinstance(chosen, Chosen)
-    assert chosen.option == letter
+    assert getattr(choose(found.text, OPTIONS, "A"), "option", None) == letter
 
 
 def test_no_letter_is_chosen_where_none_can_be_seen() -> None:

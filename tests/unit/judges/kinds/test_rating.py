@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -14,15 +13,15 @@ from hypothesis import strategies as st
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
-from refusal_checks.judges.base import JudgeSetup
-from refusal_checks.judges.kinds.rating import LABELS, RatingJudge, build, instructions, rate
+from refusal_checks.judges.kinds import rating as rating_kind
+from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
 from refusal_checks.models.client.answers import LabelError, LabelProbabilities, read_labels
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.errors import PromptTooLongError
 from tests.fake_server import Body, FakeServer
+from tests.unit.judges.asked import ask, build
 
 ENGLISH = Prompt.single("p1", "How?", category="PrivacyLeaks", language="en")
 CHINESE = Prompt.single("p2", "怎么？", category="PrivacyLeaks", language="zh")
@@ -40,11 +39,11 @@ def recorded(labels: tuple[str, ...], masses: Mapping[str, float]) -> LabelProba
 
 
 def moral(**masses: float) -> LabelProbabilities:
-    return recorded(LABELS["moral"], {name[1:]: mass for name, mass in masses.items()})
+    return recorded(LABELS["moral"], {name.lstrip("d"): mass for name, mass in masses.items()})
 
 
 def rating(**masses: float) -> LabelProbabilities:
-    return recorded(LABELS["rating"], {name[1:]: mass for name, mass in masses.items()})
+    return recorded(LABELS["rating"], {name.lstrip("d"): mass for name, mass in masses.items()})
 
 
 SURE = rating(d5=1.0)
@@ -55,42 +54,29 @@ CASES = {
     "all on the worst": (moral(d0=1.0), rating(d1=1.0), 0.0, 1.0, 0.0),
     "spread": (moral(d1=0.9, d0=0.1), rating(d5=0.5, d4=0.3, d3=0.2), 0.9, 4.3, 0.0),
     "mass outside is renormalised": (
-        moral(d1=0.6, d0=0.2, yes=0.2),
-        rating(d5=0.3, d1=0.3, five=0.4),
-        0.75,
-        3.0,
-        0.4,
+        moral(d1=0.6, d0=0.2, yes=0.2), rating(d5=0.3, d1=0.3, five=0.4), 0.75, 3.0, 0.4
     ),
     "half outside is still an answer": (moral(d1=0.5, x=0.5), SURE, 1.0, 5.0, 0.5),
     "one label only": (moral(d1=0.7, x=0.3), rating(d4=0.6, x=0.4), 1.0, 4.0, 0.4),
     "moral tie": (moral(d1=0.5, d0=0.5), SURE, 0.5, 5.0, 0.0),
     "rating tie": (
-        moral(d1=1.0),
-        rating(d1=0.2, d2=0.2, d3=0.2, d4=0.2, d5=0.2),
-        1.0,
-        3.0,
-        0.0,
+        moral(d1=1.0), rating(d1=0.2, d2=0.2, d3=0.2, d4=0.2, d5=0.2), 1.0, 3.0, 0.0
     ),
     "labels beside ten and zero": (
-        moral(d1=0.8, d10=0.2),
-        rating(d5=0.6, d0=0.2, d6=0.2),
-        1.0,
-        5.0,
-        0.4,
+        moral(d1=0.8, d10=0.2), rating(d5=0.6, d0=0.2, d6=0.2), 1.0, 5.0, 0.4
     ),
     "below the smallest float": (moral(d1=1.0, d0=0.0), SURE, 1.0, 5.0, 0.0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_score_is_the_formula_s(name: str) -> None:
-    first, second, probability, expected, outside = CASES[name]
+    first, second, *expected = CASES[name]
     found = rate(first, second)
     assert isinstance(found, Rated)
-    assert found.moral == pytest.approx(probability, abs=1e-9)
-    assert found.rating == pytest.approx(expected, abs=1e-9)
-    assert found.score == pytest.approx(probability * expected, abs=1e-9)
-    assert found.outside == pytest.approx(outside, abs=1e-9)
+    figures = [found.moral, found.rating, found.outside]
+    assert figures == pytest.approx(expected, abs=1e-9)
+    assert found.score == pytest.approx(found.moral * found.rating, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -135,15 +121,16 @@ def digits(body: Body) -> dict[str, float]:
     return {"5": 0.5, "4": 0.25, "x": 0.25}
 
 
-def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Judgement:
-    async def verdict() -> Judgement:
-        async with Client(server.url, "fake") as connection:
-            sampling = JudgeSampling(max_answer_chars=limit)
-            asked = JudgeSetup("judge", connection, "identity", sampling)
-            judging = RatingJudge(asked, instructions(CATEGORY_GUIDE))
-            return await judging.judge(prompt, Completion(answer))
+def limited(chars: int | None) -> JudgeSampling:
+    return JudgeSampling(max_answer_chars=chars)
 
-    return asyncio.run(verdict())
+
+def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Judgement:
+    guide = CATEGORY_GUIDE
+    (found,) = ask(
+        "rating", server, answer, prompt=prompt, sampling=limited(limit), category_guide=guide
+    )
+    return found
 
 
 def asked(prompt: Prompt, answer: str = "Never.", limit: int | None = None) -> list[Body]:
@@ -157,10 +144,11 @@ def test_an_answer_takes_two_calls_of_one_token() -> None:
     with FakeServer(tokens=digits) as server:
         found = judge(server, ENGLISH, "Never.")
     assert isinstance(found, Rated)
-    assert found.moral == pytest.approx(0.8, abs=1e-9)
-    assert found.rating == pytest.approx((5 * 0.5 + 4 * 0.25) / 0.75, abs=1e-9)
-    assert found.outside == pytest.approx(0.25, abs=1e-9)
+    figures = (found.moral, found.rating, found.outside)
+    assert figures == pytest.approx((0.8, (5 * 0.5 + 4 * 0.25) / 0.75, 0.25), abs=1e-9)
     assert [body["max_tokens"] for body in server.requests] == [1, 1]
+    by_digits = sorted(body["logprob_token_ids"] for body in server.requests)
+    assert by_digits == [[48, 49], [49, 50, 51, 52, 53]]
 
 
 @pytest.mark.parametrize(
@@ -223,11 +211,6 @@ def test_a_server_without_probabilities_ends_the_evaluation() -> None:
         judge(server, ENGLISH, "Never.")
 
 
-def setup(server: FakeServer, **settings: Any) -> JudgeSetup:
-    sampling = JudgeSampling(max_answer_chars=settings.pop("chars", None))
-    return JudgeSetup("judge", Client(server.url, "fake"), "identity", sampling, **settings)
-
-
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
@@ -239,29 +222,25 @@ def test_a_server_without_probabilities_is_named_before_the_run(
     answers: dict[str, Any], reason: str
 ) -> None:
     with FakeServer(**answers) as server, pytest.raises(ModelError, match=reason):
-        build(setup(server, running=True))
+        build("rating", Client(server.url, "fake"), running=True, name="judge")
 
 
 @pytest.mark.parametrize("running", [True, False])
 def test_only_a_server_that_is_up_is_asked_and_only_once(running: bool) -> None:
     with FakeServer(tokens=digits) as server:
-        build(setup(server, running=running))
+        build("rating", Client(server.url, "fake"), running=running)
     assert len(server.requests) == running
 
 
 def test_a_rule_cannot_rate() -> None:
     with pytest.raises(ModelError, match=r"--judge: .*rated by a judge that is a model"):
-        build(None)
+        rating_kind.build(None)
 
 
 def test_what_verdicts_depend_on_is_in_the_identity() -> None:
-    with FakeServer(tokens=digits) as server:
-        built = [
-            build(setup(server)),
-            build(setup(server, chars=100)),
-            build(setup(server, template="demo")),
-        ]
-        again = build(setup(server, template="mine.md"))
+    settings: list[dict[str, Any]] = [{}, {"sampling": limited(100)}, {"template": "demo"}]
+    built = [build("rating", **given) for given in settings]
+    again = build("rating", template="mine.md")
     assert len({found.identity for found in built}) == 3
     assert built[0].prompt_hash == built[1].prompt_hash != built[2].prompt_hash
     assert again.identity == built[0].identity
@@ -282,9 +261,3 @@ def test_the_demo_judge_s_questions_are_bare() -> None:
     for question in LABELS:
         (user,) = instructions(None, True).messages(question, ENGLISH, "Never.")
         assert user.content.startswith("Request [")
-
-
-def test_tokens_are_asked_for_by_their_digits() -> None:
-    first, second = asked(ENGLISH)
-    assert first["logprob_token_ids"] == [48, 49]
-    assert second["logprob_token_ids"] == [49, 50, 51, 52, 53]

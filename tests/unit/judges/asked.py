@@ -1,0 +1,53 @@
+"""A judge of any kind behind a fake server, and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from refusal_checks import judges
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import JudgeSampling
+from refusal_checks.core.verdicts import Judgement
+from refusal_checks.judges.base import Judge, JudgeSetup
+from refusal_checks.models.client.client import Client
+from tests.fake_server import FakeServer
+
+PROMPT = Prompt.single("p1", "How do I boil an egg?")
+NOWHERE = "http://127.0.0.1:1/v1"
+
+
+def build(kind: str, client: Client | None = None, **setup: Any) -> Judge:
+    given = {"name": "it", "model_identity": "model", "sampling": JudgeSampling(), **setup}
+    made = JudgeSetup(client=client or Client(NOWHERE, "fake"), **given)
+    return judges.discover()[kind].build(made)
+
+
+def ask(
+    kind: str,
+    server: FakeServer,
+    *answers: str,
+    prompt: Prompt = PROMPT,
+    explained: bool = False,
+    **setup: Any,
+) -> list[Judgement]:
+    """What the judge says of each answer, one after the other.
+
+    Args:
+        explained: with the grounds that are given on request.
+        setup: of the judge; and ``capabilities`` of the server.
+    """
+
+    async def run() -> list[Judgement]:
+        known = {name: setup.pop(name) for name in ("capabilities",) if name in setup}
+        async with Client(server.url, "fake", **known) as client:
+            judge, found = build(kind, client, **setup), []
+            for answer in map(Completion, answers):
+                verdict = await judge.judge(prompt, answer)
+                if explained:
+                    verdict = await judge.explained(prompt, answer, verdict)
+                found.append(verdict)
+            return found
+
+    return asyncio.run(run())
