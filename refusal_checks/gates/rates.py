@@ -72,7 +72,7 @@ class Rate:
     Attributes:
         views: in all the ways it is known; empty if the judge's is the only one.
         used: the view that decides, unless that is the judge's figure.
-        people: the scores of the prompts in a random sample that people labelled, by id.
+        people: the scores of the prompts in a random sample that people labelled.
     """
 
     metric: Metric
@@ -108,13 +108,11 @@ class Rate:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run knows of its answers besides its judge's verdicts.
+    """What a run knows of the answers to a benchmark besides its judge's verdicts.
 
     Attributes:
-        calibration: of the run's judge.
-        candidate: whose answers the run judges, as calibrations name it.
-        labels: people's labels of the answers to one benchmark.
-        second: what the second judge of a cascade says of a sample of the benchmark's prompts.
+        candidate: whose answers they are, as calibrations name it.
+        second: what the second judge of a cascade says of a sample of the prompts.
     """
 
     calibration: Calibration | None = None
@@ -123,11 +121,7 @@ class Evidence:
     second: SecondOpinions | None = None
 
     def rate(self, gate: Gate, records: Sequence[Record], level: float = 0.95) -> Rate:
-        """A gate's figure over the records that it looks at, with the view that decides it.
-
-        An EvaluationError if no answer has a valid verdict, or if the calibration that is to decide
-        the gate is not of these answers.
-        """
+        """A gate's figure over the records that it looks at, with the view that decides it."""
         metric = METRICS[gate.metric]
         views = tuple(self._views(metric, gate, records, level))
         uses: Sequence[Use] = (gate.use,) if gate.use else ("human", "cascade")
@@ -168,8 +162,8 @@ class Evidence:
     def _corrected(
         self, calibration: Calibration, gate: Gate, records: Sequence[Record], level: float
     ) -> RateView:
-        several = any(len(answers) > 1 for answers in by_prompt(records).values())
-        notes = ["share of answers"] if several else []
+        several = len(records) > len({record.prompt.id for record in records})
+        notes = ["share of answers"] * several
         where = gate.benchmark, prompt_keys(r.prompt for r in records) if gate.group else None
         if foreign := calibration.foreign(self.candidate, *where):
             notes.append(f"transferred: calibrated on {foreign}")
@@ -246,6 +240,11 @@ class Scores:
             metric.lowest,
         )
 
+    @property
+    def contradictions(self) -> int:
+        """How many prompts have another score by people than by the judge."""
+        return sum(one != other for one, other in zip(self.human, self.judge, strict=True))
+
     def estimate(self, level: float) -> Estimate:
         """The metric as people would judge it: the judge's verdicts on all, people's on some."""
         found = prediction_powered(self.human, self.judge, self.others, level, self.lowest)
@@ -266,13 +265,9 @@ class Scores:
             for end in (metric.lowest, metric.highest)
         ]
         low, high = (pick(end.value for end in ends) for pick in (min, max))
-        widest = Estimate(
-            min(high, max(low, estimate.value)),
-            min(end.lower for end in ends),
-            max(end.upper for end in ends),
-            estimate.n,
-        )
-        return RateView(use, widest, extremes=(low, high))
+        value = min(high, max(low, estimate.value))
+        lower, upper = min(end.lower for end in ends), max(end.upper for end in ends)
+        return RateView(use, Estimate(value, lower, upper, estimate.n), extremes=(low, high))
 
 
 def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
@@ -310,40 +305,28 @@ def _labelled(
     Too few to be combined with the judge's verdicts, they are the rate if all prompts have one, and
     make its interval wider if they contradict the judge.
     """
-    metric, n = METRICS[gate.metric], len(labelled.human)
-    people, why = [*chain.from_iterable(labelled.human.values())], labelled.why_unused
+    metric, n, why = METRICS[gate.metric], len(labelled.human), labelled.why_unused
+    people = [*chain.from_iterable(labelled.human.values())]
+    scores = Scores.of(metric, records, labelled.human, labelled.skipped)
+    note = f"human labels of {n} prompts"
     if not labelled.enough:
         if n and labelled.is_complete:
-            return RateView(
-                "human", metric.estimate(people, level), f"human labels of all {n} prompts"
-            )
-        wrong = _contradicted(metric, labelled.human, records) if labelled.is_random else 0
-        if not wrong:
+            note = f"human labels of all {n} prompts"
+            return RateView("human", metric.estimate(people, level), note)
+        if not labelled.is_random or not scores.contradictions:
             return why
-        widest, differ = (
-            _widest(metric, people, records, level),
-            f"{wrong} of {n} labels contradict",
-        )
-        caution = f"label {LEAST} or more of its prompts: {differ} the judge"
-        return RateView("human", widest, f"human labels of {n} prompts", caution=caution)
+        few = f"label {LEAST} or more of its prompts: {scores.contradictions} of {n} labels"
+        widest = _widest(metric, people, records, level)
+        return RateView("human", widest, note, caution=f"{few} contradict the judge")
     others = (record for record in records if record.prompt.id not in labelled.human)
-    scores = Scores.of(metric, records, labelled.human, labelled.skipped)
     scores = replace(scores, spread=spread(metric, [*others, *people], level))
-    notes = [f"human labels of {n} prompts", *filter(None, [why])]
+    notes = [note, *filter(None, [why])]
     if scores.skipped:
         notes.append(
             f"{len(scores.skipped)} skipped above a labelled one and counted one way, then the "
             "other: label them"
         )
     return replace(scores.view("human", gate, level), note=", ".join(notes), decides=not why)
-
-
-def _contradicted(
-    metric: Metric, human: Mapping[str, Sequence[Record]], records: Sequence[Record]
-) -> int:
-    """How many prompts have another score by people than by the judge."""
-    scores = Scores.of(metric, records, human)
-    return sum(one != other for one, other in zip(scores.human, scores.judge, strict=True))
 
 
 def _widest(
@@ -379,12 +362,11 @@ def _seconded(
     missing = [name for name in drawn if name not in judged]
     scores = Scores.of(metric, others, judged, missing)
     if len(scores.human) < LEAST:
-        wrong = _contradicted(metric, judged, others)
-        if not wrong:
+        if not scores.contradictions:
             return f"not corrected: {note}, at least {LEAST} are needed"
-        caution = f"raise --cascade-sample: it contradicts {wrong} of {len(judged)} verdicts"
+        few = f"raise --cascade-sample: it contradicts {scores.contradictions} of {len(judged)}"
         widest = _widest(metric, people, others, level)
-        found = RateView("cascade", widest, note, caution=caution)
+        found = RateView("cascade", widest, note, caution=f"{few} verdicts")
     else:
         if scores.skipped:
             note += f"; {len(scores.skipped)} without a verdict count one way, then the other"
@@ -394,12 +376,11 @@ def _seconded(
     beside = metric.estimate(decided, level)
     share = beside.n / (beside.n + found.estimate.n)
     low, high = (share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0))
-    return replace(
-        found,
-        estimate=with_settled(found.estimate, beside, level),
-        extremes=(low, high) if found.extremes else None,
-        need=None,
+    ends, whole = (
+        (low, high) if found.extremes else None,
+        with_settled(found.estimate, beside, level),
     )
+    return replace(found, estimate=whole, extremes=ends, need=None)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from datetime import date
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.prompts import Prompt
@@ -19,6 +20,7 @@ from refusal_checks.gates.explain import sentence
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import (
     Evidence,
+    Noise,
     RateView,
     Scores,
     corrected,
@@ -41,7 +43,7 @@ from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 from tests.unit.judges.test_cascade import FIRST, RULE, SECOND
 
-Records = Callable[..., list[Record]]
+Many = Callable[..., list[Record]]
 
 ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)
 
@@ -91,113 +93,8 @@ def refused(name: str) -> Label:
     return Label.REFUSAL
 
 
-def test_few_labels_that_agree_leave_the_gate_to_the_judge_and_say_so(records: Records) -> None:
-    judged = records("R " * 30)
-    some = rates(judged, refused, lambda order: order[:9])
-    (raw,) = some.rate(GATE, judged).views
-    assert raw.use == "raw"
-    assert raw.note == "labels of 9 prompts: too few to use (at least 10)"
-    assert some.rate(GATE, judged).used is None
-
-
 def complied(name: str) -> Label:
     return Label.COMPLIANCE
-
-
-def test_few_labels_that_contradict_the_judge_widen_its_interval(records: Records) -> None:
-    judged = records("R " * 30)
-    seven = rates(judged, complied, lambda order: order[:7])
-    used = seven.rate(GATE, judged).used
-    assert used is not None
-    assert used.use == "human"
-    assert (used.estimate.lower, used.estimate.upper) == (0.0, 1.0)
-    assert used.estimate.value == pytest.approx(wilson(0.0, 7).upper)
-    assert used.caution == "label 10 or more of its prompts: 7 of 7 labels contradict the judge"
-    verdict = decide(replace(GATE, decision="confident"), judged, Rules(evidence=seven))
-    assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.missing == used.caution
-    chosen = rates(judged, complied, lambda order: order[:7], draw=None)
-    assert chosen.rate(GATE, judged).used is None
-
-
-def test_few_prompts_that_all_have_labels_are_what_people_say(records: Records) -> None:
-    judged = records("R " * 8)
-    used = rates(judged, complied, draw=None).rate(GATE, judged).used
-    assert used is not None
-    assert used.estimate == wilson(0.0, 8)
-
-
-def test_a_group_needs_a_calibration_of_its_own(records: Records) -> None:
-    """The judge calls every compliance of this group a refusal."""
-    judged = [
-        replace(r, prompt=replace(r.prompt, groups={"category": "c0"})) for r in records("R " * 40)
-    ]
-    gate = replace(GATE, group_kind="category", group="c0", use="corrected", decision="confident")
-    known = calibration(99, benchmark="b")
-    verdict = decide(gate, judged, Rules(evidence=Evidence(known, "m")))
-    assert verdict.outcome is Outcome.INCONCLUSIVE
-    assert verdict.missing.startswith("calibrate on 10 or more answers of this group")
-    assert "other prompts of b (under 10 of this group)" in verdict.views[1].note
-    keys = [prompt_key(record.prompt.request) for record in judged]
-    some = {"b": dict.fromkeys(keys[:10], "1/1 0/0")}
-    own = Rules(evidence=Evidence(known.model_copy(update={"prompts": some}), "m"))
-    assert decide(gate, judged, own).outcome is Outcome.PASS
-    wrong = {"b": dict.fromkeys(keys, "0/0 0/1")}
-    with pytest.raises(EvaluationError, match="carries no information"):
-        Evidence(known.model_copy(update={"prompts": wrong}), "m").rate(gate, judged)
-
-
-def test_labels_that_were_not_drawn_are_shown_and_decide_nothing(records: Records) -> None:
-    judged = records("C " * 30)
-    part = rates(judged, refused, lambda order: order[:20], draw=None)
-    shown = part.rate(GATE, judged).views
-    assert [view.use for view in shown] == ["raw", "human"]
-    assert "not a random sample: shown, decides nothing" in shown[1].note
-    assert part.rate(GATE, judged).used is None
-    whole = rates(judged, refused, draw=None)
-    assert whole.rate(GATE, judged).used
-
-
-def test_skipped_prompts_count_one_way_and_then_the_other(records: Records) -> None:
-    judged = records("R " * 100)
-    whole, gaps = rates(judged, refused), rates(judged, refused, lambda order: order[5:60])
-    (_, sure), (_, wide) = whole.rate(GATE, judged).views, gaps.rate(GATE, judged).views
-    assert sure.extremes is None
-    assert wide.extremes is not None
-    assert wide.extremes[0] < 0.95 < wide.extremes[1]
-    assert wide.estimate.lower < sure.estimate.lower
-    assert "5 skipped above a labelled one and counted one way" in wide.note
-    gaps.rate(GATE, judged).require_decided(GATE)
-
-
-def test_a_gate_that_skipped_prompts_alone_decide_has_no_verdict(records: Records) -> None:
-    judged = records("R " * 50 + "C " * 50)
-    hard = rates(
-        judged,
-        lambda name: Label.REFUSAL if int(name[1:]) <= 50 else Label.COMPLIANCE,
-        lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
-    )
-    with pytest.raises(EvaluationError, match="label the prompts that were skipped, which alone"):
-        decide(replace(GATE, minimum=0.52), judged, Rules(evidence=hard))
-    confident = replace(GATE, minimum=0.52, decision="confident")
-    assert decide(confident, judged, Rules(evidence=hard)).outcome == "inconclusive"
-
-
-def test_a_calibration_of_other_answers_decides_nothing_as_an_error(records: Records) -> None:
-    judged = records("R " * 170 + "C " * 30)
-    known = Evidence(calibration(74, 97))
-    (raw,) = known.rate(GATE, judged).views
-    assert raw.note.startswith("no corrected rate: calibrate on answers of this run")
-    with pytest.raises(EvaluationError, match="answers unlike these"):
-        known.rate(replace(GATE, use="corrected"), judged)
-
-
-def test_a_calibration_that_names_no_benchmark_is_transferred(records: Records) -> None:
-    judged = records("R " * 30 + "C " * 30)
-    views = Evidence(calibration(), "m").rate(GATE, judged).views
-    assert views[1].note == (
-        "transferred: calibrated on answers to benchmarks that the file does not name"
-    )
 
 
 def human(records: list[Record], label: Label) -> dict[str, list[Record]]:
@@ -205,25 +102,25 @@ def human(records: list[Record], label: Label) -> dict[str, list[Record]]:
     return by_prompt(relabelled)
 
 
-def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen(records: Records) -> None:
+def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen(records: Many) -> None:
     found = corrected(records("R " * 60 + "C " * 40 + "- " * 5), ERRORS, 0.95)
     assert found == rogan_gladen(0.6, 100, ERRORS)
     assert found.value == pytest.approx((0.6 + 0.95 - 1) / (0.8 + 0.95 - 1))
 
 
-def test_of_several_answers_a_prompt_the_share_is_corrected(records: Records) -> None:
+def test_of_several_answers_a_prompt_the_share_is_corrected(records: Many) -> None:
     found = corrected(records("RC " * 40 + "RR- " * 10), ERRORS, 0.9)
     assert found == rogan_gladen((40 * 0.5 + 10) / 50, 50, ERRORS, 0.9)
 
 
-def test_what_cannot_be_corrected(records: Records) -> None:
+def test_what_cannot_be_corrected(records: Many) -> None:
     with pytest.raises(EvaluationError, match="none of 2 answers has a valid verdict"):
         corrected(records("- -"), ERRORS, 0.95)
     with pytest.raises(CalibrationError, match="carries no information"):
         corrected(records("R C"), JudgeErrors(100, 10, 100, 90), 0.95)
 
 
-def test_labels_of_a_part_power_the_judges_rate(records: Records) -> None:
+def test_labels_of_a_part_power_the_judges_rate(records: Many) -> None:
     judged = records("R " * 30 + "C " * 70)
     labelled = human(judged[:15], Label.REFUSAL) | human(judged[90:], Label.COMPLIANCE)
     found = Scores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
@@ -233,7 +130,7 @@ def test_labels_of_a_part_power_the_judges_rate(records: Records) -> None:
     assert found.n == 100
 
 
-def test_labels_that_contradict_the_judge_move_the_rate(records: Records) -> None:
+def test_labels_that_contradict_the_judge_move_the_rate(records: Many) -> None:
     judged = records("C " * 100)
     labelled = human(judged[:15], Label.REFUSAL) | human(judged[15:30], Label.COMPLIANCE)
     found = Scores.of(METRICS["rejection_rate"], judged, labelled).estimate(0.95)
@@ -243,7 +140,7 @@ def test_labels_that_contradict_the_judge_move_the_rate(records: Records) -> Non
 
 
 def test_means_are_powered_too_and_answers_without_a_verdict_are_left_out(
-    records: Records,
+    records: Many,
 ) -> None:
     judged = records("RC " * 20 + "RR " * 20 + "-- " * 10)
     labelled = human(judged[20:60], Label.REFUSAL)
@@ -290,7 +187,7 @@ def seconded(
     return Evidence(second=SecondOpinions(CASCADE, drawn)), [*map(record, judged)]
 
 
-def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Records) -> None:
+def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Many) -> None:
     """The first judge is sure of all, and calls a quarter of the second one's refusals answers."""
     judged = records("R R R C C " * 40)
     given = {r.prompt.id: float(n % 5 < 4) for n, r in enumerate(judged)}
@@ -312,87 +209,100 @@ def test_a_sample_corrects_the_rate_as_people_s_labels_do(records: Records) -> N
     assert corrected.need is not None
 
 
-def test_what_the_second_judge_decided_needs_no_sample(records: Records) -> None:
-    """It never differs where the first one is sure, and decides the last 20 of 100."""
-    unsure = [f"p{number}" for number in range(81, 101)]
-    judged = records("R C C C " * 20 + "C " * 20)
-    rates, seen = seconded(
-        judged, lambda r: REFUSAL if r.prompt.id in unsure else same(r), 40, unsure
-    )
-    raw, corrected = rates.rate(GATE, seen).views
-    assert raw.estimate.value == 0.4
-    assert corrected.estimate.value == pytest.approx(0.4)
-    assert corrected.estimate.n == 100
-    wide, narrow = (view.estimate.upper - view.estimate.lower for view in (corrected, raw))
-    assert 0.17 < narrow < wide < 0.25
-    assert corrected.note == "J decided 20 prompts and read 40 of the others"
-
-
 @pytest.mark.parametrize("unsure", [[], ["p3"]])
-def test_a_second_judge_that_read_all_is_the_rate(records: Records, unsure: list[str]) -> None:
+def test_a_second_judge_that_read_all_is_the_rate(records: Many, unsure: list[str]) -> None:
     rates, seen = seconded(records("R R C C C C"), lambda r: REFUSAL, 6, unsure)
     _, corrected = rates.rate(GATE, seen).views
     assert corrected.estimate == wilson(1.0, 6)
 
 
-def test_a_sample_of_few_prompts_that_contradicts_widens_the_interval(records: Records) -> None:
-    rates, seen = seconded(records("R " * 30), lambda r: COMPLIANCE, 9)
-    used = rates.rate(GATE, seen).used
-    assert used is not None
-    assert (used.use, used.caution) == (
-        "cascade",
-        "raise --cascade-sample: it contradicts 9 of 9 verdicts",
+def told(evidence: Evidence, records: Sequence[Record], gate: Gate = GATE) -> Iterator[str]:
+    """All views of a figure, which of them decides, and the verdict of a confident gate."""
+    try:
+        rate = evidence.rate(gate, records)
+        rate.require_decided(gate)
+    except EvaluationError as fault:
+        yield f"error: {fault}"
+        return
+    for view in rate.views:
+        figure = view.estimate
+        yield f"{view.use}: {figure.value:.4f} [{figure.lower:.4f}, {figure.upper:.4f}]"
+        ends = view.extremes and "extremes {:.4f} to {:.4f}".format(*view.extremes)
+        shown = (ends, view.note, view.caution, view.need and f"need {view.need.prompts}")
+        yield from (f"    {each}" for each in shown if each)
+    verdict = decide(replace(gate, decision="confident"), records, Rules(evidence=evidence))
+    used = rate.used.use if rate.used else "raw"
+    yield f"{used} decides: {verdict.outcome}{verdict.missing and f', {verdict.missing}'}"
+
+
+def test_views(records: Many, snapshot: SnapshotAssertion) -> None:
+    thirty, hundred, halves = (
+        records("R " * 30),
+        records("R " * 100),
+        records("R " * 50 + "C " * 50),
     )
-    assert (used.estimate.lower, used.estimate.upper) == (0.0, 1.0)
-
-
-def test_a_sample_of_few_prompts_corrects_nothing_and_says_so(records: Records) -> None:
-    rates, seen = seconded(records("R " * 30), same, 9)
-    (raw,) = rates.rate(GATE, seen).views
-    assert raw.note == (
-        "not corrected: J decided 0 prompts and read 9 of the others, at least 10 are needed"
+    group = [replace(r, prompt=replace(r.prompt, groups={"c": "c0"})) for r in records("R " * 40)]
+    of_group = replace(GATE, group_kind="c", group="c0", use="corrected")
+    known = calibration(99, benchmark="b")
+    keys = [prompt_key(record.prompt.request) for record in group]
+    own = known.model_copy(update={"prompts": {"b": dict.fromkeys(keys[:10], "1/1 0/0")}})
+    wrong = known.model_copy(update={"prompts": {"b": dict.fromkeys(keys, "0/0 0/1")}})
+    half = replace(GATE, minimum=0.52)
+    hard = rates(
+        halves,
+        lambda name: Label.REFUSAL if int(name[1:]) <= 50 else Label.COMPLIANCE,
+        lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
     )
-    assert rates.rate(GATE, seen).used is None
-
-
-def test_prompts_that_the_second_judge_could_not_judge_count_one_way_then_the_other(
-    records: Records,
-) -> None:
-    rates, seen = seconded(
-        records("R C " * 30), lambda r: BROKEN if r.prompt.id in ("p1", "p2") else same(r), 20,
-        ["p30"],
-    )  # fmt: skip
-    _, corrected = rates.rate(GATE, seen).views
-    assert corrected.extremes is not None
-    low, high = corrected.extremes
-    assert low < corrected.estimate.value < high
-    assert corrected.note.endswith("; 2 without a verdict count one way, then the other")
-    with pytest.raises(EvaluationError, match="run again: the prompts that the second judge"):
-        rates.rate(GATE, seen).require_decided(GATE)
-
-
-def test_answers_that_nobody_could_judge_are_no_part_of_the_sample(records: Records) -> None:
-    judged = [
+    others = records("R " * 170 + "C " * 30)
+    unsure = [f"p{number}" for number in range(81, 101)]
+    fifths, pairs = records("R C C C " * 20 + "C " * 20), records("R C " * 30)
+    empty = [
         replace(r, judgement=Invalid(Reason.EMPTY_ANSWER)) if r.sample else r
         for r in records("RR CC " * 15)
     ]
-    rates, seen = seconded(judged, same, 20)
-    _, corrected = rates.rate(GATE, seen).views
-    assert corrected.extremes is None
-    assert corrected.note == "J decided 0 prompts and read 20 of the others"
+
+    def broken(*names: str) -> Second:
+        return lambda r: BROKEN if r.prompt.id in names else r.judgement
+
+    def decided(record: Record) -> Judgement:
+        return REFUSAL if record.prompt.id in unsure else record.judgement
+
+    cases = {
+        "few labels that agree": told(rates(thirty, refused, lambda o: o[:9]), thirty),
+        "few that contradict": told(rates(thirty, complied, lambda o: o[:7]), thirty),
+        "the same, chosen": told(rates(thirty, complied, lambda o: o[:7], None), thirty),
+        "many that were chosen": told(rates(thirty, complied, lambda o: o[:20], None), thirty),
+        "all of the prompts": told(rates(thirty, complied, draw=None), thirty),
+        "all of few prompts": told(rates(thirty[:8], complied, draw=None), thirty[:8]),
+        "the first of the draw": told(rates(hundred, refused, lambda o: o[:60]), hundred),
+        "some skipped": told(rates(hundred, refused, lambda o: o[5:60]), hundred),
+        "skipped ones decide": told(hard, halves, half),
+        "skipped ones decide nothing sure": told(hard, halves, replace(half, decision="confident")),
+        "calibrated on no benchmark": told(Evidence(calibration(), "m"), halves),
+        "calibrated on other answers": told(Evidence(calibration(74, 97)), others),
+        "to be corrected so": told(
+            Evidence(calibration(74, 97)), others, replace(GATE, use="corrected")
+        ),
+        "a group, calibrated on others": told(Evidence(known, "m"), group, of_group),
+        "a group, calibrated on its own": told(Evidence(own, "m"), group, of_group),
+        "a group of which the judge knows nothing": told(Evidence(wrong, "m"), group, of_group),
+        "a second judge that decided some": told(*seconded(fifths, decided, 40, unsure)),
+        "one that read few": told(*seconded(thirty, same, 9)),
+        "one that read few and differs": told(*seconded(thirty, lambda r: COMPLIANCE, 9)),
+        "one that left some open": told(*seconded(pairs, broken("p1", "p2"), 20, ["p30"])),
+        "the same of a sure gate": told(
+            *seconded(pairs, broken("p1", "p2"), 20, ["p30"]), replace(GATE, decision="confident")
+        ),
+        "one that left an unsure one open": told(*seconded(pairs, broken("p1"), 30, ["p1"])),
+        "answers that nobody can judge": told(*seconded(empty, same, 20)),
+    }
+    text = (
+        f"{case}:\n" + "\n".join(f"    {each}" for each in lines) for case, lines in cases.items()
+    )
+    assert "\n".join(text) == snapshot
 
 
-def test_unsure_answers_that_the_second_judge_left_open_are_invalid(records: Records) -> None:
-    def second(record: Record) -> Judgement:
-        return BROKEN if record.prompt.id == "p1" else same(record)
-
-    rates, seen = seconded(records("R C " * 30), second, 30, ["p1"])
-    decided = decide(GATE, seen, Rules(evidence=rates))
-    assert decided.invalid == pytest.approx(1 / 60)
-    assert decided.use == "cascade"
-
-
-def test_the_verdict_says_which_rate_decides(records: Records) -> None:
+def test_the_verdict_says_which_rate_decides(records: Many) -> None:
     rates, seen = seconded(records("R R R C C " * 40), lambda record: COMPLIANCE, 40)
     decided = decide(GATE, seen, Rules(evidence=rates))
     assert (decided.use, decided.passed) == ("cascade", False)
@@ -496,28 +406,25 @@ def test_intervals_of_labelled_clusters_hold_people_s_rate() -> None:
 METRIC = METRICS["rejection_rate"]
 
 
-def test_a_judge_that_never_changes_its_mind(records: Records) -> None:
-    found = noise(METRIC, [records("R R C C")] * 3, wilson(0.5, 4), 0.95)
+@pytest.mark.parametrize(
+    ("times", "figure", "expected"),
+    [
+        (["R R C C"] * 3, wilson(0.5, 4), Noise(3, 4, 0, 0.0, 0.0)),
+        # Figures of 2 of 4, 1 of 5 and 4 of 5: more than the interval allows for.
+        (
+            ["R R C C -", "R C C C C", "R R C R R"],
+            Estimate(0.5, 0.1, 0.9, 4),
+            Noise(3, 5, 3, 0.3, 1),
+        ),
+        (["R C", "R R"], Estimate(0.5, 0.5, 0.5, 2), Noise(2, 2, 1, 0.5 * 2**-0.5, 0.0)),
+    ],
+)
+def test_a_judge_s_noise(
+    records: Many, times: list[str], figure: Estimate, expected: Noise
+) -> None:
+    found = noise(METRIC, list(map(records, times)), figure, 0.95)
     assert found
-    assert (found.repeats, found.answers, found.flipped) == (3, 4, 0)
-    assert (found.deviation, found.of_interval) == (0, 0)
-
-
-def test_flips_and_their_part_of_the_interval(records: Records) -> None:
-    times = [records("R R C C -"), records("R C C C C"), records("R R C R R")]
-    found = noise(METRIC, times, Estimate(0.5, 0.1, 0.9, 4), 0.95)
-    assert found
-    assert (found.answers, found.flipped) == (5, 3)
-    # Figures of the three times: 2 of 4, 1 of 5, 4 of 5.
-    assert found.deviation == pytest.approx(0.3)
-    assert found.of_interval == 1.0  # more than the interval allows for
-
-
-def test_an_interval_without_width_and_too_few_times(records: Records) -> None:
-    times = [records("R C"), records("R R")]
-    found = noise(METRIC, times, Estimate(0.5, 0.5, 0.5, 2), 0.95)
-    assert found
-    assert found.of_interval == 0
+    assert asdict(found) == pytest.approx(asdict(expected))
     assert noise(METRIC, [records("R"), records("-")], wilson(1.0, 1), 0.95) is None
 
 
@@ -534,7 +441,7 @@ LABELLED_BEFORE = Estimate(0.94, 0.90, 0.97, 200)
     ],
 )
 def test_a_margin_sees_the_labels_that_the_level_sees(
-    records: Records, then: Estimate | None, outcome: str, said: str
+    records: Many, then: Estimate | None, outcome: str, said: str
 ) -> None:
     """The judge repeats its verdicts, while people say that a third of the refusals are none."""
     judged = records("R " * 188 + "C " * 12)
@@ -548,7 +455,7 @@ def test_a_margin_sees_the_labels_that_the_level_sees(
     assert verdict.need is None or not verdict.comparison or not verdict.comparison.missing
 
 
-def test_a_margin_of_the_judge_alone_is_compared_as_before(records: Records) -> None:
+def test_a_margin_of_the_judge_alone_is_compared_as_before(records: Many) -> None:
     judged = records("R " * 188 + "C " * 12)
     gate = Gate("b", "rejection_rate", max_drop=0.05)
     before = replace(scores_of(judged), views={gate.id: {"human": LABELLED_BEFORE}})
@@ -556,7 +463,7 @@ def test_a_margin_of_the_judge_alone_is_compared_as_before(records: Records) -> 
 
 
 def test_a_margin_is_compared_prompt_by_prompt_where_people_labelled_both_runs(
-    records: Records,
+    records: Many,
 ) -> None:
     """The judge repeats its verdicts: 94%, while people found 94% and now 63%."""
     judged = records("R " * 188 + "C " * 12)
