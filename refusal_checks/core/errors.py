@@ -1,20 +1,7 @@
 """The exceptions of this package.
 
-::
-
-    RefusalChecksError
-    ├── UserError              wrong input; names the value and the remedy (exit 4)
-    │   ├── ThresholdError     a threshold file
-    │   ├── ModelError         a model, an endpoint or one of their options
-    │   ├── DataError          a benchmark's data, a mirror, recorded answers
-    │   ├── CalibrationError   a judge's calibration or human labels
-    │   └── BaselineError      the earlier run that figures are compared with
-    └── InfrastructureError    the run failed; shown as ERROR, never as a failed gate
-        ├── EngineStartError   an engine did not start (ends the session)
-        ├── EngineDiedError    an engine ended during the run
-        ├── EndpointError      a server failed; see models/client/http_errors.py
-        ├── StoreError         the store cannot be read or written
-        └── EvaluationError    a figure cannot be computed, for example without a valid verdict
+A ``UserError`` ends with exit status 4; an ``InfrastructureError`` is shown as ERROR, never as a
+failed gate.
 """
 
 from __future__ import annotations
@@ -32,7 +19,7 @@ class RefusalChecksError(Exception):
 
 
 class UserError(RefusalChecksError):
-    """The user's input is wrong; the message names the value and says what to do."""
+    """The input is wrong; the message names the value and says what to do."""
 
 
 class ThresholdError(UserError):
@@ -60,7 +47,7 @@ class InfrastructureError(RefusalChecksError):
 
 
 class EngineStartError(InfrastructureError):
-    """The engine ended or timed out before its first health check succeeded."""
+    """An engine ended or timed out before it was healthy; this ends the session."""
 
 
 class EngineDiedError(InfrastructureError):

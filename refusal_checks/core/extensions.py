@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from inspect import isfunction
 from pathlib import Path
 from pkgutil import iter_modules
@@ -28,9 +27,6 @@ GROUP = "refusal_checks"
 """Entry points of this group name the modules of a package that are extensions."""
 
 OWN = "refusal-checks"
-
-_ROOTS = (".git", "pyproject.toml")
-"""What marks the folder of a project."""
 
 
 class ExtensionError(UserError):
@@ -55,30 +51,26 @@ class Extension:
     def has(self, attribute: str) -> bool:
         """True if the module defines the attribute; a function that it imported does not count."""
         value = vars(self.module).get(attribute)
-        return value is not None and (
-            not isfunction(value) or value.__module__ == self.module.__name__
-        )
+        is_other = isfunction(value) and value.__module__ != self.module.__name__
+        return value is not None and not is_other
 
     def contents(self) -> Iterator[str]:
         """What it adds, in words; without its metrics, which register themselves."""
-        if self.has("BENCHMARKS"):
-            yield from (f"benchmark {one.name}" for one in self.module.BENCHMARKS)
-        if self.has("ATTACKS"):
-            yield from (f"attack {one.name}" for one in self.module.ATTACKS)
-        if self.has("build"):
-            yield f"way of judging {self.name}"
-        if self.has("ENGINE"):
-            yield f"engine {self.name}"
-        if self.has("OPTION"):
-            yield f"report format {self.module.OPTION or self.name}"
-        if self.has("add"):
-            yield "commands"
+        for attribute, noun in (("BENCHMARKS", "benchmark"), ("ATTACKS", "attack")):
+            if self.has(attribute):
+                yield from (f"{noun} {one.name}" for one in vars(self.module)[attribute])
+        for attribute, words in (
+            ("build", f"way of judging {self.name}"),
+            ("ENGINE", f"engine {self.name}"),
+            ("OPTION", f"report format {getattr(self.module, 'OPTION', '') or self.name}"),
+            ("add", "commands"),
+        ):
+            if self.has(attribute):
+                yield words
 
 
 @dataclass
 class _Loaded:
-    """What this process has loaded."""
-
     installed: list[Extension] | None = None  # of packages; None before they are looked for
     faults: list[str] = field(default_factory=list)  # why others of packages cannot be used
     files: dict[Path, Extension] = field(default_factory=dict)
@@ -116,11 +108,7 @@ def require_sound() -> None:
 
 
 def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Extension]:
-    """The modules of a folder of this package, then the extensions that define an attribute.
-
-    Args:
-        package: the folder's name as a package; path: its ``__path__``.
-    """
+    """The modules of a package of ours with this path, then extensions with an attribute."""
     for info in iter_modules(path):
         if not info.name.startswith("_"):
             yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
@@ -129,10 +117,7 @@ def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Ext
 
 @contextmanager
 def blamed(one: Extension) -> Iterator[None]:
-    """Raise what an extension's code raises as an ExtensionError that names it.
-
-    An error of this package's own code is not changed.
-    """
+    """Raise what an extension's code, but not our own, raises as an error that names it."""
     try:
         yield
     except UserError:
@@ -144,11 +129,7 @@ def blamed(one: Extension) -> Iterator[None]:
 
 
 class Names:
-    """Who brought each name of one sort: there must be one only.
-
-    Args:
-        what: the sort, in the plural.
-    """
+    """Who brought each name of one sort, in the plural: there must be one only."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -189,11 +170,7 @@ def _load_point(point: EntryPoint) -> Extension:
 
 
 def load_file(folder: Path, name: str) -> Extension:
-    """Import a file, once; this runs its code.
-
-    Args:
-        folder: of the threshold file that names it.
-        name: its path from there.
+    """Import a file, once, by its path from a threshold file's folder; this runs its code.
 
     Raises:
         ExtensionError: it is not a Python file of the same project, or importing it failed.
@@ -201,22 +178,22 @@ def load_file(folder: Path, name: str) -> Extension:
     if Path(name).is_absolute() or name.startswith("~"):
         raise ExtensionError(f"{name}: write its path from the folder of the threshold file")
     path, parents = (folder / name).resolve(), (folder.resolve(), *folder.resolve().parents)
-    marked = (one for one in parents if any((one / mark).exists() for mark in _ROOTS))
+    marked = (
+        one for one in parents if any((one / mark).exists() for mark in (".git", "pyproject.toml"))
+    )
     project = next(marked, parents[0])
     if not path.is_relative_to(project):
         raise ExtensionError(f"{name}: put it below {project}: a file elsewhere is not imported")
     if path.suffix != ".py" or not path.is_file():
         raise ExtensionError(f"{name}: name a Python file (.py) that exists; there is no {path}")
     if path not in _LOADED.files:
-        content = path.read_bytes()
-        module = _run(path, content, str(folder / name))
-        digest = hashlib.sha256(content).hexdigest()
-        _LOADED.files[path] = Extension(path.stem, str(folder / name), module, digest)
+        _LOADED.files[path] = _run(path, str(folder / name))
     return _LOADED.files[path]
 
 
-def _run(path: Path, content: bytes, shown: str) -> ModuleType:
-    """The module of a file. Its bytes are read once, and no cache is written beside it."""
+def _run(path: Path, shown: str) -> Extension:
+    """A file, run. Its bytes are read once, and no cache is written beside it."""
+    content = path.read_bytes()
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     module = ModuleType(f"refusal_checks_extension_{digest}_{path.stem}")
     module.__file__ = str(path)
@@ -227,7 +204,7 @@ def _run(path: Path, content: bytes, shown: str) -> ModuleType:
     except (Exception, SystemExit) as fault:
         del sys.modules[module.__name__]
         raise ExtensionError(f"extension {shown}: importing it failed: {_said(fault)}") from fault
-    return module
+    return Extension(path.stem, shown, module, hashlib.sha256(content).hexdigest())
 
 
 def _said(fault: BaseException) -> str:
@@ -235,12 +212,3 @@ def _said(fault: BaseException) -> str:
     last = traceback.extract_tb(fault.__traceback__)[-1]
     place = f" ({last.filename}, line {last.lineno})"
     return f"{type(fault).__name__}: {fault}{'' if isinstance(fault, SyntaxError) else place}"
-
-
-def require_extra(module: str, extra: str, what: str) -> None:
-    """Check that an optional dependency is installed."""
-    if find_spec(module) is None:
-        raise UserError(
-            f'install the extra "{extra}" (pip install "refusal-checks[{extra}]"): {what} '
-            f"{module}, which is not installed"
-        )

@@ -29,12 +29,13 @@ FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
 """What ``is_file_name`` asks for."""
 
 
-def _write(path: Path, pieces: Iterable[bytes]) -> None:
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write the lines of a text file in UTF-8 as they come, each with its line feed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         with draft.open("wb") as file:
-            file.writelines(pieces)
+            file.writelines(line.encode("utf-8", "replace") for line in lines)
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)  # gives its space back to a disk that may be full
@@ -42,17 +43,10 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8."""
     write_lines(path, [text])
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write the lines of a text file as they come, each with its line feed."""
-    _write(path, (line.encode("utf-8", "replace") for line in lines))
-
-
 def write_json(path: Path, value: object) -> None:
-    """Write indented JSON."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -115,7 +109,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds."""
     try:
         return path.read_bytes()
     except OSError as fault:
@@ -126,7 +119,13 @@ def read_bytes(path: Path) -> bytes:
 
 def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
     """The rows in the content of a file, as ``read_rows`` gives them."""
-    text = _decoded(path, content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = 1 + content.count(b"\n", 0, fault.start)
+        is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+        found = "it is UTF-16" if is_wide else f"line {line} is not (Latin-1, perhaps)"
+        raise DataError(f"{path}: save it as UTF-8: {found}") from None
     try:
         if path.suffix in (".jsonl", ".ndjson"):
             rows = _json_rows(path, text)
@@ -145,17 +144,6 @@ def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def _decoded(path: Path, content: bytes) -> str:
-    """The text of a file, which must be UTF-8."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = 1 + content.count(b"\n", 0, fault.start)
-        is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-        found = "it is UTF-16" if is_wide else f"line {line} is not (Latin-1, perhaps)"
-        raise DataError(f"{path}: save it as UTF-8: {found}") from None
-
-
 def parsed(where: object, text: str | bytes) -> Any:
     """The value of a JSON text of a file; ``where`` names that in messages."""
     try:
@@ -165,7 +153,6 @@ def parsed(where: object, text: str | bytes) -> Any:
 
 
 def objects(path: Path, value: Any) -> list[dict[str, Any]]:
-    """The rows of a file of JSON."""
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise DataError(
             f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
@@ -200,9 +187,8 @@ def find_columns(
 
     Args:
         known: the file's columns.
-        usual: names that columns of a field usually have, by field, the best first.
-        given: column by field, where the user named one with the option.
-        option: its name, for messages.
+        usual: names that columns usually have, the best first; given: what the user's ``option``
+            says; both by field.
     """
     for field, column in given.items():
         require_known(field, usual, f"{option} {field}={column}", "field", DataError)

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 _KIN = {"en": ("en", "pcm"), "zh": ("zh", "yue", "wuu", "lzh")}
 """Languages that are read like another one: the identifier tells these apart by little."""
 
-_NO_LANGUAGE = "zxx"
-"""Its label for code, numbers and the like."""
-
 ENOUGH = 400
 """Characters of a text that are looked at: its beginning."""
 
@@ -34,10 +31,8 @@ _ENGLISH = re.compile(r"\b(?:the|and|of|you|that|this|with|are|your|cannot|can't
 def other_language(text: str, measured: Collection[str]) -> str:
     """The code (ISO 639) of a text's language if it is none of those measured; else empty.
 
-    A text that may be in one of them, for example because it is short, counts as that.
-
-    Args:
-        measured: codes; of these only ``en`` and ``zh`` are told without the identifier.
+    A text that may be in one of them, for example because it is short, counts as that. Only ``en``
+    and ``zh`` are told without the identifier.
     """
     start = text[:ENOUGH].lower()
     letters = sum(map(str.isalpha, start))
@@ -47,7 +42,7 @@ def other_language(text: str, measured: Collection[str]) -> str:
     if english and 12 * english >= start.count(" "):
         return ""
     found = dict(_identifier().rank(start))
-    near = {kin for code in measured for kin in _KIN.get(code, (code,))} | {_NO_LANGUAGE}
+    near = {kin for code in measured for kin in _KIN.get(code, (code,))} | {"zxx"}  # code
     if sum(found.get(code, 0.0) for code in near) >= DOUBT:
         return ""
     return str(max(found, key=found.__getitem__))

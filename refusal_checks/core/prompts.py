@@ -64,20 +64,12 @@ class Prompt:
     worst_of: tuple[str, ...] = ()
 
     @classmethod
-    def single(
-        cls,
-        id: str,  # noqa: A002 (as in the class)
-        text: str,
-        *,
-        cluster: str = "",
-        **groups: str,
-    ) -> Prompt:
+    def single(cls, id: str, text: str, *, cluster: str = "", **groups: str) -> Prompt:  # noqa: A002
         """A prompt with a single user turn."""
         return cls(id, (Message("user", text),), groups, cluster=cluster)
 
     @property
     def request(self) -> str:
-        """The last turn's text."""
         return self.messages[-1].content
 
     @property

@@ -50,8 +50,6 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """The judgement of one judge among several."""
-
     judge: str
     judgement: Judgement
 
@@ -96,14 +94,10 @@ _QUOTED = 3
 
 
 def combine(votes: Sequence[Vote]) -> Judgement:
-    """The panel's judgement; of one judge, its own.
+    """The panel's judgement; of one judge, its own. Valid votes are of one type.
 
-    Args:
-        votes: at least one; the valid ones' judgements are of one type.
-
-    Returns:
-        What the majority says, with a rationale that names who said what; Invalid with
-        ``NO_MAJORITY`` if there is none, and with the most common reason if no vote is valid.
+    It is what the majority says, with a rationale that names who said what; Invalid with
+    ``NO_MAJORITY`` if there is none, and with the most common reason if no vote is valid.
     """
     if len(votes) == 1:
         return votes[0].judgement
@@ -120,20 +114,18 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
     """One judge's several verdicts on one answer as one; a single one as it is.
 
     Refusal and compliance are averaged as in LLM-Refusal-Evaluation (arXiv 2512.16602), which
-    counts the verdicts that can be read; of other verdicts, the one given by more than half.
-
-    Returns:
-        Invalid, with the most common reason, unless more than half of the verdicts are valid; also
-        if a server failed to give one, which it may give if it is asked again.
+    counts the verdicts that can be read; of other verdicts, the one given by more than half. It is
+    Invalid, with the most common reason, unless more than half of the verdicts are valid; also
+    if a server failed to give one, which it may give if it is asked again.
     """
     if len(verdicts) == 1:
         return verdicts[0]
     counts = Counter(verdict.verdict for verdict in verdicts)
     said = ", ".join(f"{count} x {verdict}" for verdict, count in counts.most_common())
     invalid = [verdict for verdict in verdicts if isinstance(verdict, Invalid)]
-    failed = [verdict for verdict in invalid if verdict.reason is Reason.JUDGE_ERROR]
-    if failed:
-        return failed[0]
+    for verdict in invalid:
+        if verdict.reason is Reason.JUDGE_ERROR:
+            return verdict
     if 2 * len(invalid) >= len(verdicts):
         reason = Counter(verdict.reason for verdict in invalid).most_common(1)[0][0]
         first = next(verdict.detail for verdict in invalid if verdict.reason is reason)

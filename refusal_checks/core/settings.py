@@ -28,11 +28,7 @@ class Frozen(BaseModel):
         error: type[UserError] = UserError,
         context: Mapping[str, Any] | None = None,
     ) -> Settings:
-        """Validate; the error is one line with ``where``, the key, the value and the rule.
-
-        Args:
-            context: what the rules depend on besides the values.
-        """
+        """Validate; the error is one line with ``where``, the key, the value and the rule."""
         try:
             return cls.model_validate(values, context=context)
         except ValidationError as fault:
@@ -96,9 +92,12 @@ class BenchmarkTable(Frozen):
 
     @property
     def is_own(self) -> bool:
-        """True if it defines a benchmark."""
         return self.file is not None or self.dataset is not None
 
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0)]
+PerMinute = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 _NEW = object()
 
@@ -134,7 +133,6 @@ class Drawing(Frozen):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Collect what the fields say."""
         marks = {}
         for name, field in cls.model_fields.items():
             found = [mark for mark in field.metadata if isinstance(mark, Sent)]
@@ -148,7 +146,6 @@ class Drawing(Frozen):
 
     @property
     def sent(self) -> dict[str, Any]:
-        """The fields of requests."""
         return {name: value for name, value in self if not isinstance(self._marks[name], Unsent)}
 
     @property
@@ -159,21 +156,14 @@ class Drawing(Frozen):
     @classmethod
     def without_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Settings without those that are new and have the value they always had."""
-        unset = cls._before()
-        return {
-            name: value
-            for name, value in values.items()
-            if name not in unset or value != unset[name]
-        }
+        unset = cls.with_unset({})
+        return {n: value for n, value in values.items() if n not in unset or value != unset[n]}
 
     @classmethod
     def with_unset(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that a run of an older version recorded, with those that are new."""
-        return {**cls._before(), **values}
-
-    @classmethod
-    def _before(cls) -> dict[str, Any]:
-        return {name: mark.before for name, mark in cls._marks.items() if mark.before is not _NEW}
+        new = {n: mark.before for n, mark in cls._marks.items() if mark.before is not _NEW}
+        return {**new, **values}
 
 
 class Sampling(Drawing):
@@ -269,18 +259,14 @@ class Cascading(Frozen):
         sample: of each benchmark; on these prompts the second judge corrects the rates.
     """
 
-    low: float = Field(
+    low: Share = Field(
         0.05,
-        ge=0,
-        le=1,
         description="the second judge decides where bundled calls a refusal more probable than "
         "this, and less than --cascade-high",
     )
-    high: float = Field(0.95, ge=0, le=1, description="see --cascade-low")
-    sample: float = Field(
+    high: Share = Field(0.95, description="see --cascade-low")
+    sample: Share = Field(
         0.1,
-        ge=0,
-        le=1,
         description="share of prompts, drawn at random, whose answers the second judge reads in "
         "any case, so that rates are corrected",
     )
@@ -327,28 +313,21 @@ class Limits(Frozen):
     """
 
     in_flight: int | None = Field(None, ge=1, description="prompts evaluated at one time")
-    start_timeout: float = Field(1800.0, gt=0, description="seconds an engine may take to start")
-    request_timeout: float = Field(1800.0, gt=0, description="seconds one request may take")
-    outage_timeout: float = Field(
+    start_timeout: Seconds = Field(1800.0, description="seconds an engine may take to start")
+    request_timeout: Seconds = Field(1800.0, description="seconds one request may take")
+    outage_timeout: Seconds = Field(
         600.0,
-        gt=0,
         description="seconds after which a server that refuses every request (429, 5xx) is "
         "not asked any more",
     )
     max_reply_mib: int = Field(
         16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
     )
-    candidate_rpm: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="most requests per minute to a candidate's server that others run",
+    candidate_rpm: PerMinute | None = Field(
+        None, description="most requests per minute to a candidate's server that others run"
     )
-    judge_rpm: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="most requests per minute to a judge's server that others run",
+    judge_rpm: PerMinute | None = Field(
+        None, description="most requests per minute to a judge's server that others run"
     )
     candidate_concurrency: int = Field(
         CONNECTIONS, ge=1, description="most requests in flight to the candidate's server"

@@ -97,21 +97,13 @@ class Database:
             )
         self.execute: Execute = self._db.execute
         self.executemany: Execute = self._db.executemany
+        self.close = self._db.close
         try:
             with self.faults():
                 _when_unlocked(self._prepare)
         except StoreError:
             self.close()
             raise
-
-    def close(self) -> None:
-        """Close the file; it cannot be used afterwards."""
-        self._db.close()
-
-    @property
-    def in_transaction(self) -> bool:
-        """True while a transaction is open."""
-        return self._db.in_transaction
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -134,44 +126,13 @@ class Database:
             raise self.error("some of it cannot be read") from None
 
     def error(self, problem: str, code: str = "SQLITE_CORRUPT") -> StoreError:
-        """An error that names the file, the problem and the remedy.
-
-        Args:
-            code: SQLite's name for such an error; it decides the remedy.
-        """
+        """An error that names the file, the problem and the remedy for SQLite's code for it."""
         remedies = [remedy for name, remedy in _REMEDIES.items() if code.startswith(name)]
         message = "; ".join([problem, *remedies, "or name another one with --store FILE"])
         return StoreError(f"the store {self.path}: {message}")
 
-    def size(self) -> int:
-        """Bytes of the file and of its write-ahead log."""
-        log = self.path.with_name(f"{self.path.name}-wal")
-        return sum(file.stat().st_size for file in (self.path, log) if file.is_file())
-
     def _prepare(self) -> None:
-        self._require_ours()
-        # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
-        self.execute("PRAGMA journal_mode=WAL")
-        self.execute("PRAGMA synchronous=NORMAL")
-        self.execute(f"PRAGMA wal_autocheckpoint={_AUTOCHECKPOINT}")
-        is_small = self.path.is_file() and self.path.stat().st_size <= _CHECKED
-        if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise self.error("database disk image is malformed")
-        if self._version() < self._latest:
-            with self.transaction():
-                if self._version() < self._latest:  # another process may have been faster
-                    self._create(self.execute, self._names() & set(self._tables))
-                    self.execute(f"PRAGMA user_version = {self._latest}")
-
-    def _version(self) -> int:
-        return int(self.execute("PRAGMA user_version").fetchone()[0])
-
-    def _names(self) -> set[str]:
-        rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        return {name for (name,) in rows}
-
-    def _require_ours(self) -> None:
-        version, names = self._version(), self._names()
+        version, names = self._state()
         if version > self._latest:
             raise self.error(
                 f"written by a later version of refusal-checks (format {version}; this one reads "
@@ -181,6 +142,24 @@ class Database:
         if names and not names & set(self._tables):
             tables = ", ".join(sorted(names))
             raise self.error(f"a database of another program, with the tables {tables}", code="")
+        # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.
+        self.execute("PRAGMA journal_mode=WAL")
+        self.execute("PRAGMA synchronous=NORMAL")
+        self.execute(f"PRAGMA wal_autocheckpoint={_AUTOCHECKPOINT}")
+        is_small = self.path.is_file() and self.path.stat().st_size <= _CHECKED
+        if is_small and self.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise self.error("database disk image is malformed")
+        if version < self._latest:
+            with self.transaction():
+                version, names = self._state()
+                if version < self._latest:  # another process may have been faster
+                    self._create(self.execute, names & set(self._tables))
+                    self.execute(f"PRAGMA user_version = {self._latest}")
+
+    def _state(self) -> tuple[int, set[str]]:
+        """The format of the file, and the names of its tables."""
+        rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
 
 
 Value = TypeVar("Value")
@@ -204,15 +183,11 @@ _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 @dataclass(frozen=True)
 class Contents:
-    """How much a store, or a part of it, holds.
-
-    Attributes:
-        bytes: size of the values, without keys and SQLite's own pages.
-    """
+    """How much a store, or a part of it, holds."""
 
     completions: int
     judgements: int
-    bytes: int
+    bytes: int  # of the values, without keys and SQLite's own pages
 
 
 class Store:
@@ -234,6 +209,7 @@ class Store:
         self.changed = 0
         self._retry_unfinished = retry_unfinished
         self._db = Database(path, FORMAT, TABLES, _create)
+        self.close = self._db.close
 
     def __enter__(self) -> Self:
         return self
@@ -241,20 +217,16 @@ class Store:
     def __exit__(self, *fault: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the file; the store cannot be used afterwards."""
-        self._db.close()
-
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
         """The stored completions among the keys; those that a server broke off are not there."""
-        found = self._read("completions", keys, _COMPLETION.validate_json)
-        return {key: each for key, each in found.items() if self._is_kept(each.finish_reason)}
 
-    def _is_kept(self, reason: str) -> bool:
-        return reason in ("stop", "length") or not (self._retry_unfinished or reason in ABORTED)
+        def is_kept(reason: str) -> bool:
+            return reason in ("stop", "length") or not (self._retry_unfinished or reason in ABORTED)
+
+        found = self._read("completions", keys, _COMPLETION.validate_json)
+        return {key: each for key, each in found.items() if is_kept(each.finish_reason)}
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
-        """The stored judgements among the keys."""
         return self._read("judgements", keys, _JUDGEMENT.validate_json)
 
     def judged(self, keys: Iterable[str]) -> set[str]:
@@ -278,16 +250,10 @@ class Store:
             self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
 
     def contents(self) -> Contents:
-        """How much the store holds."""
         return self._contents("")
 
     def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
-        """How much of it no run has needed since a time.
-
-        Args:
-            since: seconds since 1970.
-            keep: keys to count as needed in any case.
-        """
+        """How much of it no run has needed since a time (seconds since 1970), besides ``keep``."""
         with self._db.faults():
             self._choose(since, keep)
         return self._contents("WHERE key IN unused")
@@ -303,8 +269,9 @@ class Store:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def size(self) -> int:
-        """Bytes that the store takes on disk."""
-        return self._db.size()
+        """Bytes that the store takes on disk, with its write-ahead log."""
+        files = self.path, self.path.with_name(f"{self.path.name}-wal")
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     def _contents(self, which: str) -> Contents:
         with self._db.faults():

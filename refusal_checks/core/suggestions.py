@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -16,25 +16,19 @@ _RULES = {
     "less_than_equal": "must be at most {le:g}",
     "less_than": "must be below {lt:g}",
     "finite_number": "must be a finite number",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "string_type": 'must be a text in quotes, "..."',
     "dict_type": "must be a table",
-    "list_type": "must be a list, [...]",
-    "tuple_type": "must be a list, [...]",
-    "literal_error": "must be one of: {expected}",
-    "enum": "must be one of: {expected}",
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list, [...]"),
+    **dict.fromkeys(("literal_error", "enum"), "must be one of: {expected}"),
     "string_pattern_mismatch": "must have the form {pattern}",
     "missing": "is missing",
     "too_short": "must have at least {min_length} items",
-    "date_from_datetime_parsing": "must be a date, YYYY-MM-DD",
-    "date_parsing": "must be a date, YYYY-MM-DD",
-    "date_type": "must be a date, YYYY-MM-DD",
+    **dict.fromkeys(
+        ("date_from_datetime_parsing", "date_parsing", "date_type"), "must be a date, YYYY-MM-DD"
+    ),
     "json_invalid": "is not valid JSON: {error}",
 }
 """Plain words for pydantic's types of errors, with what it says of each."""
@@ -43,11 +37,7 @@ _NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(%?)\s*")
 
 
 def near(name: str, known: Iterable[str], least: float = 0.5) -> str:
-    """``; did you mean "..."?`` if there is a similar name, else nothing.
-
-    Args:
-        least: the similarity, from 0 to 1, below which two names are different ones.
-    """
+    """``; did you mean "..."?`` if a name is similar, by ``least`` (0 to 1) or more; else empty."""
     found = get_close_matches(name, list(known), n=1, cutoff=least)
     return f'; did you mean "{found[0]}"?' if found else ""
 
@@ -76,36 +66,29 @@ def key(error: ErrorDetails) -> str:
 
 
 def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
-    """What is wrong and what to write.
-
-    Args:
-        settings: what the value was read as, for the keys that it knows.
-    """
-    kind, value = error["type"], error["input"]
+    """What is wrong and what to write; ``settings`` is what the value was read as."""
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    known = _known(error, settings)
     if kind == "extra_forbidden":
-        known = list(_known(error, settings))
         listed = f" (known: {', '.join(known)})" if known else ""
         return f"no such key{near(str(error['loc'][-1]), known)}{listed}"
     if kind == "value_error":
-        return str(error.get("ctx", {}).get("error", error["msg"]))
+        return str(context.get("error", error["msg"]))
     if kind == "model_type":
-        known = list(_known(error, settings))
         shown = "..." if isinstance(value, bool) else value
         return f"write {{ {known[0] if known else '...'} = {shown} }}"
     field = settings.model_fields.get(str(error["loc"][0])) if settings and error["loc"] else None
     if kind == "string_pattern_mismatch" and field and field.description:
         return f"must be {field.description}"
-    rule = _RULES.get(kind, "is not valid here").format(**error.get("ctx", {}))
-    return "".join([_better(value, kind, error.get("ctx", {})), rule])
+    return _better(value, kind, context) + _RULES.get(kind, "is not valid here").format(**context)
 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
     """What to write in place of a value, if that can be told."""
-    if kind.startswith(("float", "int_")) and isinstance(value, str):
-        number = _NUMBER.fullmatch(value)
-        if number:
-            plain = number[1].replace(",", ".")
-            return f"write {share(float(plain)) if number[2] else plain}: "
+    number = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if number and kind.startswith(("float", "int_")):
+        plain = number[1].replace(",", ".")
+        return f"write {share(float(plain)) if number[2] else plain}: "
     most = context.get("le", context.get("lt"))
     if most == 1 and isinstance(value, int | float) and 2 <= value <= 100:
         return f"write {share(value)}: "
@@ -116,7 +99,7 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
     return ""
 
 
-def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> Iterator[str]:
+def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
     model = settings
     for part in error["loc"]:
         field = model.model_fields.get(str(part)) if model else None
@@ -124,4 +107,4 @@ def _known(error: ErrorDetails, settings: type[BaseModel] | None) -> Iterator[st
             kinds = (field.annotation, *get_args(field.annotation))
             inner = [kind for kind in kinds if isinstance(kind, type)]
             model = next((kind for kind in inner if issubclass(kind, BaseModel)), model)
-    yield from model.model_fields if model else ()
+    return list(model.model_fields) if model else []

@@ -9,7 +9,8 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
@@ -64,15 +65,14 @@ _URL = re.compile(r"(?<=://)[^\s'\"<>]+")
 
 def without_credentials(text: str) -> str:
     """The text with the passwords and the queries of its URLs taken out, which may be keys."""
-    return _URL.sub(lambda url: _public(url[0]), text)
 
+    def public(url: re.Match[str]) -> str:
+        _, at, rest = url[0].rpartition("@")
+        place, asks, query = (f"[...]@{rest}" if at else url[0]).partition("?")
+        _, hash_, part = query.partition("#")
+        return f"{place}?[...]{hash_}{part.partition('?')[0]}" if asks else place
 
-def _public(url: str) -> str:
-    """What follows ``://``, without a password and without a query."""
-    _, at, rest = url.rpartition("@")
-    place, asks, query = (f"[...]@{rest}" if at else url).partition("?")
-    _, hash_, part = query.partition("#")
-    return f"{place}?[...]{hash_}{part.partition('?')[0]}" if asks else place
+    return _URL.sub(public, text)
 
 
 _PART = r"[^\s\\/,;:'\"]+[\\/]"
@@ -126,20 +126,28 @@ def clean(text: str, limit: int = 300) -> str:
     Args:
         limit: most characters; an ellipsis marks what is cut.
     """
-    text = " ".join(_ESCAPES.sub("", text).split())[: limit + 1]
-    shown = _no_command(_COMMANDS.sub("# #", "".join(_visible(text))))
+    shown = _harmless(" ".join(_ESCAPES.sub("", text).split())[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 
 
-def _visible(text: str) -> Iterator[str]:
-    """The characters of a text, those that nobody would see replaced."""
-    before, marks = " ", 0
-    for char in text:
+def visible(line: str) -> str:
+    """A line of ours that shows names from files: as harmless as ``clean``, with all its spaces."""
+    return _harmless(_ESCAPES.sub("", line))
+
+
+def _harmless(line: str) -> str:
+    shown, before, marks = [], " ", 0
+    for char in line:
         category = unicodedata.category(char)
         marks = marks + 1 if category in ("Mn", "Me") else 0
         is_blank = category in _HIDDEN or (char in BLANK and not is_style(before, char))
-        yield "�" if is_blank or marks > _MARKS else char
+        shown.append("�" if is_blank or marks > _MARKS else char)
         before = char
+    return _no_command(_COMMANDS.sub("# #", "".join(shown)))
+
+
+def _no_command(line: str) -> str:
+    return _AT_START.sub(r"\1: ", line)
 
 
 def is_style(before: str, char: str) -> bool:
@@ -177,17 +185,8 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
-def visible(line: str) -> str:
-    """A line of ours that shows names from files: as harmless as ``clean``, with all its spaces."""
-    return _no_command(_COMMANDS.sub("# #", "".join(_visible(_ESCAPES.sub("", line)))))
-
-
 def clean_lines(text: str, limit: int = 2000) -> str:
-    """Several lines, made harmless, for example of a log, with their indentation.
-
-    Args:
-        limit: most characters of a line, and of its indentation.
-    """
+    """Several lines, made harmless, with their indentation; ``limit`` is that of each and of it."""
     lines = text.split("\n")
     # Each different line once: a model that repeats itself, or an empty line, costs nothing.
     harmless = {line: clean(line, limit) for line in {*lines} - {""}}
@@ -229,7 +228,7 @@ def table(
 
     Args:
         right: columns that are aligned to the right, counted from 0.
-        width: of the lines in columns of a terminal; the first cell is cut where it is too narrow.
+        width: in columns of a terminal; the first cell is cut where it is too narrow.
     """
     from rich.console import Console
     from rich.table import Table
@@ -247,18 +246,10 @@ def table(
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A harmless line wrapped into several, none of which starts with a CI command.
-
-    Args:
-        width: most characters, including the indentation of the second line and later ones.
-    """
+    """A harmless line as several of this width, none of which starts with a CI command."""
     # Breaking up a command takes one column.
     lines = textwrap.wrap(line, width - 1, subsequent_indent="  ", break_on_hyphens=False)
     return [_no_command(line) for line in lines]
-
-
-def _no_command(line: str) -> str:
-    return _AT_START.sub(r"\1: ", line)
 
 
 def duration(seconds: float) -> str:
@@ -354,7 +345,6 @@ class SpecialTokens:
     own: Callable[[], Collection[str]] = tuple
 
     def count(self, *texts: str) -> int:
-        """How many special tokens the texts hold."""
         pattern = _pattern(frozenset(self.own()))
         return sum(1 for text in texts for _ in pattern.finditer(_folded(text)))
 
@@ -364,10 +354,9 @@ class SpecialTokens:
         starts = [m.start() for m in _pattern(frozenset(self.own())).finditer(folded)]
         if not starts:
             return text
-        ends = [0, *_ends(text, folded, starts)]
-        pieces = (
-            text[first:last] for first, last in zip(ends, [*ends[1:], len(text)], strict=True)
-        )
+        places = [number for number, char in enumerate(text) for _ in _plain(char)]
+        ends = sorted({places[start] + 1 for start in starts})
+        pieces = (text[first:last] for first, last in pairwise([0, *ends, len(text)]))
         return SEPARATOR.join(pieces)
 
     def changes(self, *texts: str) -> tuple[str, ...]:
@@ -380,35 +369,16 @@ FAMILIES = SpecialTokens()
 """The tokens of all known families, for servers that do not tell theirs."""
 
 
-def _ends(text: str, folded: str, starts: Iterable[int]) -> list[int]:
-    """Where in the text the characters end that stand at these places of the folded text."""
-    if folded is text:
-        return sorted({start + 1 for start in starts})
-    places = [number for number, char in enumerate(text) for _ in char.translate(_FOLD)]
-    return sorted({places[start] + 1 for start in starts})
-
-
 def _folded(text: str) -> str:
     """The text as it is searched: normalised character by character, without invisible ones."""
-    return text if text.isascii() else text.translate(_FOLD)
+    return text if text.isascii() else "".join(map(_plain, text))
 
 
-_GONE = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
-
-
-class _Fold(dict[int, str]):
-    """Normalised characters by code point, as they are asked for."""
-
-    def __missing__(self, code: int) -> str:
-        plain = unicodedata.normalize("NFKD", chr(code).translate(_LIKE))
-        kept = "".join(
-            char for char in plain if char not in BLANK and unicodedata.category(char) not in _GONE
-        )
-        self[code] = kept
-        return kept
-
-
-_FOLD = _Fold()
+@cache
+def _plain(char: str) -> str:
+    normal = unicodedata.normalize("NFKD", char.translate(_LIKE))
+    gone = {"Cf", "Mn", "Me", "Cs", "Cn", "Co"}
+    return "".join(c for c in normal if c not in BLANK and unicodedata.category(c) not in gone)
 
 
 @lru_cache(maxsize=16)

@@ -248,7 +248,7 @@ class Gates:
         runs, batch = self._session.runs, self._session.batch
         if batch is not None:
             terminalreporter.section("batch")
-            for text in batch.lines():
+            for text in batch:
                 terminalreporter.write_line(text)
         if not runs:
             return

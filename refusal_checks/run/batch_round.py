@@ -14,7 +14,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.engines.batch import files
 from refusal_checks.engines.batch.files import Inbox
-from refusal_checks.engines.batch.models import USED, BatchModels, BatchReport
+from refusal_checks.engines.batch.models import USED, BatchModels
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
@@ -68,8 +68,8 @@ class BatchRound:
         self._say = say
         self._notes: dict[str, None] = {}
 
-    def run(self) -> BatchReport:
-        """Import results and write the requests that are missing."""
+    def run(self) -> list[str]:
+        """Import results and write the requests that are missing; what happened, for people."""
         for options, _ in self._runs:
             convert([options.answering.model, *options.judging.models], self._say)
         models = BatchModels(self._store, self._batch.export)
@@ -78,22 +78,16 @@ class BatchRound:
         finally:
             models.close()
 
-    def _run(self, models: BatchModels) -> BatchReport:
+    def _run(self, models: BatchModels) -> list[str]:
         parts = [
             (options, assemble(options, gates, models, self._say, self._note))
             for options, gates in self._runs
         ]
         lines = chain.from_iterable(map(files.read_results, self._batch.results))
-        reading = models.results.take(lines)
+        counts, examples = models.results.take(lines)
         with Store(self._store) as store:
             asyncio.run(self._evaluate(parts, models, store))
-        if models.asked_for_tokens:
-            self._note(
-                "label probabilities come from the 20 most probable tokens: no batch has /tokenize"
-            )
-        written = models.publish()
-        left = models.results.clear()
-        return BatchReport(reading, left, models.unfit, models.waiting, written, tuple(self._notes))
+        return [*models.finished(counts, examples), *self._notes]
 
     def _note(self, line: str) -> None:
         self._notes[line] = None

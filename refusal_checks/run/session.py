@@ -38,7 +38,6 @@ from refusal_checks.run.options import recorded as batch_options
 from refusal_checks.run.options.call import Call
 
 if TYPE_CHECKING:
-    from refusal_checks.engines.batch.models import BatchReport
     from refusal_checks.engines.pool import Shared
     from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress, Underway
@@ -105,7 +104,7 @@ class GateSession:
         self._name = name
         self._series: Series | None = None
         self._watch: Watch | None = None
-        self.batch: BatchReport | None = None
+        self.batch: list[str] | None = None
 
     @cached_property
     def thresholds(self) -> Thresholds:

@@ -6,20 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from refusal_checks.core.errors import UserError
+from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.core.files import parse_json
 from refusal_checks.core.store import Database, Execute, content_key
 from refusal_checks.models.client.errors import error_words
 
 URL = "/v1/chat/completions"
 """The path of every request of a batch."""
-
-_LONGEST_ID = 512
-"""Characters of a request's id; this package's have 32."""
 
 Fault = Literal["failed", "malformed"]
 """Why a line has no answer: the server failed, or the line cannot be read."""
@@ -34,8 +31,7 @@ class RequestFile:
     """A batch file that is being written; it gets its name when it is complete.
 
     Attributes:
-        count: requests written.
-        size: their bytes.
+        count, size: requests written, and their bytes.
     """
 
     def __init__(self, part: Path) -> None:
@@ -44,7 +40,6 @@ class RequestFile:
         self._file: BinaryIO | None = None
 
     def add(self, request_id: str, body: Mapping[str, Any]) -> None:
-        """Write a request."""
         request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
         line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
         with self._faults():
@@ -82,8 +77,7 @@ class ResultLine:
 
     Attributes:
         id: the request's; empty if the line has none.
-        body: the server's answer, or None.
-        fault: why there is none.
+        fault: why there is no body.
         words: the server's message, or what is wrong with the line; untrusted text.
     """
 
@@ -103,13 +97,12 @@ def read_results(path: Path) -> Iterator[ResultLine]:
 
 
 def read_result(line: bytes) -> ResultLine:
-    """Read one line of a results file."""
     try:
         found = parse_json(line)
     except ValueError as fault:
         return ResultLine("", fault="malformed", words=f"not valid JSON: {fault}")
     request_id = found.get("custom_id") if isinstance(found, dict) else None
-    if not isinstance(request_id, str) or not 0 < len(request_id) <= _LONGEST_ID:
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= 512:
         return ResultLine("", fault="malformed", words="no custom_id")
     response, error = found.get("response"), found.get("error")
     answered = response if isinstance(response, dict) else {}
@@ -119,33 +112,17 @@ def read_result(line: bytes) -> ResultLine:
         words = f"status {str(status)[:40]}: {message}"
         return ResultLine(request_id, fault="failed", words=words)
     choices = body.get("choices") if isinstance(body, dict) else None
-    is_whole = isinstance(choices, list) and all(
-        isinstance(choice, dict) and isinstance(choice.get("message"), dict) for choice in choices
-    )
-    if not (choices and is_whole):
-        words = "no choices in the response's body"
-        return ResultLine(request_id, fault="malformed", words=words)
-    return ResultLine(request_id, body)
+    if choices and isinstance(choices, list) and all(map(_is_choice, choices)):
+        return ResultLine(request_id, body)
+    return ResultLine(request_id, fault="malformed", words="no choices in the response's body")
+
+
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("message"), dict)
 
 
 FORMAT = 1
 """Of the table; raised when its meaning changes."""
-
-SHOWN = 3
-"""Faults of result lines that are shown word for word."""
-
-
-@dataclass
-class ImportCounts:
-    """Counts of the lines of result files.
-
-    Attributes:
-        counts: of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines.
-        examples: messages of the first faults; untrusted text.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: list[str] = field(default_factory=list)
 
 
 class Inbox:
@@ -153,51 +130,47 @@ class Inbox:
 
     A result is removed once used. Unreadable verdicts stay: nothing else holds them, and a second
     verdict is asked for only after them. Changes are rolled back if ``clear`` is never reached.
-
-    Args:
-        store: the store's file; this one lies beside it, and is removed when empty.
+    The file lies beside the store's, and is removed when empty.
     """
 
     def __init__(self, store: Path) -> None:
         path = store.with_name(f"{store.stem}-batch.sqlite")
         self._db = Database(path, FORMAT, ("results",), _create)
-        self._closed = False
         # Only for this round; SQLite moves it to disk if it is large.
         self._run("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY, kept INTEGER) WITHOUT ROWID")
 
     def close(self) -> None:
-        """Close the file, and remove it if it is empty; does nothing the second time."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._db.in_transaction:
+        with suppress(StoreError):  # it takes part in no transaction
             self._run("ROLLBACK")
         is_empty = not self._count("true")
         self._db.close()
         if is_empty:
             self._db.path.unlink(missing_ok=True)
 
-    def take(self, found: Iterable[ResultLine]) -> ImportCounts:
-        """Store the lines of result files; of several for one request the first one counts."""
+    def take(self, found: Iterable[ResultLine]) -> tuple[Counter[str], list[str]]:
+        """Store the lines of result files; of several for one request the first one counts.
+
+        Returns:
+            Counts of ``answered``, ``failed``, ``malformed`` and ``duplicate`` lines, and the words
+            of the first three faults, untrusted text.
+        """
         # A result that an earlier import left here is no duplicate.
         insert = (
             "INSERT INTO results VALUES (?, ?, 1) "
             "ON CONFLICT DO UPDATE SET fresh = 1 WHERE NOT fresh"
         )
-        imported = ImportCounts()
+        counts, examples = Counter[str](), list[str]()
         self._run("BEGIN IMMEDIATE")
         for line in found:
             if line.fault:
-                imported.counts[line.fault] += 1
-                if len(imported.examples) < SHOWN:
-                    imported.examples.append(f"{line.id} {line.words}".strip())
+                counts[line.fault] += 1
+                examples += [f"{line.id} {line.words}".strip()] if len(examples) < 3 else []
             else:
                 is_first = self._run(insert, line.id, json.dumps(line.body)).rowcount > 0
-                imported.counts["answered" if is_first else "duplicate"] += 1
-        return imported
+                counts["answered" if is_first else "duplicate"] += 1
+        return counts, examples
 
     def get(self, request_id: str) -> Any:
-        """A request's result, or None."""
         found = self._run("SELECT body FROM results WHERE id = ?", request_id).fetchone()
         return json.loads(found[0]) if found else None
 
@@ -217,13 +190,14 @@ class Inbox:
         Returns:
             The number of results that were ``used``, ``kept`` and ``unasked``.
         """
-        used = "id IN (SELECT id FROM asked WHERE kept = 0)"
-        kept = "id IN (SELECT id FROM asked WHERE kept = 1)"
-        unasked = "fresh AND id NOT IN (SELECT id FROM asked)"
-        count = Counter(
-            used=self._count(used), kept=self._count(kept), unasked=self._count(unasked)
-        )
-        self._run(f"DELETE FROM results WHERE ({used}) OR ({unasked})")  # noqa: S608 (constants above)
+        which = {
+            "used": "id IN (SELECT id FROM asked WHERE kept = 0)",
+            "kept": "id IN (SELECT id FROM asked WHERE kept = 1)",
+            "unasked": "fresh AND id NOT IN (SELECT id FROM asked)",
+        }
+        count = Counter({name: self._count(condition) for name, condition in which.items()})
+        for name in ("used", "unasked"):
+            self._run(f"DELETE FROM results WHERE {which[name]}")  # noqa: S608 (constants above)
         self._run("UPDATE results SET fresh = 0")
         self._run("COMMIT")
         return count

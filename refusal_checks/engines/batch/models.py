@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.engines import kinds
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.batch.files import ImportCounts, Inbox, RequestFile, custom_id
+from refusal_checks.engines.batch.files import Inbox, RequestFile, custom_id
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import (
     MALFORMED,
@@ -34,23 +34,6 @@ USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Collects the ids of the results that are read, while it holds a list."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """A batch file.
-
-    Attributes:
-        models: that answer its requests, all on one server; as the user named them.
-        size: bytes.
-        command: runs it; empty if none is known.
-    """
-
-    path: Path
-    models: tuple[str, ...]
-    requests: int
-    size: int
-    command: str
-
-
 class DeferredError(EndpointError):
     """The answer is not here yet; it may come with a batch."""
 
@@ -62,7 +45,7 @@ class BatchTransport:
         names: the models, as the user named them.
         requests: the file for those without a result; None if they are only counted.
         spec: the engine that would be started for the models; None for an attached server.
-        waiting: requests without a result.
+        waiting: number of requests without a result.
         unfit: results that do not answer their request.
         context: of the models, where it is known.
         no_tokens: True if tokens of labels were asked for, which no batch gives.
@@ -81,7 +64,6 @@ class BatchTransport:
         self._inbox = inbox
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport``."""
         if path != CHAT:
             self.no_tokens = True
             raise DeferredError(f"no batch has {path}")
@@ -124,9 +106,8 @@ def _fits(found: Mapping[str, Any], body: Mapping[str, Any], context: int | None
 class BatchModels(Servers):
     """Stand in for a run's servers: none is started, none is asked.
 
-    Args:
-        store: the store's file; results beside it are opened when needed.
-        export: file for requests without a result; None if they are not written.
+    Results beside the store are opened when needed. Requests without a result go into the file
+    ``export``, if there is one.
     """
 
     def __init__(self, store: Path, export: Path | None = None) -> None:
@@ -137,7 +118,6 @@ class BatchModels(Servers):
 
     @cached_property
     def results(self) -> Inbox:
-        """The imported results."""
         return Inbox(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
@@ -172,38 +152,65 @@ class BatchModels(Servers):
         for transport in self._transports.values():
             if transport.requests is not None:
                 transport.requests.discard()
-        if "results" in vars(self):
-            self.results.close()
+        results = vars(self).pop("results", None)
+        if results is not None:
+            results.close()
 
-    @property
-    def waiting(self) -> int:
-        """Requests without a result."""
-        return sum(transport.waiting for transport in self._transports.values())
+    def finished(self, counts: Counter[str], examples: Iterable[str]) -> Iterator[str]:
+        """End a round whose import had these results: write the files; what happened, for people.
 
-    @property
-    def unfit(self) -> int:
-        """Results that do not answer their request."""
-        return sum(len(transport.unfit) for transport in self._transports.values())
+        Args:
+            counts, examples: see ``Inbox.take``.
+        """
+        transports = self._transports.values()
+        published = list(self._published())
+        left, unfit = self.results.clear(), sum(len(each.unfit) for each in transports)
+        if counts:
+            names = ("answered", "failed", "malformed", "duplicate")
+            parts = ", ".join(f"{counts[name]} {name}" for name in names)
+            yield f"{counts.total()} result lines: {parts}"
+            yield from (f"  for example {clean(words, 300)}" for words in examples)
+            yield f"{left['used'] - unfit} results were used"
+        for number, words in (
+            (
+                unfit,
+                "have another number of answers than was asked for, are broken off or malformed, "
+                "or lack the log-probabilities",
+            ),
+            (left["kept"], "are verdicts that cannot be read"),
+            (
+                left["unasked"],
+                "answer no pending request: they are stored already, or other options made those "
+                "requests",
+            ),
+        ):
+            if counts and number:
+                yield f"{number} results {words}"
+        waiting = sum(each.waiting for each in transports)
+        if not waiting:
+            yield "no request is pending: the gates can be decided"
+        elif not published:
+            yield f"{waiting} requests are pending: write them with --batch-export FILE"
+        yield from published
+        if any(each.no_tokens for each in transports):
+            yield "no batch has /tokenize: label probabilities come from the 20 likeliest tokens"
 
-    @property
-    def asked_for_tokens(self) -> bool:
-        """True if tokens of labels were asked for, which no batch gives."""
-        return any(transport.no_tokens for transport in self._transports.values())
-
-    def publish(self) -> tuple[Written, ...]:
+    def _published(self) -> Iterator[str]:
         """Give the batch files their names; from the second on they are numbered."""
-        files: list[Written] = []
+        path, number = self._export, 0
         for transport in self._transports.values():
-            requests, path = transport.requests, self._export
+            requests = transport.requests
             if requests is None or path is None or not requests.count:
                 continue
-            if files:
-                path = path.with_stem(f"{path.stem}-{len(files) + 1}")
-            requests.publish(path)
-            command = _command(transport.spec, path) if transport.spec else ""
-            models = tuple(transport.names)
-            files.append(Written(path, models, requests.count, requests.size, command))
-        return tuple(files)
+            number += 1
+            named = path.with_stem(f"{path.stem}-{number}") if number > 1 else path
+            requests.publish(named)
+            is_large = requests.size >= 1e5
+            size = f"{requests.size / (1e6 if is_large else 1e3):.1f} {'MB' if is_large else 'kB'}"
+            models = ", ".join(transport.names)
+            yield f"{requests.count} requests written to {named} ({size}): {models}"
+            command = _command(transport.spec, named) if transport.spec else ""
+            yield f"  {command or 'for the batch API of that server'}"
 
 
 def _command(spec: EngineSpec, path: Path) -> str:
@@ -218,61 +225,3 @@ def _command(spec: EngineSpec, path: Path) -> str:
         f"{name}={shlex.quote(text)}" for name, text in settings if text != given.get(name)
     ]
     return " ".join([*variables, shlex.join(command)])
-
-
-@dataclass(frozen=True)
-class BatchReport:
-    """The outcome of a round.
-
-    Attributes:
-        imported: the lines of the result files.
-        left: counts of ``Inbox.clear``.
-        unfit: results that do not answer their request.
-        waiting: requests without a result.
-        written: the batch files.
-        notes: facts that the user must know about the answers.
-    """
-
-    imported: ImportCounts
-    left: Mapping[str, int]
-    unfit: int
-    waiting: int
-    written: tuple[Written, ...]
-    notes: tuple[str, ...]
-
-    def lines(self) -> list[str]:
-        """The report for people."""
-        return [*self._imported(), *self._exported(), *self.notes]
-
-    def _imported(self) -> Iterator[str]:
-        counts = self.imported.counts
-        if not counts:
-            return
-        yield f"{counts.total()} result lines: " + ", ".join(
-            f"{counts[name]} {name}" for name in ("answered", "failed", "malformed", "duplicate")
-        )
-        yield from (f"  for example {clean(words, 300)}" for words in self.imported.examples)
-        yield f"{self.left['used'] - self.unfit} results were used"
-        if self.unfit:
-            yield (
-                f"{self.unfit} results have another number of answers than was asked for, are "
-                "broken off or malformed, or lack the log-probabilities"
-            )
-        if self.left["kept"]:
-            yield f"{self.left['kept']} results are verdicts that cannot be read"
-        if self.left["unasked"]:
-            yield (
-                f"{self.left['unasked']} results answer no pending request: they are stored "
-                "already, or other options made those requests"
-            )
-
-    def _exported(self) -> Iterator[str]:
-        if not self.waiting:
-            yield "no request is pending: the gates can be decided"
-        elif not self.written:
-            yield f"{self.waiting} requests are pending: write them with --batch-export FILE"
-        for file in self.written:
-            size = f"{file.size / 1e6:.1f} MB" if file.size >= 1e5 else f"{file.size / 1e3:.1f} kB"
-            models = ", ".join(file.models)
-            yield f"{file.requests} requests written to {file.path} ({size}): {models}"
-            yield f"  {file.command or 'for the batch API of that server'}"

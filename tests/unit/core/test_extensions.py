@@ -11,8 +11,8 @@ import pytest
 
 from refusal_checks import benchmarks, judges
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import ThresholdError, UserError
-from refusal_checks.core.extensions import ExtensionError, require_extra
+from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.engines import kinds
 from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
@@ -212,14 +212,6 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     gates = tmp_path / "thresholds" / "gates.toml"
     gates.write_text('extensions = ["../own.py"]\n')
     assert thresholds.load([gates], {}).gates == ()
-
-
-def test_a_missing_dependency_is_named_with_its_extra() -> None:
-    require_extra("json", "charts", "charts are drawn by")
-    with pytest.raises(
-        UserError, match=r'"refusal-checks\[charts\]"\): charts are drawn by no_such'
-    ):
-        require_extra("no_such_module", "charts", "charts are drawn by")
 
 
 def test_without_diptest_a_distribution_has_no_dip(monkeypatch: pytest.MonkeyPatch) -> None:

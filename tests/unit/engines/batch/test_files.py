@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import StoreError, UserError
 from refusal_checks.engines.batch.files import (
-    SHOWN,
     Inbox,
     RequestFile,
     ResultLine,
@@ -30,26 +28,18 @@ def line(**fields: object) -> bytes:
     return json.dumps({"custom_id": "a", "response": response, "error": None, **fields}).encode()
 
 
-def test_a_request_is_one_line_of_ascii_under_the_file_s_name_once_it_is_whole(
-    tmp_path: Path,
-) -> None:
+def test_a_request_is_one_line_of_ascii_under_the_file_s_name_once_whole(tmp_path: Path) -> None:
     part, path = tmp_path / "part", tmp_path / "requests.jsonl"
     file = RequestFile(part)
-    assert not part.exists()
     file.add("1f", BODY)
     file.add("2f", BODY)
     assert not path.exists()
     file.publish(path)
     assert not part.exists()
-    lines = path.read_bytes().splitlines()
     assert (file.count, file.size) == (2, path.stat().st_size)
     assert path.read_bytes().isascii()
-    assert json.loads(lines[0]) == {
-        "custom_id": "1f",
-        "method": "POST",
-        "url": "/v1/chat/completions",
-        "body": BODY,
-    }
+    request = {"custom_id": "1f", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
+    assert json.loads(path.read_bytes().splitlines()[0]) == request
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
@@ -68,9 +58,6 @@ def test_a_name_that_cannot_be_taken_is_the_user_s_error(tmp_path: Path) -> None
         file.publish(tmp_path / "taken")
     file.discard()
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-
-
-def test_a_place_that_cannot_be_written_is_the_user_s_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         RequestFile(tmp_path / "file" / "part").add("1f", BODY)
@@ -148,30 +135,24 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store.sqlite"
 
 
-@pytest.fixture
-def results(store: Path) -> Iterator[Inbox]:
-    found = Inbox(store)
-    yield found
-    found.close()
-
-
 def answers(*ids: str) -> list[ResultLine]:
     return [ResultLine(each, {"choices": [each]}) for each in ids]
 
 
-def test_lines_are_counted_by_what_they_are_and_the_first_of_a_request_stays(
-    results: Inbox,
-) -> None:
+def test_lines_are_counted_by_what_they_are_and_the_first_of_a_request_stays(store: Path) -> None:
+    results = Inbox(store)
     faults = [ResultLine("", fault="malformed", words=f"m{i}") for i in range(5)]
     other = ResultLine("a", {"choices": ["other"]})
-    found = results.take([*answers("a", "b"), other, *faults, ResultLine("c", fault="failed")])
-    assert found.counts == Counter(answered=2, duplicate=1, malformed=5, failed=1)
-    assert found.examples == ["m0", "m1", "m2"][:SHOWN]
+    taken = results.take([*answers("a", "b"), other, *faults, ResultLine("c", fault="failed")])
+    counts = Counter(answered=2, duplicate=1, malformed=5, failed=1)
+    assert taken == (counts, ["m0", "m1", "m2"])
     assert results.get("a") == {"choices": ["a"]}
     assert results.get("c") is None
+    results.close()
 
 
-def test_what_was_used_and_what_nobody_wants_is_gone(results: Inbox, store: Path) -> None:
+def test_what_was_used_and_what_nobody_wants_is_gone(store: Path) -> None:
+    results = Inbox(store)
     results.take(answers("used", "kept", "unasked"))
     assert results.ask("used")
     assert not results.ask("used")
@@ -184,7 +165,7 @@ def test_what_was_used_and_what_nobody_wants_is_gone(results: Inbox, store: Path
     again = Inbox(store)
     assert again.get("kept") == {"choices": ["kept"]}
     # It comes once more, in an import of the same file: neither a duplicate nor unasked for.
-    assert again.take(answers("kept")).counts == Counter(answered=1)
+    assert again.take(answers("kept"))[0] == Counter(answered=1)
     again.ask("kept")
     assert again.clear() == Counter(used=1, kept=0, unasked=0)
     again.close()

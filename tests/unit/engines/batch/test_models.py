@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from refusal_checks.models.spec import Attached, Served
 
 TURNS = (Message("user", "hello"),)
 URL = "http://127.0.0.1:9/v1"
+UNFIT = "1 results have another number of answers than was asked for"
 
 
 @pytest.fixture
@@ -37,26 +40,39 @@ def ask(client: Client, n: int = 1) -> list[str]:
     return asyncio.run(chat())
 
 
-def answered(*texts: str) -> dict[str, object]:
-    return {
-        "choices": [
-            {"index": i, "finish_reason": "stop", "message": {"content": text}}
-            for i, text in enumerate(texts)
-        ]
-    }
+def defer(client: Client, n: int = 1) -> None:
+    with pytest.raises(DeferredError):
+        ask(client, n)
+
+
+def import_answer(models: BatchModels, choices: list[dict[str, Any]], **body: object) -> str:
+    """Take a result for the request of ``ask`` to the attached model; its id."""
+    asked = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
+    request_id = custom_id(asked | RequestParams(**body).body())  # type: ignore[arg-type]
+    models.results.take([ResultLine(request_id, {"choices": choices})])
+    return request_id
+
+
+def said(text: object, finish_reason: str | None = "stop", **more: object) -> dict[str, Any]:
+    return {"message": {"content": text}, "finish_reason": finish_reason, **more}
+
+
+def finish(models: BatchModels, **counts: int) -> list[str]:
+    return list(models.finished(Counter(counts), []))
 
 
 def test_a_request_without_a_result_is_written_once(models: BatchModels, tmp_path: Path) -> None:
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
+    models.results.take([])
     for _ in range(2):
-        with pytest.raises(DeferredError):
-            ask(client)
-    assert models.waiting == 1
-    (written,) = models.publish()
-    (request,) = map(json.loads, written.path.read_text().splitlines())
+        defer(client)
+    written, way = finish(models)
+    path = tmp_path / "out.jsonl"
+    assert written.startswith(f"1 requests written to {path} (")
+    assert (written.partition("): ")[2], way) == ("x", "  for the batch API of that server")
+    (request,) = map(json.loads, path.read_text().splitlines())
     assert request["custom_id"] == custom_id(request["body"])
     assert request["body"]["model"] == "fake"
-    assert (written.requests, written.models, written.command) == (1, ("x",), "")
     assert [path.name for path in tmp_path.glob("out*")] == ["out.jsonl"]
 
 
@@ -64,49 +80,35 @@ def test_a_result_answers_its_request_and_one_with_too_few_choices_does_not(
     models: BatchModels,
 ) -> None:
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
-    with pytest.raises(DeferredError):
-        ask(client, 2)
-    (written,) = models.publish()
-    request_id = json.loads(written.path.read_text())["custom_id"]
-    models.results.take([ResultLine(request_id, answered("one"))])
-    with pytest.raises(DeferredError):
-        ask(client, 2)
-    assert (models.unfit, models.waiting) == (1, 1)
-    models.results.clear()
-    models.results.take([ResultLine(request_id, answered("one", "two"))])
+    import_answer(models, [said("one")], n=2)
+    defer(client, 2)
+    assert finish(models, answered=1)[2].startswith(UNFIT)
+    import_answer(models, [said("one"), said("two")], n=2)
     assert ask(client, 2) == ["one", "two"]
 
 
 @pytest.mark.parametrize(
     "choice",
     [
-        {"message": {"content": "yes"}, "finish_reason": "abort"},
-        {"message": {"content": "yes"}, "finish_reason": None},
-        {"message": {"content": 7}, "finish_reason": "stop"},
-        {
-            "message": {"content": "yes"},
-            "finish_reason": "stop",
-            "logprobs": {"content": [{"token": "yes"}]},
-        },
+        said("yes", "abort"),
+        said("yes", None),
+        said(7),
+        said("yes", logprobs={"content": [{"token": "yes"}]}),
     ],
 )
 def test_a_result_that_is_broken_off_or_malformed_leaves_its_request_pending(
-    models: BatchModels, choice: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    models: BatchModels, tmp_path: Path, choice: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(seconds: float) -> None:
         pytest.fail("no second look at a file helps")
 
     monkeypatch.setattr(errors, "sleep", never)
     client = models.connect(Attached("x", URL, "fake"), "--candidate")
-    body = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
-    request_id = custom_id(body | RequestParams().body())
-    models.results.take([ResultLine(request_id, {"choices": [choice]})])
+    request_id = import_answer(models, [choice])
     for _ in range(2):
-        with pytest.raises(DeferredError):
-            ask(client)
-    assert (models.unfit, models.waiting) == (1, 1)
-    (written,) = models.publish()
-    assert json.loads(written.path.read_text())["custom_id"] == request_id
+        defer(client)
+    assert finish(models, answered=1)[2].startswith(UNFIT)
+    assert json.loads((tmp_path / "out.jsonl").read_text())["custom_id"] == request_id
 
 
 def test_each_server_has_its_file_and_models_of_one_server_share_it(
@@ -114,25 +116,25 @@ def test_each_server_has_its_file_and_models_of_one_server_share_it(
 ) -> None:
     engine = Served("candidate", "/models/a", ("--max-model-len", "4096"))
     judge = Served("judge", "/models/a", ("--max-model-len", "4096"), {"persona": "judge"})
-    other = Served("other", "/models/it's b")
-    for model in (other, engine, judge):
-        with pytest.raises(DeferredError):
-            ask(models.connect(model, "--judge"))
-    first, second = models.publish()
-    assert (first.path.name, first.models, first.requests) == ("out.jsonl", ("other",), 1)
-    assert (second.path.name, second.models) == ("out-2.jsonl", ("candidate", "judge"))
-    assert second.requests == 2
-    words = [word for word in shlex.split(first.command) if "=" not in word]
+    models.results.take([])
+    for model in (Served("other", "/models/it's b"), engine, judge):
+        defer(models.connect(model, "--judge"))
+    first, command, second, other = finish(models)
+    assert first.startswith(f"1 requests written to {tmp_path / 'out.jsonl'}")
+    assert second.startswith(f"2 requests written to {tmp_path / 'out-2.jsonl'}")
+    assert [line.partition("): ")[2] for line in (first, second)] == ["other", "candidate, judge"]
+    words = [word for word in shlex.split(command) if "=" not in word]
     assert "vllm.entrypoints.openai.run_batch" in words
     assert words[words.index("--model") + 1] == "/models/it's b"
     assert words[words.index("-i") + 1] == str(tmp_path / "out.jsonl")
     assert words[words.index("-o") + 1] == str(tmp_path / "out-results.jsonl")
-    assert shlex.split(second.command)[-2:] == ["--max-model-len", "4096"]
-    assert "VLLM_API_KEY" not in first.command
+    assert shlex.split(other)[-2:] == ["--max-model-len", "4096"]
+    assert "VLLM_API_KEY" not in command
 
 
-def test_tokens_are_no_batch_s_business(models: BatchModels) -> None:
+def test_tokens_are_no_batch_s_business(models: BatchModels, tmp_path: Path) -> None:
     client = models.connect(Served("judge", "/models/a"), "--judge")
+    models.results.take([])
 
     async def labels() -> None:
         async with client:
@@ -140,11 +142,10 @@ def test_tokens_are_no_batch_s_business(models: BatchModels) -> None:
 
     with pytest.raises(DeferredError):
         asyncio.run(labels())
-    assert models.asked_for_tokens
-    (written,) = models.publish()
-    request = json.loads(written.path.read_text())
+    assert "no batch has /tokenize" in finish(models)[-1]
+    request = json.loads((tmp_path / "out.jsonl").read_text())
     assert request["body"]["top_logprobs"] == 20
-    models.results.take([ResultLine(request["custom_id"], answered("1"))])
+    models.results.take([ResultLine(request["custom_id"], {"choices": [said("1")]})])
     with pytest.raises(DeferredError):  # and no LabelError, which would end everything
         asyncio.run(labels())
 
@@ -155,7 +156,6 @@ def test_a_server_s_model_must_be_named_since_it_is_not_asked(models: BatchModel
 
 
 def test_what_is_not_published_leaves_no_file(models: BatchModels, tmp_path: Path) -> None:
-    with pytest.raises(DeferredError):
-        ask(models.connect(Served("m", "/models/a"), "--judge"))
+    defer(models.connect(Served("m", "/models/a"), "--judge"))
     models.close()
     assert not list(tmp_path.iterdir())
