@@ -97,7 +97,7 @@ class BenchmarkTable(Frozen):
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
-PerMinute = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 
 _NEW = object()
 
@@ -323,10 +323,10 @@ class Limits(Frozen):
     max_reply_mib: int = Field(
         16, ge=1, description="most MiB of one reply of a server; more if many tokens are asked for"
     )
-    candidate_rpm: PerMinute | None = Field(
+    candidate_rpm: PerMinute = Field(
         None, description="most requests per minute to a candidate's server that others run"
     )
-    judge_rpm: PerMinute | None = Field(
+    judge_rpm: PerMinute = Field(
         None, description="most requests per minute to a judge's server that others run"
     )
     candidate_concurrency: int = Field(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from refusal_checks.core.settings import CONNECTIONS
 from refusal_checks.models.client.capabilities import ALL, Capabilities
@@ -69,10 +69,9 @@ class Assignment:
 
     def shown(self, count: int) -> str:
         """Its part of this number of devices, for people."""
-        cores = self.cores if len(self.cores) < count else ()
+        own = self.devices or (self.cores if len(self.cores) < count else ())
         parts = [
-            self.devices and f"on {','.join(self.devices)}",
-            cores and f"on {','.join(map(str, cores))}",
+            own and f"on {','.join(map(str, own))}",
             self.shards > 1 and f"cut over {self.shards} GPUs",
             self.copies > 1 and f"in {self.copies} copies",
             self.memory and f"with {self.memory:.0%} of the memory",
@@ -90,7 +89,7 @@ class EngineSpec:
 
     Attributes:
         model: a folder or a Hugging Face id.
-        args: the user's arguments, verbatim.
+        args: the user's, verbatim.
         engine: the name of its kind.
         program: what ``--engine-command`` starts in place of the engine's own program.
     """
@@ -102,14 +101,11 @@ class EngineSpec:
 
     @classmethod
     def of(cls, model: Served) -> EngineSpec:
-        """The engine that serves a model."""
         return cls(model.path, model.args, model.engine, model.program)
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """A kind of engine: an OpenAI-compatible server that this package can start.
-
-    To be inherited from, for the defaults.
 
     Attributes:
         title: its name for people.
@@ -186,7 +182,6 @@ class Engine(Protocol):
         return []
 
     def command(self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE) -> list[str]:
-        """The server's whole command line."""
         return [*(spec.program or self.program), *self.arguments(spec, port, place)]
 
     def environment(
@@ -208,15 +203,14 @@ class Engine(Protocol):
 VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"
 """Names further variables for engines, divided by commas."""
 
-_NAMES = (
+NAMES = (
     "HOME HOSTNAME LANG LANGUAGE LOGNAME PATH PWD SHELL TEMP TERM TMP TMPDIR TZ USER VIRTUAL_ENV "
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CC CXX "
     "DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST"
 )
-NAMES = frozenset(_NAMES.split())
 """Of the system, of certificates and proxies (in lower case too), and of containers."""
 
-_PREFIXES = (
+PREFIXES = (
     "LC_ LD_ DYLD_ XDG_ SSL_ PYTHON CONDA_ MALLOC_ SLURM_ "
     "HF_ HUGGING TRANSFORMERS_ TOKENIZERS_ SAFETENSORS_ VLLM_ SGLANG_ LMCACHE_ "
     "CUDA CUBLAS CUDNN NVIDIA_ NCCL_ NVSHMEM_ GPU_ HIP_ HSA_ ROC AMD_ MIOPEN_ RCCL_ ONEAPI_ ZE_ "
@@ -224,22 +218,22 @@ _PREFIXES = (
     "OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ DNNL_ ONEDNN_ NUMEXPR_ TORCH PYTORCH_ TRITON_ FLASHINFER_ "
     "XFORMERS_ TVM_ RAY_ GLOO_ UCX_ MASTER_"
 )
-PREFIXES = tuple(_PREFIXES.split())
 """How the variables of engines, devices and libraries of numbers begin."""
 
 SECRET = frozenset({"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"})
 """A variable with one of these among its words is kept back."""
 
-HUB = frozenset({"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"})
+HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 """The secrets that an engine needs: it downloads gated weights."""
 
 
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that a server started here gets of this process's own."""
     wanted = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
+    names, prefixes = set(NAMES.split()), tuple(PREFIXES.split())
 
     def is_needed(name: str) -> bool:
         upper = name.upper()
-        return (upper in NAMES or upper.startswith(PREFIXES)) and not SECRET & set(upper.split("_"))
+        return (upper in names or upper.startswith(prefixes)) and not SECRET & set(upper.split("_"))
 
     return {name: text for name, text in environment.items() if name in wanted or is_needed(name)}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import psutil
 
@@ -46,20 +46,6 @@ NONE = Devices("unknown")
 """For engines that need none."""
 
 
-@dataclass(frozen=True)
-class _Gpu:
-    """One line of nvidia-smi; memory in GiB, 0 if unknown."""
-
-    index: str
-    uuid: str
-    memory: float
-    used: float
-
-    @property
-    def share_used(self) -> float:
-        return self.used / self.memory if self.memory else 0.0
-
-
 def cpu() -> Devices:
     """The cores that this process may use, how much of their time, and the free memory."""
     usable = (
@@ -72,58 +58,71 @@ def cpu() -> Devices:
     return Devices("cpu", cores, free / 2**30, quota=_time_of_container())
 
 
-def _time_of_container(root: Path = _CGROUPS) -> float | None:
+def _numbers(*names: str) -> list[int]:
+    return [int(word) for name in names for word in (_CGROUPS / name).read_text().split()]
+
+
+def _time_of_container() -> float | None:
     """Cores' worth of time that a container may use at once; None without a limit."""
-    with suppress(OSError, ValueError):  # "max" is none
-        most, period = map(int, (root / "cpu.max").read_text().split())
-        return most / period
-    with suppress(OSError, ValueError):
-        folder = root / "cpu"
-        most, period = (int((folder / f"cpu.cfs_{n}_us").read_text()) for n in ("quota", "period"))
-        return most / period if most > 0 else None
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with suppress(OSError, ValueError):  # "max" is none
+            most, period = _numbers(*names)
+            return most / period if most > 0 else None
     return None
 
 
-def _left_to_container(root: Path = _CGROUPS) -> float:
+def _left_to_container() -> float:
     """Bytes that a container's limit leaves, caches included; infinite without a limit."""
-    for folder, limit, used, prefix in (
-        (root, "memory.max", "memory.current", ""),
-        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    for limit, used, stat, prefix in (
+        ("memory.max", "memory.current", "memory.stat", ""),
+        (
+            "memory/memory.limit_in_bytes",
+            "memory/memory.usage_in_bytes",
+            "memory/memory.stat",
+            "total_",
+        ),
     ):
         with suppress(OSError, ValueError):  # "max" is none
-            most, taken = (int((folder / name).read_text()) for name in (limit, used))
-            lines = (folder / "memory.stat").read_text().splitlines()
-            counts = dict(line.split() for line in lines)
+            most, taken = _numbers(limit, used)
+            counts = dict(line.split() for line in (_CGROUPS / stat).read_text().splitlines())
             files = (counts.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
             return most - taken + sum(map(int, files))
     return math.inf
 
 
+class _Gpu(NamedTuple):
+    """One line of nvidia-smi; memory in GiB, 0 if unknown."""
+
+    number: str = ""
+    uuid: str = ""
+    memory: float = 0.0
+    share_used: float = 0.0
+
+
 def gpus() -> Devices:
     """The GPUs that CUDA_VISIBLE_DEVICES names; without it the free ones, or all if none is."""
     found, limit = _query(), os.environ.get("CUDA_VISIBLE_DEVICES")
-    chosen: dict[str, _Gpu | None]
     busy: tuple[str, ...] = ()
     if limit is None:
         free = [gpu for gpu in found if gpu.share_used <= _BUSY] or found
-        busy = tuple(gpu.index for gpu in found if gpu not in free)
-        chosen = {gpu.index: gpu for gpu in free}
+        busy = tuple(gpu.number for gpu in found if gpu not in free)
+        chosen = {gpu.number: gpu for gpu in free}
     else:
         names = [name for part in limit.split(",") if (name := part.strip()) and name != "-1"]
         chosen = {name: _named(found, name) for name in names}
     if not chosen:
         return NONE
-    memory = min(gpu.memory if gpu else 0.0 for gpu in chosen.values())
-    used = max(gpu.share_used if gpu else 0.0 for gpu in chosen.values())
+    memory = min(gpu.memory for gpu in chosen.values())
+    used = max(gpu.share_used for gpu in chosen.values())
     return Devices("gpu", tuple(chosen), memory or None, busy, used)
 
 
-def _named(found: Sequence[_Gpu], name: str) -> _Gpu | None:
+def _named(found: Sequence[_Gpu], name: str) -> _Gpu:
     """The GPU that a part of CUDA_VISIBLE_DEVICES means: by number, or by the start of its UUID."""
     for gpu in found:
-        if name == gpu.index or (not name.isdecimal() and gpu.uuid.startswith(name)):
+        if name == gpu.number or (not name.isdecimal() and gpu.uuid.startswith(name)):
             return gpu
-    return None
+    return _Gpu()
 
 
 def _query() -> list[_Gpu]:
@@ -133,13 +132,11 @@ def _query() -> list[_Gpu]:
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
+    found = []
     rows = csv.reader(done.stdout.decode(errors="replace").splitlines(), skipinitialspace=True)
-    return [_Gpu(row[0], row[1], _gib(row[2]), _gib(row[3])) for row in rows if len(row) == 4]
-
-
-def _gib(mebibytes: str) -> float:
-    """Memory in GiB; 0 for "[N/A]", which devices that share the machine's memory say."""
-    try:
-        return float(mebibytes) / 1024
-    except ValueError:
-        return 0.0
+    for number, uuid, *sizes in (row for row in rows if len(row) == 4):
+        memory, used = 0.0, 0.0
+        with suppress(ValueError):  # "[N/A]", which devices that share the machine's memory say
+            memory, used = (float(mebibytes) / 1024 for mebibytes in sizes)
+        found.append(_Gpu(number, uuid, memory, used / memory if memory else 0.0))
+    return found

@@ -23,11 +23,8 @@ from typing import Any
 
 import psutil
 
-GRACE = 5.0
-"""Seconds between the polite signal and the final one."""
-
-WATCH = 1.0
-"""Seconds between two looks at the command's vital processes."""
+GRACE, WATCH = 5.0, 1.0
+"""Seconds between the polite signal and the final one, and two looks at vital processes."""
 
 VITAL_GRACE = 2.0
 """Seconds that a server has to end by itself, with its own message in the log, once a vital process
@@ -38,11 +35,12 @@ def main(cores: str, vital: str, *command: str) -> int:
     """Run the command until it ends or standard input closes, then kill the whole group."""
     if cores != "all" and hasattr(os, "sched_setaffinity"):  # macOS has none
         os.sched_setaffinity(0, map(int, cores.split(",")))
-    # Must survive the SIGTERM that it sends to its own group.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _handle(signal.SIG_IGN)  # must survive the SIGTERM that it sends to its own group
     server = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=_default_signals
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        preexec_fn=lambda: _handle(signal.SIG_DFL),
     )
     threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     status = _wait(server, vital)
@@ -50,6 +48,11 @@ def main(cores: str, vital: str, *command: str) -> int:
         os.write(1, str(status).encode())
     os.killpg(0, signal.SIGKILL)
     return status
+
+
+def _handle(how: signal.Handlers) -> None:
+    signal.signal(signal.SIGTERM, how)
+    signal.signal(signal.SIGINT, how)
 
 
 def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
@@ -85,11 +88,6 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _default_signals() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def _end_with_input(server: subprocess.Popen[bytes]) -> None:
     sys.stdin.buffer.read()
     os.killpg(0, signal.SIGTERM)
@@ -116,7 +114,6 @@ class KeyCheck:
         self._wanted = f"Bearer {os.environ['VLLM_API_KEY']}".encode()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """See ASGI."""
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
         is_checked = scope["type"] in ("http", "websocket") and scope["path"] != OPEN
         if not is_checked or hmac.compare_digest(given, self._wanted):

@@ -51,7 +51,6 @@ class EngineNeed:
     """An engine that is to run.
 
     Attributes:
-        model: what it serves.
         parallel: what the user's arguments say.
         weights: GiB of the model's weight files; None if unknown.
         answers, judges: what it does in the run.
@@ -70,7 +69,6 @@ class EngineNeed:
 
     @property
     def shown(self) -> str:
-        """The model and the size of its weights, for people."""
         size = "weights of unknown size" if self.weights is None else f"{self.weights:.1f} GiB"
         return f"{self.name} ({size})"
 
@@ -90,17 +88,12 @@ class PlacementRequest:
     at_once: bool = False
 
     def devices_of(self, need: EngineNeed) -> tuple[str, ...]:
-        """The devices that the user gave an engine."""
         return self.candidate_devices if need.answers else self.judge_devices
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where each engine runs; ``places`` are in the order of the needs.
-
-    Attributes:
-        why: one line for people.
-    """
+    """Where each engine runs, in the order of the needs; ``why`` is one line for people."""
 
     kind: Kind
     why: str
@@ -122,12 +115,9 @@ class Placement:
 
 
 def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest) -> Placement:
-    """Choose where engines run; depends on its arguments alone.
+    """Choose where different engines run; depends on its arguments alone.
 
     An engine that a cluster or several machines carry is not placed here.
-
-    Args:
-        needs: the engines that are to run, each different.
     """
     if not needs:
         return Placement("none", "no engine to start here")
@@ -139,18 +129,15 @@ def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequ
         group = [need for need in needs if turn == int(kind == "turns" and not need.answers)]
         placed = [need for need in group if need in here]
         shares = kind == "together" or (kind == "turns" and not hardware.fit_apart(placed))
-        if len(placed) > 1 and shares:
-            found = hardware.together(placed)
-        else:
-            found = hardware.apart(placed, request)
+        is_shared = len(placed) > 1 and shares
+        found = hardware.together(placed) if is_shared else hardware.apart(placed, request)
         places |= zip(placed, found, strict=True)
         places |= {need: replace(places[need], turn=turn) for need in group}
-    models = ", ".join(need.shown + places[need].shown(len(devices.ids)) for need in needs)
-    if here:
-        why = f"on {hardware.name}: {'as --placement says' if request.kind == kind else why}"
-    else:
+    models = [need.shown + places[need].shown(len(devices.ids)) for need in needs]
+    why = f"on {hardware.name}: {'as --placement says' if request.kind == kind else why}"
+    if not here:
         why = "Ray, or the machines that their arguments name, carry them"
-    return Placement(kind, f"{models}, {why}", tuple(places[need] for need in needs))
+    return Placement(kind, ", ".join([*models, why]), tuple(places[need] for need in needs))
 
 
 def _kind(
@@ -184,31 +171,30 @@ class _Gpus:
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-        self._count = len(devices.ids)
+        self._ids = devices.ids
+        self._memory = devices.memory or math.inf
         self._usable = max(SPARE, min(GPU_USABLE, 1 - devices.used - SPARE))
-        self._busy = ""
-        if devices.busy:
-            busy = ",".join(devices.busy)
-            self._busy = f" (others use GPU {busy}; name it in CUDA_VISIBLE_DEVICES to use it)"
+        busy = ",".join(devices.busy)
+        self._busy = busy and (
+            f" (others use GPU {busy}; name it in CUDA_VISIBLE_DEVICES to use it)"
+        )
         size = f" of {devices.memory:.0f} GiB" if devices.memory else ""
-        self.name = f"GPU {', '.join(devices.ids)}{size}{self._busy}"
-        if not devices.ids:
-            self.name = "devices that only the engine knows"
+        known = f"GPU {', '.join(self._ids)}{size}{self._busy}"
+        self.name = known if self._ids else "devices that only the engine knows"
 
     def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
-        return sum(self._least(need, self._count) for need in needs) <= self._count
+        count = len(self._ids)
+        return sum(self._least(need, count) for need in needs) <= count
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
         """True if the engines can share the GPUs; unknown weights count nothing."""
-        return self._fit(needs, self._cut(needs, self._count))
+        return self._fit(needs, self._cut(needs, len(self._ids)))
 
     def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
         """True if models fit that are cut over this number of GPUs each."""
-        memory = self._devices.memory or math.inf
-        sizes = [_weights(need, cut) + GPU_OVERHEAD for need in needs]
-        return sum(sizes) <= self._usable * memory and all(
-            size <= (need.parallel.memory or 1) * memory
-            for need, size in zip(needs, sizes, strict=True)
+        sizes = {need: _weights(need, cut) + GPU_OVERHEAD for need in needs}
+        return sum(sizes.values()) <= self._usable * self._memory and all(
+            size <= (need.parallel.memory or 1) * self._memory for need, size in sizes.items()
         )
 
     def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
@@ -230,67 +216,60 @@ class _Gpus:
         Each gets a share of the memory unless the user names one: its weights and an equal part of
         what is left.
         """
-        memory, cut = self._devices.memory, self._cut(needs, self._count)
-        named = [need.parallel.memory for need in needs]
-        usable = max(self._usable - sum(filter(None, named)), SPARE)
-        sizes = [
-            0.0 if need.parallel.memory or memory is None else _weights(need, cut) / memory
+        cut = self._cut(needs, len(self._ids))
+        free = [need for need in needs if not need.parallel.memory]
+        usable = max(SPARE, self._usable - sum(need.parallel.memory or 0.0 for need in needs))
+        sizes = {need: _weights(need, cut) / self._memory for need in free}
+        total = sum(sizes.values())
+        left = max(0.0, (usable - total) / max(1, len(free)))
+        shrunk = min(1.0, usable / total) if total else 1.0
+        return [
+            self._place(
+                need,
+                self._ids,
+                cut if need.weights is not None and self._devices.memory else 0,
+                shrunk * sizes[need] + left if need in sizes else None,
+            )
             for need in needs
         ]
-        left = (usable - sum(sizes)) / max(1, named.count(None))
-        if left <= 0:
-            sizes, left = [usable * size / sum(sizes) for size in sizes], 0.0
-        places = []
-        for need, size in zip(needs, sizes, strict=True):
-            share = None if need.parallel.memory else size + left
-            is_known = need.weights is not None and memory is not None
-            places.append(self._place(need, self._devices.ids, cut if is_known else 0, share))
-        return places
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
         """Give each engine GPUs of its own, a single one all; spare ones go to the largest load."""
-        share = self._usable if self._usable < GPU_USABLE else None
         places: dict[EngineNeed, Assignment] = {}
+        share = self._usable if self._usable < GPU_USABLE else None
         for ids, group in _pools(self._devices, needs, request):
+            least = {need: self._least(need, len(ids)) for need in group}
+            counts = dict(least) if ids or len(group) > 1 else dict.fromkeys(group, 0)
+            if sum(counts.values()) > len(ids):
+                raise UserError(
+                    f"{', '.join(need.name for need in group)}: {sum(least.values())} GPUs needed "
+                    f"and {len(ids)} there ({', '.join(ids) or 'none'}): give more with "
+                    "--candidate-devices or --judge-devices, or use --placement turns, or together"
+                    + self._busy
+                )
+            # It can use more if the user gave no number, and what one copy needs is known.
+            able = [
+                need
+                for need in group
+                if not need.parallel.is_given
+                and (need.weights is not None or request.devices_of(need))
+            ]
+            while more := [n for n in able if least[n] <= len(ids) - sum(counts.values())]:
+                most = max(more, key=lambda need: (need.weights or 1.0) / counts[need])
+                counts[most] += least[most]
             start = 0
-            for need, count in zip(group, self._counts(ids, group, request), strict=True):
-                cut = count if need.weights is None else self._least(need, count)
+            for need, count in counts.items():
+                cut = count if need.weights is None else least[need]
                 own = None if need.parallel.memory else share
                 places[need] = self._place(need, ids[start : start + count], cut, own)
                 start += count
         return [places[need] for need in needs]
 
-    def _counts(
-        self, ids: Sequence[str], needs: Sequence[EngineNeed], request: PlacementRequest
-    ) -> list[int]:
-        if not ids and len(needs) == 1:
-            return [0]
-        least = [self._least(need, len(ids)) for need in needs]
-        if sum(least) > len(ids):
-            raise UserError(
-                f"{', '.join(need.name for need in needs)}: {sum(least)} GPUs needed and "
-                f"{len(ids)} there ({', '.join(ids) or 'none'}): give more with "
-                "--candidate-devices or --judge-devices, or use --placement turns, or together"
-                + self._busy
-            )
-        counts = list(least)
-        while able := [
-            number
-            for number, need in enumerate(needs)
-            # It can use more if the user gave no number, and what one copy needs is known.
-            if not need.parallel.is_given
-            and (need.weights is not None or request.devices_of(need))
-            and least[number] <= len(ids) - sum(counts)
-        ]:
-            most = max(able, key=lambda number: (needs[number].weights or 1.0) / counts[number])
-            counts[most] += least[most]
-        return counts
-
     def _place(
         self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
     ) -> Assignment:
         """Copies of a model on these GPUs, each cut over some of them; one copy if ``cut`` is 0."""
-        is_all = ids == self._devices.ids and not self._devices.busy
+        is_all = ids == self._ids and not self._devices.busy
         place = Assignment(() if is_all else ids, memory=share and round(share, 2))
         if need.parallel.is_given or not cut:
             return place
@@ -312,15 +291,13 @@ class _Cores:
         self.name = f"{count} CPU core{'s' * (count != 1)} with {devices.memory or 0:.0f} GiB free"
 
     def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
-        """False: only the user splits cores; see ``fit_together``."""
-        return False
+        return False  # only the user splits cores; see ``fit_together``
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
         enough = sum(map(_needed, needs)) <= CPU_USABLE * (self._devices.memory or math.inf)
         return enough and len(self._devices.ids) >= len(needs)
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
-        """Give each engine cores of its own."""
         places: dict[EngineNeed, Assignment] = {}
         for ids, group in _pools(self._devices, needs, request):
             if len(ids) < len(group):
@@ -378,9 +355,6 @@ def fit_beside(
     """True if more engines can load on a CPU where others work, whose caches may still fill.
 
     Each needs weights of a known size, memory for them, and a core without a computing thread.
-
-    Args:
-        devices: with the memory that is free while the others run.
     """
     for need, place in more:
         spare = _usable_cores(devices, len(place.cores)) - (place.threads or math.inf)

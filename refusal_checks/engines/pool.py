@@ -13,7 +13,7 @@ from typing import Any
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
 from refusal_checks.engines import devices
-from refusal_checks.engines.base import WHOLE_MACHINE, Assignment, EngineSpec
+from refusal_checks.engines.base import Assignment, EngineSpec
 from refusal_checks.engines.kinds import require_usable
 from refusal_checks.engines.placement import (
     EngineNeed,
@@ -31,11 +31,8 @@ from refusal_checks.models.client.capabilities import ALL
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.spec import Attached, CandidateModel, JudgeModel, Model, Served
 
-WATCH = 1.0
-"""Seconds between two looks at running engines."""
-
-LOOK = 0.05
-"""Seconds between two looks at whether an engine is ready."""
+WATCH, LOOK = 1.0, 0.05
+"""Seconds between two looks at running engines, and at whether an engine is ready."""
 
 Shared = dict[EngineSpec, EngineProcess]
 """The engines of several runs, by what they serve."""
@@ -53,61 +50,40 @@ class PoolSettings:
     placement: PlacementRequest = field(default_factory=PlacementRequest)
 
 
-@dataclass(frozen=True)
-class Tenant:
-    """An engine, what it needs, and where it runs or is to run."""
+Needs = dict[EngineProcess, EngineNeed]
+"""Engines, and what each of them needs in a run."""
 
-    engine: EngineProcess
-    need: EngineNeed
-    place: Assignment = WHOLE_MACHINE
-
-    @classmethod
-    def of(cls, engine: EngineProcess, candidate: Model, judges: Iterable[Model]) -> Tenant:
-        """An engine of a run with these models, not placed yet."""
-        spec, kind = engine.spec, engine.engine
-
-        def serves(model: Model) -> bool:
-            return isinstance(model, Served) and EngineSpec.of(model) == spec
-
-        need = EngineNeed(
-            spec.model,
-            kind.parallel(spec.args),
-            files.weights_gib(spec.model, *kind.weights_at(spec.args)),
-            answers=serves(candidate),
-            judges=any(map(serves, judges)),
-        )
-        return cls(engine, need)
+Places = dict[EngineProcess, Assignment]
 
 
-def followed(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
-    """The wanted engines in the places of those before; none if they do not all fit.
+def followed(before: Needs, wanted: Needs) -> Places:
+    """The places of the engines before, for the wanted ones; none if they do not all fit.
 
     Those before must all be running and at the same time, else their places may not be free.
     """
-    if len(wanted) != len(before) or any(tenant.place.turn for tenant in before):
-        return []
-    found = []
+    if len(wanted) != len(before) or any(process.place.turn for process in before):
+        return {}
     for new, old in zip(wanted, before, strict=True):
-        needs_as_much = replace(new.need, model="") == replace(old.need, model="")
-        is_alike = needs_as_much and new.engine.spec.engine == old.engine.spec.engine
-        if not old.engine.is_running() or not (is_alike or new.engine is old.engine):
-            return []
-        found.append(replace(new, place=old.place))
-    return found
+        needs_as_much = replace(wanted[new], model="") == replace(before[old], model="")
+        is_alike = needs_as_much and new.spec.engine == old.spec.engine
+        if not old.is_running() or not (is_alike or new is old):
+            return {}
+    return dict(zip(wanted, [process.place for process in before], strict=True))
 
 
-def early(before: Sequence[Tenant], wanted: Sequence[Tenant]) -> list[Tenant]:
+def early(before: Needs, wanted: Needs) -> Places:
     """Those of the wanted engines that can load while the ones before still work, in their places.
 
     Only on a CPU, with memory and a core to spare. On a GPU engines hold all the memory that they
     may have; and without a spare core the work takes longer by as much as the start is hidden.
     """
-    if not all(tenant.engine.engine.runs_on_cpu() for tenant in (*before, *wanted)):
-        return []
-    running = [tenant.engine for tenant in before]
-    new = [each for each in followed(before, wanted) if each.engine not in running]
-    places = [[(each.need, each.place) for each in group] for group in (new, before)]
-    return new if fit_beside(devices.cpu(), *places) else []
+    if not all(process.engine.runs_on_cpu() for process in (*before, *wanted)):
+        return {}
+    places = followed(before, wanted)
+    new = {process: place for process, place in places.items() if process not in before}
+    more = [(wanted[process], place) for process, place in new.items()]
+    running = [(need, process.place) for process, need in before.items()]
+    return new if fit_beside(devices.cpu(), more, running) else {}
 
 
 class Engines(Servers):
@@ -141,7 +117,7 @@ class Engines(Servers):
             process: EngineTransport(process, settings.limits) for process in self._engines.values()
         }
         self._turn = 0
-        self._tenants: list[Tenant] = []
+        self._needs: Needs = {}
         self._kept: list[EngineProcess] = []
         self._loading: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
@@ -151,7 +127,7 @@ class Engines(Servers):
         self.placement = self.place(self._models)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """See ``Servers``; an attached server is asked for the model first."""
+        """An attached server is asked for the model first."""
         if isinstance(model, Attached):
             client = self._attaching.connect(model, option, number)
             self._attached.append(client)
@@ -162,7 +138,6 @@ class Engines(Servers):
         return client
 
     def account(self) -> dict[str, Any]:
-        """See ``Servers``."""
         shown = {
             role: {
                 f"{client.url}#{client.model}": client.capabilities.as_words()
@@ -180,59 +155,65 @@ class Engines(Servers):
         }
 
     def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
-        """See ``Servers``."""
-        wanted = self._wanted(models)
-        taken = self._take_places(before, wanted) if isinstance(before, Engines) else []
-        self._tenants = taken or self._choose(wanted)
-        for tenant in self._tenants:
-            tenant.engine.place = tenant.place
+        self._needs = wanted = self._wanted(models)
+        places = self._take_places(before, wanted) if isinstance(before, Engines) else {}
+        if not places:
+            here = devices.NONE
+            if wanted:
+                on_cpu = all(process.engine.runs_on_cpu() for process in wanted)
+                here = devices.cpu() if on_cpu else devices.gpus()
+            self.placement = choose(here, list(wanted.values()), self._settings.placement)
+            places = dict(zip(wanted, self.placement.places, strict=True))
+        for process, place in places.items():
+            process.place = place
         return self.placement
 
-    def _take_places(self, before: Engines, wanted: Sequence[Tenant]) -> list[Tenant]:
+    def _take_places(self, before: Engines, wanted: Needs) -> Places:
         """Stop what is not wanted; what is, in the places of the run before, if some of it runs."""
-        left = followed(before._settled, wanted)
-        self._kept = [tenant.engine for tenant in left if tenant.engine.is_running()]
+        places = followed(before._settled, wanted)
+        self._kept = [process for process in places if process.is_running()]
         for engines in (before, self):  # so that there is room
             engines.stop(but=self._kept)
         if not self._kept:
-            return []
-        names = ", ".join(tenant.need.name for tenant in left)
+            return {}
+        names = ", ".join(need.name for need in wanted.values())
         why = f"{names}, in the places of the run before, which needed as much"
         self.placement = replace(before.placement, why=why)
-        return left
-
-    def _choose(self, wanted: Sequence[Tenant]) -> list[Tenant]:
-        here = devices.NONE
-        if wanted:
-            on_cpu = all(each.engine.engine.runs_on_cpu() for each in wanted)
-            here = devices.cpu() if on_cpu else devices.gpus()
-        self.placement = choose(here, [each.need for each in wanted], self._settings.placement)
-        pairs = zip(wanted, self.placement.places, strict=True)
-        return [replace(tenant, place=place) for tenant, place in pairs]
+        return places
 
     def load_early(self, needed: Needed, before: Servers, say: Say) -> None:
-        """See ``Servers``."""
-        settled = before._settled if isinstance(before, Engines) else []
+        settled = before._settled if isinstance(before, Engines) else {}
         if not early(settled, self._wanted(self._models)):
             return
-        for tenant in early(settled, self._wanted(needed())):
-            tenant.engine.place = tenant.place
-            self._loading.append(tenant.engine)
-            self._launch(tenant.engine, lambda line: say(f"{line}, beside the run before it"))
+        for process, place in early(settled, self._wanted(needed())).items():
+            process.place = place
+            self._loading.append(process)
+            self._launch(process, lambda line: say(f"{line}, beside the run before it"))
 
     @property
-    def _settled(self) -> list[Tenant]:
+    def _settled(self) -> Needs:
         """The engines that have become ready in their places."""
-        return [tenant for tenant in self._tenants if tenant.engine in self._started]
+        return {process: need for process, need in self._needs.items() if process in self._started}
 
-    def _wanted(self, models: Iterable[Model]) -> list[Tenant]:
-        candidate, *judges = self._models
-        specs = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
-        found = [process for spec, process in self._engines.items() if spec in specs]
-        return [Tenant.of(process, candidate, judges) for process in found]
+    def _wanted(self, models: Iterable[Model]) -> Needs:
+        """The engines of these models, and what they need whatever they do in the run."""
+        wanted = {EngineSpec.of(model) for model in models if isinstance(model, Served)}
+        candidate, *judges = [
+            EngineSpec.of(model) if isinstance(model, Served) else None for model in self._models
+        ]
+        return {
+            process: EngineNeed(
+                spec.model,
+                process.engine.parallel(spec.args),
+                files.weights_gib(spec.model, *process.engine.weights_at(spec.args)),
+                answers=spec == candidate,
+                judges=spec in judges,
+            )
+            for spec, process in self._engines.items()
+            if spec in wanted
+        }
 
     def start(self, say: Say, turn: int = 0) -> None:
-        """See ``Servers``."""
         self._turn = turn
         kept, self._kept = self._kept, []
         self.stop(but=kept)
@@ -272,7 +253,7 @@ class Engines(Servers):
             self._started.append(process)
 
     def _of_turn(self) -> list[EngineProcess]:
-        return [each.engine for each in self._tenants if each.place.turn == self._turn]
+        return [process for process in self._needs if process.place.turn == self._turn]
 
     def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
         return self.placement.kind != "split" and any(
@@ -280,7 +261,6 @@ class Engines(Servers):
         )
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
-        """See ``Servers``."""
         specs = {EngineSpec.of(model) for model in models or () if isinstance(model, Served)}
         awaited = self._of_turn()
         if models is not None and not self._must_load_alone(awaited):
@@ -291,12 +271,10 @@ class Engines(Servers):
             await asyncio.sleep(LOOK)
 
     def require_running(self) -> None:
-        """See ``Servers``."""
         for process in self._started:
             process.require_running()
 
     async def guard(self, work: Work, say: Say) -> None:
-        """See ``Servers``."""
         async with AsyncExitStack() as stack:
             for transport in self._transports.values():
                 await stack.enter_async_context(transport)
@@ -334,14 +312,12 @@ class Engines(Servers):
         await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def stop(self, but: Collection[EngineProcess] = ()) -> None:
-        """See ``Servers``; some may go on."""
         self._started = []
         for process in self._engines.values():
             if process not in but:
                 process.stop()
 
     def close(self) -> None:
-        """See ``Servers``."""
         with self._launching:
             self._is_closed = True
         self.stop()

@@ -7,6 +7,7 @@ all clients of its model.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import os
 import re
 import secrets
@@ -15,7 +16,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,48 +36,39 @@ from refusal_checks.models.client.attaching import probe
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.errors import TransientError
-from refusal_checks.models.client.transport import Access, HttpTransport, session
+from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.files import declared
 from refusal_checks.models.spec import Served
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
 
-STOP_TIMEOUT = 15.0
-"""Seconds that a server may take to end before its process group is killed."""
+STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
+"""Seconds that a server may take to end before its process group is killed, and then to be gone."""
 
-GROUP_TIMEOUT = 10.0
-"""Seconds that killed processes may take to be gone."""
-
-LOG_LINES = 25
-"""Last lines of the log that an error shows."""
-
-LOG_WIDTH, LOG_READ = 2_000, 2**20
-"""Characters of each that are read, and bytes of the log in which they are looked for."""
+LOG_LINES, LOG_WIDTH, LOG_READ = 25, 2_000, 2**20
+"""Last lines of the log that an error shows, characters of each that are read, and bytes of the log
+in which they are looked for."""
 
 
 class EngineProcess:
     """One engine's server, which can be started again under the same address and key.
 
-    Args:
-        log: file for everything that the server prints; each start adds to it.
-        argv: another command than the engine's own, given the port.
-
     Attributes:
+        log: file for everything that the server prints; each start adds to it.
         engine: its kind.
         place: what the next start gives it.
     """
 
-    def __init__(
-        self, spec: EngineSpec, log: Path, *, argv: Callable[[int], list[str]] | None = None
-    ) -> None:
+    def __init__(self, spec: EngineSpec, log: Path) -> None:
         self.spec = spec
         self.log = log
         self.engine = kinds.get(spec.engine)
         self.place = WHOLE_MACHINE
         self.api_key = secrets.token_urlsafe(24)
-        self.port = _free_port()
-        self._argv = argv
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self._status = ""
@@ -87,9 +80,6 @@ class EngineProcess:
 
     @property
     def command(self) -> list[str]:
-        """The server's command line."""
-        if self._argv:
-            return self._argv(self.port)
         return self.engine.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
@@ -126,37 +116,50 @@ class EngineProcess:
             EngineStartError: the server ended, took longer than ``timeout`` seconds, or another
                 process has its port; it has been stopped.
         """
-        title, begun = self.engine.title, time.monotonic()
-        reported = 0.0
-        while True:
+        title, begun, reported = self.engine.title, time.monotonic(), 0.0
+        while self.is_running():
             elapsed = time.monotonic() - begun
-            if not self.is_running():
-                raise self._start_error("ended before it was ready")
             if is_healthy(f"http://127.0.0.1:{self.port}{self.engine.health}"):
-                self._require_own()
+                if not self._has_port():
+                    problem = (
+                        "did not get its port: a process that is not this engine's answers on "
+                        f"127.0.0.1:{self.port}; run the same command again, which chooses another "
+                        "port"
+                    )
+                    break
                 progress(f"{title} is ready after {elapsed:.0f} s: {self.spec.model}")
                 return
             if elapsed > timeout:
-                raise self._start_error(f"was not ready after {timeout:.0f} s")
+                problem = f"was not ready after {timeout:.0f} s"
+                break
             if elapsed - reported >= 10:
                 reported = elapsed
                 progress(f"{title} is loading {self.spec.model}: {elapsed:.0f} s ({self.log})")
             time.sleep(POLL)
+        else:
+            problem = "ended before it was ready"
+        error = EngineStartError(self.report(problem))
+        self.stop()
+        raise error
 
-    def _require_own(self) -> None:
-        """Refuse to talk to a server that this process has not started: it would get the key.
+    def _has_port(self) -> bool:
+        """False if the server on its port is one that was not started here: it would get the key.
 
         The program of ``--engine-command`` may hand over to a container, which is out of sight.
         """
-        assert self._process is not None
-        if not self.spec.program and not _listens(self._process.pid, self.port):
-            raise self._start_error(
-                f"did not get its port: a process that is not this engine's answers on 127.0.0.1:"
-                f"{self.port}; run the same command again, which chooses another port"
-            )
+        if self.spec.program or self._process is None:
+            return True
+        offspring = []
+        with suppress(psutil.Error):
+            offspring = psutil.Process(self._process.pid).children(recursive=True)
+        for process in (*offspring, *_members(self._process.pid)):
+            with suppress(psutil.Error):
+                for each in process.net_connections("tcp"):
+                    if each.status == psutil.CONN_LISTEN and each.laddr.port == self.port:
+                        return True
+        return False
 
     def is_running(self) -> bool:
-        """True if the server's process lives."""
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
@@ -172,14 +175,16 @@ class EngineProcess:
         process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_TIMEOUT)
-        _end_group(process.pid)
+        # Kill what it may have left behind, until that holds no device any more.
+        deadline = time.monotonic() + GROUP_TIMEOUT
+        with suppress(ProcessLookupError, PermissionError):
+            while time.monotonic() < deadline:
+                os.killpg(process.pid, signal.SIGKILL)
+                if not _members(process.pid):
+                    break
+                time.sleep(0.02)
         with process:  # closes its pipes and reaps it
             pass
-
-    def _start_error(self, what: str) -> EngineStartError:
-        error = EngineStartError(self.report(what))
-        self.stop()
-        return error
 
     def report(self, what: str) -> str:
         """What to do, as far as the log tells, and why; the command and the log's last lines."""
@@ -231,17 +236,6 @@ def _cause(lines: Sequence[str]) -> tuple[str, str]:
     return cause[:500], remedy
 
 
-def _end_group(leader: int) -> None:
-    """Kill what a dead leader may have left behind; returns when it holds no device any more."""
-    deadline = time.monotonic() + GROUP_TIMEOUT
-    with suppress(ProcessLookupError, PermissionError):
-        while time.monotonic() < deadline:
-            os.killpg(leader, signal.SIGKILL)
-            if not _members(leader):
-                return
-            time.sleep(0.02)
-
-
 def _members(group: int) -> list[psutil.Process]:
     """The processes of a group, without zombies."""
     found = []
@@ -252,39 +246,14 @@ def _members(group: int) -> list[psutil.Process]:
     return found
 
 
-def _listens(leader: int, port: int) -> bool:
-    """True if a process of a group, or one that its leader's processes started, has a port."""
-    offspring = []
-    with suppress(psutil.Error):
-        offspring = psutil.Process(leader).children(recursive=True)
-    for process in (*offspring, *_members(leader)):
-        with suppress(psutil.Error):
-            connections = process.net_connections("tcp")
-            ports = [each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN]
-            if port in ports:
-                return True
-    return False
-
-
-def is_healthy(url: str, timeout: float = 2.0) -> bool:
-    """True if a server answers its health check at this URL."""
-    import aiohttp  # not before a request: it loads for a while
-
-    async def ask() -> bool:
-        async with session(url, timeout) as http, http.get(url) as response:
-            return response.status == 200
-
+def is_healthy(url: str) -> bool:
+    """True if a server of this machine answers its health check at this URL."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        return asyncio.run(ask())
-    except (aiohttp.ClientError, TimeoutError):
+        with opener.open(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except (OSError, http.client.HTTPException):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 SETTLE = 5.0
@@ -307,7 +276,6 @@ class EngineTransport(HttpTransport):
         self._is_probed = False
 
     def connect(self, model: Served) -> Client:
-        """A client for the engine's model."""
         self._model = self._model or model
         client = Client(
             self.url,
@@ -321,7 +289,7 @@ class EngineTransport(HttpTransport):
         return client
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """See ``Transport.post``; what an engine says that is about to end is no answer.
+        """Ask; what an engine says that is about to end is no answer.
 
         Raises:
             EngineDiedError: it has ended; nothing is sent to whoever listens in its place.

@@ -15,8 +15,6 @@ Say = Callable[[str], None]
 """Shows one line to the user."""
 
 Needed = Callable[[], Iterable[Model]]
-"""Finds the models that a run needs."""
-
 Work = Callable[[], Coroutine[Any, Any, None]]
 """Asks the servers; can be done again."""
 
@@ -37,12 +35,7 @@ class Servers:
         self.placement = Placement("none", "no engine to start here")
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """A client for a model.
-
-        Args:
-            option: the option that named the model, ``--candidate`` or ``--judge``.
-            number: which of the models that this option named, from 1.
-        """
+        """A client for a model, the one of this number, from 1, that ``option`` named."""
         raise NotImplementedError
 
     def account(self) -> dict[str, Any]:
@@ -52,9 +45,8 @@ class Servers:
     def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         """Choose where the engines of these models run; starts nothing.
 
-        Args:
-            before: those of a run that has ended; what is needed of them goes on if the rest fits
-                into their places, and all others are stopped.
+        What is needed of those ``before``, of a run that has ended, goes on if the rest fits into
+        their places; all others are stopped.
         """
         return self.placement
 
@@ -62,10 +54,7 @@ class Servers:
         """Begin to load engines beside those of a run that still goes on, if there is room.
 
         They take the places that ``before`` has until then; ``place`` and ``start`` follow once
-        that run has ended.
-
-        Args:
-            needed: the models that the run needs; called only if their engines may have room.
+        that run has ended. ``needed`` is called only if its engines may have room.
 
         Raises:
             EngineStartError: a process cannot be created, or all engines are closed.
@@ -90,9 +79,7 @@ class Servers:
     async def guard(self, work: Work, say: Say) -> None:
         """Do the work; if an engine ends, start it again, once, and repeat the work.
 
-        Args:
-            work: must itself remember what is not to be repeated.
-            say: takes one line for each engine that was started again.
+        The work must itself remember what is not to be repeated.
 
         Raises:
             EngineDiedError: an engine has ended for the second time.

@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import shutil
 from collections.abc import Sequence
 
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ModelError, require_known
-from refusal_checks.core.extensions import Extension
 from refusal_checks.engines.base import Engine, EngineSpec
 
 PREFERRED = "vllm"
 AUTO = "auto"
 
 
+def discover() -> dict[str, Engine]:
+    """Every engine by its name: the preferred one, then the others."""
+    unique, found = extensions.Names("engines"), {}
+    for one in extensions.providers(__name__, __path__, "ENGINE"):
+        unique.add(one.name, one.origin)
+        found[one.name] = one.module.ENGINE
+    return {name: found[name] for name in sorted(found, key=lambda one: (one != PREFERRED, one))}
+
+
 def names() -> tuple[str, ...]:
-    """The values of ``--engine`` besides ``auto``: the preferred engine, then the others."""
-    unique = extensions.Names("engines")
-    own = [(module.name, extensions.OWN) for module in pkgutil.iter_modules(__path__)]
-    for name, origin in (*own, *((one.name, one.origin) for one in _added().values())):
-        unique.add(name, origin)
-    found = sorted([*dict(own), *_added()])
-    return tuple(sorted(found, key=lambda name: name != PREFERRED))
+    """The values of ``--engine`` besides ``auto``."""
+    return tuple(discover())
 
 
 def get(name: str) -> Engine:
-    """The engine of this name."""
-    added = _added().get(name)
-    module = added.module if added else importlib.import_module(f"{__name__}.{name}")
-    engine: Engine = module.ENGINE
-    return engine
-
-
-def _added() -> dict[str, Extension]:
-    """Extensions with an engine, by its name."""
-    return {one.name: one for one in extensions.known() if one.has("ENGINE")}
+    return discover()[name]
 
 
 def choose(name: str) -> str:
     """What ``--engine`` names; ``auto`` means the first installed one, or vLLM if none is."""
     if name == AUTO:
-        return next((known for known in names() if get(known).is_installed()), PREFERRED)
+        installed = [known for known, engine in discover().items() if engine.is_installed()]
+        return next(iter(installed), PREFERRED)
     require_known(name, names(), "--engine", "engine")
     return name
 
@@ -63,7 +56,7 @@ def require_program(engine: Engine, program: Sequence[str]) -> None:
             "path"
         )
     if not program and not engine.is_installed():
-        others = [name for name in names() if get(name).is_installed()]
+        others = [name for name, other in discover().items() if other.is_installed()]
         use = f"use --engine {others[0]}" if others else f"install it: {engine.remedy}"
         raise ModelError(
             f"{engine.title} is not installed here: {use}, or name a running server "

@@ -21,8 +21,6 @@ the first request holds for all others."""
 
 
 class Transformers(Engine):
-    """See ``Engine``."""
-
     title = "transformers"
     modules = ("transformers", "accelerate", "fastapi", "uvicorn", "openai")
     packages = ("transformers", "accelerate", "torch")
@@ -38,17 +36,15 @@ class Transformers(Engine):
     )
 
     def runs_on_cpu(self) -> bool:
-        """See ``Engine``."""
         return gpus().kind != "gpu"
 
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
-        """See ``Engine``; the placement's sizes are ignored: accelerate spreads a model itself."""
+        """The placement's sizes are ignored: accelerate spreads a model itself."""
         address = ["--host", "127.0.0.1", "--port", str(port)]
         device = ["--device", "cpu" if self.runs_on_cpu() else "auto"]
         return [spec.model, *address, *device, *spec.args]
 
     def check(self, args: Sequence[str]) -> None:
-        """See ``Engine``."""
         for argument in args:
             flag = argument.partition("=")[0]
             if flag.startswith("-") and f"--{flag.lstrip('-').removeprefix('no-')}" not in _FLAGS:
@@ -58,24 +54,18 @@ class Transformers(Engine):
                 )
 
     def require_silent(self, args: Sequence[str]) -> None:
-        """See ``Engine``."""
         if {"debug", "trace", "--log-level=debug", "--log-level=trace"} & set(args):
             raise ModelError("--redact: leave out --log-level: it may make it log prompts")
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        """See ``Engine``."""
         return {"OMP_NUM_THREADS": str(place.threads)} if place.threads else {}
 
     def sequences(self, args: Sequence[str]) -> int:
-        """See ``Engine``."""
         return 1
 
     def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See ``Engine``.
-
-        It refuses ``top_k``, and samples only if the model's own settings say so; a request's
-        ``generation_config`` says both.
-        """
+        # It refuses ``top_k``, and samples only if the model's own settings say so; a request's
+        # ``generation_config`` says both.
         config = {"do_sample": True, "top_k": body.get("top_k", 0), "repetition_penalty": 1.0}
         kept = {name: value for name, value in body.items() if name != "top_k"}
         return {**kept, "generation_config": json.dumps(config)}

