@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,7 @@ class Parallel:
     """What an engine's arguments say of devices.
 
     Attributes:
-        shards: devices that one copy of the model is cut over; copies: of the model on this
-            machine; both 1 unless the arguments say otherwise.
+        shards, copies: devices that one copy of the model is cut over, and copies on this machine.
         is_given: True if they say anything of that.
         is_elsewhere: True if a cluster, or several machines, decide where it runs.
         memory: the named share of a device's memory; None if none is named.
@@ -203,22 +203,18 @@ class Engine(ABC):
 VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"
 """Names further variables for engines, divided by commas."""
 
-NAMES = (
+INHERITED = (
     "HOME HOSTNAME LANG LANGUAGE LOGNAME PATH PWD SHELL TEMP TERM TMP TMPDIR TZ USER VIRTUAL_ENV "
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CC CXX "
-    "DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST"
+    "DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG CONTAINER_HOST "
+    "LC_* LD_* DYLD_* XDG_* SSL_* PYTHON* CONDA_* MALLOC_* SLURM_* HF_* HUGGING* TRANSFORMERS_* "
+    "TOKENIZERS_* SAFETENSORS_* VLLM_* SGLANG_* LMCACHE_* CUDA* CUBLAS* CUDNN* NVIDIA_* NCCL_* "
+    "NVSHMEM_* GPU_* HIP_* HSA_* ROC* AMD_* MIOPEN_* RCCL_* ONEAPI_* ZE_* SYCL_* CCL_* TPU_* XLA_* "
+    "PJRT_* NEURON_* HABANA_* OMP_* GOMP_* KMP_* MKL_* OPENBLAS_* DNNL_* ONEDNN_* NUMEXPR_* TORCH* "
+    "PYTORCH_* TRITON_* FLASHINFER_* XFORMERS_* TVM_* RAY_* GLOO_* UCX_* MASTER_*"
 )
-"""Of the system, of certificates and proxies (in lower case too), and of containers."""
-
-PREFIXES = (
-    "LC_ LD_ DYLD_ XDG_ SSL_ PYTHON CONDA_ MALLOC_ SLURM_ "
-    "HF_ HUGGING TRANSFORMERS_ TOKENIZERS_ SAFETENSORS_ VLLM_ SGLANG_ LMCACHE_ "
-    "CUDA CUBLAS CUDNN NVIDIA_ NCCL_ NVSHMEM_ GPU_ HIP_ HSA_ ROC AMD_ MIOPEN_ RCCL_ ONEAPI_ ZE_ "
-    "SYCL_ CCL_ TPU_ XLA_ PJRT_ NEURON_ HABANA_ "
-    "OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ DNNL_ ONEDNN_ NUMEXPR_ TORCH PYTORCH_ TRITON_ FLASHINFER_ "
-    "XFORMERS_ TVM_ RAY_ GLOO_ UCX_ MASTER_"
-)
-"""How the variables of engines, devices and libraries of numbers begin."""
+"""Variables of the system, of certificates and proxies (in lower case too), of containers, and of
+engines, devices and libraries of numbers."""
 
 SECRET = frozenset({"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"})
 """A variable with one of these among its words is kept back."""
@@ -230,10 +226,10 @@ HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that a server started here gets of this process's own."""
     wanted = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
-    names, prefixes = set(NAMES.split()), tuple(PREFIXES.split())
+    needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
 
     def is_needed(name: str) -> bool:
         upper = name.upper()
-        return (upper in names or upper.startswith(prefixes)) and not SECRET & set(upper.split("_"))
+        return needed.fullmatch(upper) is not None and not SECRET & set(upper.split("_"))
 
     return {name: text for name, text in environment.items() if name in wanted or is_needed(name)}

