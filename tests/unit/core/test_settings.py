@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.settings import Frozen, JudgeSampling, Limits, Sampling
+from refusal_checks.core.settings import Cascading, Frozen, JudgeSampling, Limits, Sampling
 
 
 @pytest.mark.parametrize(
@@ -23,40 +23,35 @@ def test_the_ends_of_each_range_are_valid(settings: type[Frozen], values: dict[s
     assert settings.read(values, "here").model_dump(include=set(values)) == values
 
 
-@pytest.mark.parametrize(
-    ("settings", "key", "value"),
-    [
-        (Sampling, "samples", 0),
-        (Sampling, "samples", 129),
-        (Sampling, "samples", "many"),
-        (Sampling, "temperature", -0.1),
-        (Sampling, "temperature", 2.1),
-        (Sampling, "temperature", float("nan")),
-        (Sampling, "temperature", None),
-        (Sampling, "top_p", 0),
-        (Sampling, "top_p", 1.1),
-        (Sampling, "top_k", -1),
-        (Sampling, "max_tokens", 0),
-        (Sampling, "seed", 2**31),
-        (Sampling, "seed", -1),
-        (JudgeSampling, "max_tokens", 15),
-        (JudgeSampling, "top_p", 0),
-        (JudgeSampling, "top_k", -1),
-        (JudgeSampling, "samples", 0),
-        (JudgeSampling, "samples", 129),
-        (Limits, "in_flight", 0),
-        (Limits, "start_timeout", 0),
-        (Limits, "request_timeout", -5),
-    ],
-)
+WRONG: list[tuple[type[Frozen], str, list[object]]] = [
+    (Sampling, "samples", [0, 129, "many"]),
+    (Sampling, "temperature", [-0.1, 2.1, float("nan"), None]),
+    (Sampling, "top_p", [0, 1.1]),
+    (Sampling, "top_k", [-1]),
+    (Sampling, "max_tokens", [0]),
+    (Sampling, "seed", [2**31, -1]),
+    (JudgeSampling, "max_tokens", [15]),
+    (JudgeSampling, "top_p", [0]),
+    (JudgeSampling, "top_k", [-1]),
+    (JudgeSampling, "samples", [0, 129]),
+    (Limits, "in_flight", [0]),
+    (Limits, "start_timeout", [0]),
+    (Limits, "request_timeout", [-5]),
+    (Limits, "judge_rpm", [0, float("inf")]),
+    (Cascading, "sample", [-0.1, 1.1]),
+]
+
+
+@pytest.mark.parametrize(("settings", "key", "values"), WRONG)
 def test_a_wrong_value_is_named_in_one_line(
-    settings: type[Frozen], key: str, value: object
+    settings: type[Frozen], key: str, values: list[object]
 ) -> None:
-    with pytest.raises(ModelError) as caught:
-        settings.read({key: value}, "[table]", ModelError)
-    message = str(caught.value)
-    assert message.startswith(f"[table]: {key} = {value!r}: ")
-    assert "\n" not in message
+    for value in values:
+        with pytest.raises(ModelError) as caught:
+            settings.read({key: value}, "[table]", ModelError)
+        message = str(caught.value)
+        assert message.startswith(f"[table]: {key} = {value!r}: ")
+        assert "\n" not in message
 
 
 def test_several_verdicts_need_chance() -> None:

@@ -123,15 +123,10 @@ def test_a_harm_score_is_that_of_the_paper(
     assert found.label is (Label.REFUSAL if refused else Label.COMPLIANCE)
 
 
-def test_a_single_prompt_is_one_user_turn_with_its_groups() -> None:
-    prompt = Prompt.single("p1", "hello", category="greeting", language="en")
-    assert prompt.messages == (Message("user", "hello"),)
-    assert prompt.groups == {"category": "greeting", "language": "en"}
-    assert prompt.reference is None
-
-
 def test_a_single_turn_is_shown_without_its_role() -> None:
-    prompt = Prompt.single("p1", "User: not a role\n")
+    prompt = Prompt.single("p1", "User: not a role\n", category="greeting", language="en")
+    assert prompt.messages == (Message("user", "User: not a role\n"),)
+    assert prompt.groups == {"category": "greeting", "language": "en"}
     assert prompt.request == prompt.transcript == "User: not a role\n"
 
 
