@@ -193,7 +193,8 @@ class BatchModels(Servers):
             yield f"{waiting} requests are pending: write them with --batch-export FILE"
         yield from published
         if any(each.no_tokens for each in transports):
-            yield "no batch has /tokenize: label probabilities come from the 20 likeliest tokens"
+            likely = "the 20 most probable tokens"
+            yield f"label probabilities come from {likely}: no batch has /tokenize"
 
     def _published(self) -> Iterator[str]:
         """Give the batch files their names; from the second on they are numbered."""
