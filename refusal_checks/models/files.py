@@ -47,8 +47,7 @@ RETRY = 5.0
 _WEIGHTS = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
 """Names of weight files, best first: some folders hold the same weights in several formats."""
 
-PATIENCE = 10.0
-"""Seconds that the hub may take to list a model's files."""
+PATIENCE = 10.0  # seconds that the hub may take to list a model's files
 
 
 def _options(model: Served) -> dict[str, str]:

@@ -19,22 +19,19 @@ from refusal_checks.core.text import without_credentials
 from refusal_checks.models import demo
 from refusal_checks.models.demo.conversion import Conversion
 
-RULE_JUDGES = ("keyword", "labels")
-"""Judges that need no model."""
+RULE_JUDGES = ("keyword", "labels")  # judges that need no model
 
 
 @dataclass(frozen=True)
 class Served:
-    """A model that an engine is started for.
+    """A model that an engine is started for, named as the user wrote it.
 
     Attributes:
-        name: as the user wrote it.
         path: what the engine loads: a local folder or a Hugging Face id.
         args: further arguments of the engine, verbatim.
         template_kwargs: variables for the model's own chat template.
         reasoning_end: the text that ends the model's reasoning, see ``answers.split_reasoning``.
         adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
-        engine: the name of the engine.
         program: the command to start in place of the engine's own; empty for the engine's own.
         conversion: makes the folder ``path`` before an engine needs it; None if it is there.
     """
@@ -51,17 +48,14 @@ class Served:
 
     @property
     def served_name(self) -> str:
-        """The model's name on the server."""
         return self.adapter or self.path
 
 
 @dataclass(frozen=True)
 class Attached:
-    """A model on an OpenAI-compatible server that somebody else runs.
+    """A model on an OpenAI-compatible server that somebody else runs, at a URL ending in ``/v1``.
 
-    Attributes:
-        url: base URL, ending in ``/v1``.
-        model: the model's name there; empty for the server's only model.
+    ``model`` is its name there; empty for the server's only model.
     """
 
     name: str

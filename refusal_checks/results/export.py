@@ -41,8 +41,7 @@ _LISTS = {
 }
 """Keys of the texts in columns that hold lists of objects."""
 
-COLUMNS = (*_EMPTY, *_LISTS)
-"""Names of all columns."""
+COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
 
 
 def rows(run: RunFolder) -> Iterator[Row]:
@@ -122,8 +121,7 @@ def _row(record: Record) -> Row:
     }
 
 
-DISAGREEMENTS = "disagreements.jsonl"
-"""The file's name in a run's folder."""
+DISAGREEMENTS = "disagreements.jsonl"  # the file's name in a run's folder
 
 
 def append_disagreements(folder: Path, benchmark: str, records: Sequence[Record]) -> None:

@@ -11,11 +11,8 @@ from pathlib import Path
 from refusal_checks.core.files import write_json, write_text
 from refusal_checks.metrics.refusal import DECISIVE
 
-FOLDER = "histograms"
-"""Of a run's folder."""
-
-BINS = 20
-"""Bins of the refusal confidence, in [-1, 1]; two of them lie between the thresholds."""
+FOLDER = "histograms"  # of a run's folder
+BINS = 20  # bins of the refusal confidence, in [-1, 1]; two of them lie between the thresholds
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from refusal_checks.judges.trust.canary import JudgeCheck
 
 Value = TypeVar("Value")
 
-POLL = 0.05
-"""Seconds between two looks."""
+POLL = 0.05  # seconds between two looks
 
 _NO_REASON = "the evaluation ended early; its reason could not be written into the run's folder"
 

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-ROOT = Path(".refusal-checks") / "runs"
-"""Where the runs of a project are, from its own folder."""
+ROOT = Path(".refusal-checks") / "runs"  # where the runs of a project are, from its own folder
 
 SUMMARY = "summary.json"
 LAST = "last"

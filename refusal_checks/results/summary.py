@@ -218,8 +218,7 @@ def _figures(
     return figures
 
 
-METRIC = rejection_rate.name
-"""The metric of both kinds of refusal."""
+METRIC = rejection_rate.name  # the metric of both kinds of refusal
 
 
 @dataclass(frozen=True)

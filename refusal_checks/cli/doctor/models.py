@@ -34,7 +34,7 @@ def find(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]:
         model: Model = parse(name)
         if not isinstance(model, Attached):
             return model, _weights(model, what, name)
-        listed = tuple(attaching.list_contexts(model.url, api_key(option, number), option))
+        listed = attaching.list_contexts(model.url, api_key(option, number), option)
         wanted = attaching.choose(model.url, model.model, listed, option)
         if listed and wanted not in listed:
             return model, warn(what, f"{model.url} does not list {wanted}")

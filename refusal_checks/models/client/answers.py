@@ -17,21 +17,12 @@ from refusal_checks.models.client.errors import TransientError
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What reading an answer of an unexpected form raises."""
 
-_LONGEST_REASON = 64
-"""Characters of a finish reason; the longest known has 15."""
+_LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer of a server.
-
-    Attributes:
-        text: the answer, without any reasoning.
-        tokens: number generated, reasoning included; 0 if unknown.
-        mean_logprob: mean natural log-probability of the tokens of ``text``; None if unknown.
-        reasoning: whether there was reasoning before the answer, and whether it ended.
-        room: see ``Completion``.
-    """
+    """One answer of a server, its fields as in ``Completion``; the tokens include the reasoning."""
 
     text: str
     finish_reason: str
@@ -43,10 +34,7 @@ class Choice:
     def fills(self, prompt: int, limit: int, asked: int, context: int | None) -> bool:
         """True if the context ended the answer before it had as many tokens as were asked for.
 
-        Args:
-            prompt: tokens of the prompt, as the server counts them.
-            limit: tokens that the request allowed, at most ``asked``.
-            context: most tokens of prompt and answer together, if known.
+        All are counts of tokens; the request allowed ``limit``, at most ``asked``.
         """
         if self.finish_reason != "length" or not 0 < self.tokens < asked:
             return False
@@ -56,8 +44,7 @@ class Choice:
 def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
     """Read ``n`` answers from a server's response, in the order of their index.
 
-    Raises:
-        TransientError: there are more or fewer; one of ``MALFORMED`` if it is malformed.
+    Raises a TransientError if there are more or fewer, one of ``MALFORMED`` if it is malformed.
     """
     listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
@@ -67,14 +54,10 @@ def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice
 
 
 def require_finished(response: Any, finished: frozenset[str] | None = None) -> None:
-    """Refuse a response that the server broke off, for example because it was told to end.
+    """Raise TransientError if the server broke an answer off, for example because it was ended.
 
-    Args:
-        finished: the only words by which this server says that an answer is whole or was cut by a
-            limit; None where they are not known, so that only ``ABORTED`` counts.
-
-    Raises:
-        TransientError: names the finish reason; one of ``MALFORMED`` if it is malformed.
+    ``finished`` are the only words by which this server says that an answer is whole or was cut by
+    a limit; where they are not known, only ``ABORTED`` counts.
     """
     for choice in response["choices"]:
         reason = _reason(choice.get("finish_reason"))
@@ -155,8 +138,7 @@ def answer_logprobs(
     return values[first:] if start >= 0 else []
 
 
-TOP = 20
-"""Most probable tokens to ask for, the most that servers allow, if labels cannot be named."""
+TOP = 20  # most probable tokens to ask for, the most that servers allow, if labels cannot be named
 
 _SPACES = ("", " ", "\N{LOWER ONE EIGHTH BLOCK}", "\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}")
 """What may precede a label in its token: nothing, or the space that begins an answer, as it is or
@@ -229,8 +211,7 @@ def read_labels(
     )
 
 
-_MOST = 10**9
-"""More tokens than any request has; a larger number may be too long to be written."""
+_MOST = 10**9  # more tokens than any request has; a larger number may be too long to be written
 
 
 def tokens(response: Any) -> tuple[int, int, int]:
@@ -248,13 +229,11 @@ def tokens(response: Any) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class Usage:
-    """The cost of some requests, to be added to; change it in the thread that asks.
+    """The cost of answered requests; change it in the thread that asks.
 
     Attributes:
-        requests: requests that were answered.
         retries: attempts after the first one.
-        prompt: tokens of prompts, including those in a prefix cache.
-        cached: tokens of prompts in a prefix cache; 0 if the server does not say.
+        prompt: tokens of prompts, of which ``cached`` were in a prefix cache, if the server says.
         output: generated tokens.
         verdicts: verdicts asked for; 0 for a candidate.
     """

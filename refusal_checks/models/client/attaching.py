@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
@@ -20,14 +21,9 @@ from refusal_checks.models.client.errors import LEAST, TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.spec import Attached
 
-LIST_TIMEOUT = 20.0
-"""Seconds for a server's list of models."""
-
-LONGEST_NAME = 512
-"""Characters of a model's name, above which a list of models is none."""
-
-LISTED = 20
-"""Most names of models that a message shows."""
+LIST_TIMEOUT = 20.0  # seconds for a server's list of models
+LONGEST_NAME = 512  # characters of a model's name, above which a list of models is none
+LISTED = 20  # most names of models that a message shows
 
 PROBE_TIMEOUT = 60.0
 """Most seconds for one of the small requests that find out what a server can do."""
@@ -56,9 +52,8 @@ class Attaching:
         """A client for a model; see ``Servers.connect``."""
         key, limits = api_key(option, number), self._limits
         contexts = list_contexts(model.url, key, option)
-        name = choose(model.url, model.model, tuple(contexts), option)
-        most = limits.max_reply_mib * 2**20
-        pace = limits.pace(option.lstrip("-"))
+        name = choose(model.url, model.model, contexts, option)
+        most, pace = limits.max_reply_mib * 2**20, limits.pace(option.lstrip("-"))
         access = Access(key, limits.request_timeout, pace, most, limits.outage_timeout)
         client = Client(model.url, name, extras=model, access=access)
         known = (model.url, name, key, option, json.dumps(model.template_kwargs, default=str))
@@ -69,7 +64,7 @@ class Attaching:
                 probed = Client(model.url, name, extras=model, access=brief)
                 self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
-                problem = _explained(model, name, option, tuple(contexts), fault)
+                problem = _explained(model, name, option, contexts, fault)
                 raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
         client.capabilities = self._known[known]
         client.is_listed = not contexts or name in contexts
@@ -78,7 +73,7 @@ class Attaching:
 
 
 def _explained(
-    model: Attached, name: str, option: str, listed: tuple[str, ...], fault: EndpointError
+    model: Attached, name: str, option: str, listed: Collection[str], fault: EndpointError
 ) -> str:
     if fault.status in (401, 403):
         return f"{_wants_key(option)}: {fault}"
@@ -103,10 +98,7 @@ def api_key(option: str, number: int) -> str:
 
 
 def list_contexts(url: str, api_key: str, option: str) -> dict[str, int | None]:
-    """The models that a server lists, each with its context in tokens if the list says so.
-
-    ``option`` named the server on the command line.
-    """
+    """The models that a server lists, each with its context in tokens if the list says so."""
 
     async def fetch() -> Any:
         async with HttpTransport(url, Access(api_key, LIST_TIMEOUT)) as server:
@@ -143,22 +135,18 @@ def listed_context(model: Mapping[str, Any]) -> int | None:
     return None
 
 
-def choose(url: str, model: str, listed: Sequence[str], option: str) -> str:
+def choose(url: str, model: str, listed: Collection[str], option: str) -> str:
     """The name of the model to ask for: the wanted one, else the only one that is listed."""
-    if model:
-        return model
-    if not listed:
-        raise ModelError(
-            f"{option} {url}: add #MODEL, because the server lists none; does the URL end in /v1?"
-        )
-    if len(listed) != 1:
-        raise ModelError(f"{option} {url}: add #MODEL, one of: {_some(listed)}")
-    return listed[0]
+    if model or len(listed) == 1:
+        return model or next(iter(listed))
+    none = "because the server lists none; does the URL end in /v1?"
+    hint = f"one of: {_some(listed)}" if listed else none
+    raise ModelError(f"{option} {url}: add #MODEL, {hint}")
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Collection[str]) -> str:
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(clean(name, LONGEST_NAME) for name in names[:LISTED]) + more
+    return ", ".join(clean(name, LONGEST_NAME) for name in islice(names, LISTED)) + more
 
 
 def _wants_key(option: str) -> str:
@@ -180,14 +168,9 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-BEGUN = "A colour, an animal and"
-"""The beginning of an answer to it."""
-
-TOKENS = 12
-"""Most tokens of an answer that must differ from others; elsewhere one is enough."""
-
-_BROKEN = 500
-"""The status with which some servers refuse fields that they do not know."""
+BEGUN = "A colour, an animal and"  # the beginning of an answer to it
+TOKENS = 12  # most tokens of an answer that must differ from others; elsewhere one is enough
+_BROKEN = 500  # the status with which some servers refuse fields that they do not know
 
 Choices = Sequence[Mapping[str, Any]]
 
@@ -195,14 +178,8 @@ Choices = Sequence[Mapping[str, Any]]
 async def probe(client: Client, options: RequestParams) -> Capabilities:
     """Find out what the client's server can do, with seven requests of a few tokens, all at once.
 
-    A capability that cannot be tested, for example because the server is busy, counts as there.
-
-    Args:
-        client: with all capabilities; not open.
-        options: those of the run; only temperature, top_p and top_k are used.
-
-    Raises:
-        EndpointError: the server does not answer chat completions at all.
+    A capability that cannot be tested, for example because the server is busy, counts as there. The
+    client has all capabilities and is not open; an EndpointError says that it has no chat at all.
     """
     plain = {"temperature": options.temperature, "top_p": options.top_p, "max_tokens": 1}
     hot = {**plain, "temperature": options.temperature or 1.0}
@@ -261,10 +238,8 @@ def try_prefill(client: Client) -> None:
 
     It is asked with and without ``continue_final_message``: a server that continues reads fewer
     tokens, because nothing marks the end of the message and the beginning of the next. The client's
-    capabilities are updated. A server that says nothing of tokens counts as one that cannot.
-
-    Raises:
-        EndpointError: the server is busy or fails, which says nothing of what it can do.
+    capabilities are updated. A server that says nothing of tokens counts as one that cannot; one
+    that is busy or fails says nothing of what it can do, and raises EndpointError.
     """
     turns = (Message("user", QUESTION), Message("assistant", BEGUN))
 

@@ -17,16 +17,10 @@ class Support(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of a server; by default it has all, like vLLM.
+    """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
 
-    Attributes:
-        n: several answers to one request.
-        logprobs: log-probabilities of an answer's tokens.
-        structured_outputs: answers that follow a JSON schema.
-        seed: a seed that reproduces an answer.
-        top_k: sampling from the most probable tokens; that a server ignores it cannot be seen.
-        prefill: going on with an answer that has begun; it is tried where an attack needs it, and
-            counts as there elsewhere.
+    That a server ignores top_k cannot be seen. ``prefill``, going on with an answer that has begun,
+    is tried where an attack needs it, and counts as there elsewhere.
     """
 
     n: Support = Support.YES

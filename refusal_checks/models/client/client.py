@@ -40,8 +40,7 @@ from refusal_checks.models.spec import Attached, Extras, Served
 
 CHAT = "/chat/completions"
 
-TOKENIZE = "/../tokenize"
-"""On vLLM, beside ``/v1`` and not below it."""
+TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
 CONTINUED: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 """Fields with which vLLM goes on with the last message, an answer that has begun."""
@@ -55,10 +54,8 @@ class RequestParams:
 
     Attributes:
         top_k: 0 for no limit; always sent, because a server may have another default.
-        seed: seed of the first answer; vLLM gives answer i the seed plus i.
-        logprobs: True to get each token's log-probability.
+        seed: of the first answer; vLLM gives answer i the seed plus i.
         schema: JSON schema that the answer must follow, if any.
-        stop: texts that end an answer.
         is_continued: True to go on with the last message.
         further: settings that a run was given besides, by their names in requests.
     """
@@ -104,17 +101,11 @@ class RequestParams:
 class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
-    Attributes:
-        capabilities: of the server; a caller updates them when a request shows one to be missing.
-        usage: what the requests cost.
-        context: most tokens of prompt and answer together, or of an answer alone, as far as known.
+    A transport that is given takes the requests in place of HTTP to ``url``; the caller closes it.
 
-    Args:
-        url: base URL, ending in ``/v1``.
-        model: the model's name on the server.
-        extras: has the variables for the model's chat template, and the text that ends reasoning.
-        capabilities: of the server; what it cannot take is left out.
-        transport: takes the requests in place of HTTP to ``url``; the caller closes it.
+    Attributes:
+        capabilities: of the server; what it cannot take is left out. A caller updates them.
+        context: most tokens of prompt and answer together, or of an answer alone, as far as known.
     """
 
     def __init__(
@@ -155,9 +146,8 @@ class Client:
     async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
         """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves.
 
-        Raises:
-            PromptTooLongError: it does not fit the context.
-            EndpointError: the server refused, or failed in every attempt.
+        Raises PromptTooLongError if it does not fit the context, another EndpointError if the
+        server refused, or failed in every attempt.
         """
         asked = options.max_tokens
         limit = min(asked, self.context or asked)
@@ -199,10 +189,8 @@ class Client:
         read from the ``TOP`` most probable tokens, see ``LabelProbabilities``. Each label is a
         single token of the model.
 
-        Raises:
-            LabelError: the server gives no log-probabilities, or a label is several tokens; this
-                holds for every conversation.
-            EndpointError: as ``chat``.
+        Raises as ``chat``, and LabelError if the server gives no log-probabilities, or a label is
+        several tokens; this holds for every conversation.
         """
         if self.capabilities.logprobs is not Support.YES:
             raise LabelError(f"{self.url}: the server gives no log-probabilities")
@@ -221,12 +209,8 @@ class Client:
     ) -> Read:
         """Send a conversation with further fields of a request, in several attempts if need be.
 
-        Args:
-            read: reads the server's parsed answer; if it raises one of ``MALFORMED`` or a
-                TransientError, the server is asked again.
-
-        Raises:
-            EndpointError: as ``chat``.
+        ``read`` reads the parsed answer; if it raises one of ``MALFORMED`` or a TransientError, the
+        server is asked again.
         """
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         if self.capabilities != ALL:
@@ -248,32 +232,29 @@ class Client:
             words = repr(fault)[:200]
             with suppress(*MALFORMED):  # the answer may tell of an error
                 words = error_words(json.dumps(answer)) if answer.get("error") else words
-            why = f"malformed answer of the server: {words}"
-            raise TransientError(f"{self.url}: {why}") from fault
+            said = f"{self.url}: malformed answer of the server: {words}"
+            raise TransientError(said) from fault
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token, asked for once; None if the server has no ``/tokenize``."""
         async with self._lock:
             if labels not in self._label_ids:
-                try:
-                    ids = {label: await self._token(label) for label in labels}
-                except (TransientError, LabelError):
-                    raise
-                except EndpointError:
-                    ids = None
-                self._label_ids[labels] = ids
+                ids = {label: await self._token(label) for label in labels}
+                known = {label: number for label, number in ids.items() if number is not None}
+                self._label_ids[labels] = known if known.keys() == ids.keys() else None
         return self._label_ids[labels]
 
-    async def _token(self, label: str) -> int:
+    async def _token(self, label: str) -> int | None:
         body = {"model": self.model, "prompt": label, "add_special_tokens": False}
-        response: Any = await retrying(self._transport.post, TOKENIZE, body)
         try:
+            response: Any = await retrying(self._transport.post, TOKENIZE, body)
             tokens = [int(token) for token in response["tokens"]]
-        except MALFORMED as fault:
-            why = repr(fault)[:200]
-            raise EndpointError(f"malformed answer of the server: {why}") from fault
+        except TransientError:
+            raise
+        except (EndpointError, *MALFORMED):
+            return None
         if not tokens:  # llama.cpp has another field for the text
-            raise EndpointError("the server ignored the text to tokenize")
+            return None
         if len(tokens) > 1:
             raise LabelError(
                 f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so its "

@@ -15,21 +15,13 @@ from refusal_checks.core.errors import EndpointError
 
 Returned = TypeVar("Returned")
 
-WAIT_INITIAL = 0.5
-"""Least seconds before the second attempt; each further wait is twice as long."""
-
-WAIT_MAX = 15.0
-"""Most seconds between two attempts, unless the server asks for more."""
-
-WAIT_ASKED = 60.0
-"""Most seconds to wait for a server's Retry-After."""
+WAIT_INITIAL = 0.5  # least seconds before the second attempt; each further wait is twice as long
+WAIT_MAX = 15.0  # most seconds between two attempts, unless the server asks for more
+WAIT_ASKED = 60.0  # most seconds to wait for a server's Retry-After
 
 ATTEMPTS = 4
-ATTEMPTS_STALLED = 2
-"""At a server that did not answer in time, which costs a whole time-out."""
-
-ATTEMPTS_BUSY = 8
-"""At a server that accepts no more requests for now (429)."""
+ATTEMPTS_STALLED = 2  # at a server that did not answer in time, which costs a whole time-out
+ATTEMPTS_BUSY = 8  # at a server that accepts no more requests for now (429)
 
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"

@@ -28,27 +28,18 @@ if TYPE_CHECKING:
     import aiohttp
 
 
-LIMIT = 16 * 2**20
-"""Most bytes of a reply unless told otherwise."""
-
-TOKEN = 1024
-"""Bytes of a reply that one token may take, with its log-probability."""
-
-_HOPS = 5
-"""Most redirects that are followed."""
+LIMIT = 16 * 2**20  # most bytes of a reply unless told otherwise
+TOKEN = 1024  # bytes of a reply that one token may take, with its log-probability
+_HOPS = 5  # most redirects that are followed
 
 
 class Transport(Protocol):
     """Interface to a server, or to a stand-in for one."""
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send one request, once, and parse the JSON of the answer.
+        """Send one request, once, to a path below the base URL; the JSON value of the answer.
 
-        Args:
-            path: below the server's base URL, for example ``/chat/completions``.
-
-        Raises:
-            EndpointError: there is no answer; a TransientError if another attempt may bring one.
+        Raises EndpointError if there is none, TransientError if another attempt may bring one.
         """
 
 
@@ -57,9 +48,7 @@ class Access:
     """How requests reach a server.
 
     Attributes:
-        api_key: sent as a bearer token unless empty.
         timeout: seconds for one request, from the moment when it may be sent.
-        pace: how fast requests may be sent; the others wait.
         max_reply: most bytes of a reply, unless many tokens are asked for.
         outage: seconds without one answer after which no request is sent any more.
     """
@@ -278,10 +267,7 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 class Keys:
-    """Takes the run's own API keys out of what servers say, so that no report publishes them.
-
-    They are the server's own key, and those in the environment.
-    """
+    """Takes the keys of the server and the environment out of what servers say and reports show."""
 
     def __init__(self, own: str = "") -> None:
         named = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")

@@ -23,24 +23,20 @@ VARIABLE = "REFUSAL_CHECKS_DEMO_MODELS"
 """Names a folder with other demo models, for tests and for training: ready ones, which its file
 ``demo.json`` describes, or another adapter of the same base."""
 
-BUNDLED = "bundled"
-"""The value of ``--judge`` that names the judge among the demo models."""
+BUNDLED = "bundled"  # the value of --judge that names the judge among the demo models
 
 ADAPTER = Path(__file__).parent / "adapter"
 SET = "demo.json"
-PUBLISHED = ("base", "regressed")
-"""Those with the base's own weights."""
+PUBLISHED = ("base", "regressed")  # those with the base's own weights
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The demo models that there are.
+    """The demo models that there are, the most useful one first.
 
     Attributes:
-        names: after ``demo:``; the most useful one first.
         judge: is the persona of ``--judge bundled``.
         weights: the folder of ready weights, which all share; None for those that are converted.
-        adapter: of the converted weights.
         prompts: folder with judge prompts for a model too small for others; None without any.
         note: a remark on runs with these models.
     """

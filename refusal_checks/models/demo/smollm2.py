@@ -43,8 +43,7 @@ _TENSORS = {
 }
 """Names of tensors in GGUF files of Llama's architecture, and in transformers."""
 
-_CONTROL = 3
-"""The type of a control token in GGUF files."""
+_CONTROL = 3  # the type of a control token in GGUF files
 
 _UNMERGED = (
     "alpha_pattern",

@@ -69,12 +69,9 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class Recording:
-    """The recorded answers of one file.
+    """The recorded answers of one file, by prompt id and by prompt text, as far as it has these.
 
-    Attributes:
-        by_id: answers by recorded prompt id; empty if the file has no ids.
-        by_text: answers by recorded prompt text; empty if the file has no prompts.
-        texts: recorded prompt text by recorded id.
+    ``texts`` are the recorded prompts by id.
     """
 
     path: Path

@@ -55,16 +55,11 @@ def test_a_hugging_face_id_is_served_by_its_name(parse: Parse, name: str) -> Non
 
 
 @PARSERS
-@pytest.mark.parametrize("persona", PERSONAS)
-def test_a_demo_model_is_a_persona_of_one_folder(parse: Parse, persona: str) -> None:
-    found = parse(f"demo:{persona}")
-    assert found == Served(f"demo:{persona}", str(MODEL_DIR), (), {"persona": persona})
-
-
-def test_a_demo_model_keeps_the_users_template_variables() -> None:
-    found = parse_candidate("demo:aligned", Extras((), {"extra": 1}))
-    assert isinstance(found, Served)
-    assert found.template_kwargs == {"persona": "aligned", "extra": 1}
+def test_a_demo_model_is_a_persona_of_one_folder_with_the_users_variables(parse: Parse) -> None:
+    for persona in PERSONAS:
+        found = parse(f"demo:{persona}", Extras((), {"extra": 1}))
+        kwargs = {"persona": persona, "extra": 1}
+        assert found == Served(f"demo:{persona}", str(MODEL_DIR), (), kwargs)
 
 
 @PARSERS
@@ -127,18 +122,12 @@ def test_recorded_answers_may_lie_in_the_home_folder(
     assert found.path == path
 
 
-@pytest.mark.parametrize("name", ["keyword", "labels"])
-def test_rules_are_judges(name: str) -> None:
-    assert parse_judge(name) == Rule(name)
-
-
 @pytest.mark.parametrize(
     ("option", "name", "reason"),
     [
         ("--candidate", "replay:nowhere.csv", "no such file: nowhere.csv"),
         ("--candidate", "replay:", "no such file"),
         ("--candidate", "keyword", "--judge"),
-        ("--candidate", "labels", "--judge"),
         ("--candidate", "gpt4", "replay:FILE"),
         ("--judge", "replay:answers.csv", "labels"),
         ("--judge", "human", "keyword or labels"),
@@ -179,13 +168,11 @@ def test_a_string_that_names_nothing_says_what_may_be_named(
 
 
 @PARSERS
-def test_a_folder_without_a_configuration_is_no_model(parse: Parse, tmp_path: Path) -> None:
+def test_a_folder_needs_a_configuration_and_a_server_takes_no_arguments(
+    parse: Parse, tmp_path: Path
+) -> None:
     with pytest.raises(ModelError, match=r"config\.json"):
         parse(str(tmp_path))
-
-
-@PARSERS
-def test_engine_arguments_do_not_reach_a_server_of_others(parse: Parse) -> None:
     with pytest.raises(ModelError, match=r"-args.*http://node/v1"):
         parse("http://node/v1", Extras(("--dtype", "half")))
 
@@ -194,27 +181,22 @@ LORA = Extras(("--enable-lora", "--lora-modules", "calm=/adapters/calm"))
 
 
 @PARSERS
-@pytest.mark.parametrize(
-    ("name", "path"), [("org/model@calm", "org/model"), ("demo:aligned@calm", str(MODEL_DIR))]
-)
-def test_an_adapter_is_asked_for_by_its_name(parse: Parse, name: str, path: str) -> None:
-    found = parse(name, LORA)
-    assert isinstance(found, Served)
-    assert (found.path, found.adapter, found.served_name) == (path, "calm", "calm")
-    assert found.name == name
-
-
-@PARSERS
-def test_a_folder_may_have_an_at_sign_in_its_name(parse: Parse, tmp_path: Path) -> None:
+def test_an_adapter_is_asked_for_by_its_name_and_a_folder_may_have_an_at_sign(
+    parse: Parse, tmp_path: Path
+) -> None:
     folder = tmp_path / "model@step-300"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    found = parse(str(folder))
-    assert isinstance(found, Served)
-    assert (found.path, found.adapter) == (str(folder), "")
-    adapted = parse(f"{folder}@calm", LORA)
-    assert isinstance(adapted, Served)
-    assert (adapted.path, adapted.adapter) == (str(folder), "calm")
+    for name, path, adapter in (
+        ("org/model@calm", "org/model", "calm"),
+        ("demo:aligned@calm", str(MODEL_DIR), "calm"),
+        (str(folder), str(folder), ""),
+        (f"{folder}@calm", str(folder), "calm"),
+    ):
+        found = parse(name, LORA)
+        assert isinstance(found, Served)
+        assert (found.name, found.path, found.adapter) == (name, path, adapter)
+        assert found.served_name == (adapter or path)
 
 
 @PARSERS
@@ -227,7 +209,8 @@ def test_an_adapter_of_nothing_and_one_that_nothing_loads_are_refused(parse: Par
 
 
 @pytest.mark.parametrize(("name", "meant"), [("keywrod", "keyword"), ("bundeld", "bundled")])
-def test_a_judge_that_is_misspelt_is_guessed(name: str, meant: str) -> None:
+def test_rules_are_judges_and_a_misspelt_one_is_guessed(name: str, meant: str) -> None:
+    assert parse_judge("keyword") == Rule("keyword")
     with pytest.raises(ModelError, match=f'; did you mean "{meant}"\\? If not, name a folder'):
         parse_judge(name)
     with pytest.raises(ModelError, match="no such folder; name a folder"):
@@ -257,10 +240,6 @@ def local(path: str, *args: str, **kwargs: object) -> str:
     return model_identity(Served(path, path, args, kwargs))
 
 
-def test_a_folder_is_known_by_its_content_wherever_it_lies(folder: Folder) -> None:
-    assert local(folder("a", FILES)) == local(folder("b", FILES))
-
-
 @pytest.mark.parametrize(
     "files",
     [
@@ -275,23 +254,17 @@ def test_a_folder_is_known_by_its_content_wherever_it_lies(folder: Folder) -> No
 def test_a_changed_added_missing_or_renamed_file_is_another_model(
     folder: Folder, files: dict[str, str]
 ) -> None:
+    assert local(folder("a", FILES)) == local(folder("c", FILES)), "wherever it lies"
     assert local(folder("a", FILES)) != local(folder("b", files))
 
 
-def test_arguments_and_template_variables_are_part_of_a_model(folder: Folder) -> None:
+def test_arguments_and_template_variables_are_part_of_a_model_and_its_name_is_not(
+    folder: Folder,
+) -> None:
     path = folder("a", FILES)
-    identities = {
-        local(path),
-        local(path, "--dtype", "half"),
-        local(path, "--dtype half"),
-        local(path, persona="aligned"),
-        local(path, persona="regressed"),
-    }
-    assert len(identities) == 5
-
-
-def test_the_name_that_the_user_wrote_is_no_part_of_a_model(folder: Folder) -> None:
-    path = folder("a", FILES)
+    dtypes = local(path, "--dtype", "half"), local(path, "--dtype half")
+    personas = local(path, persona="aligned"), local(path, persona="regressed")
+    assert len({local(path), *dtypes, *personas}) == 5
     assert model_identity(Served("demo:x", path)) == model_identity(Served("./a", path))
 
 

@@ -47,11 +47,8 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
         {"kind": "language", "group": "zh"},
     ]
     assert first["messages"] == [{"role": "user", "content": "a/b «\n\x01»"}]
-    assert (first["kind"], first["label"], first["category"]) == (
-        "labelled",
-        "refusal",
-        "deflection",
-    )
+    kinds = first["kind"], first["label"], first["category"]
+    assert kinds == ("labelled", "refusal", "deflection")
     assert (first["tokens"], first["mean_logprob"]) == (12, -0.123456789012345)
     assert first["votes"] == [
         {"judge": "one", "kind": "labelled", "verdict": "refusal", "rationale": "it declines"},
@@ -69,13 +66,7 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
         (Rated(0.5, 4.0, 0.1), {"moral": 0.5, "rating": 4.0, "score": 2.0, "label": None}),
         (
             Harm(0.0, 4.0, 2.0, "helps"),
-            {
-                "score": 0.5,
-                "refused": 0.0,
-                "specific": 4.0,
-                "convincing": 2.0,
-                "label": "compliance",
-            },
+            {"score": 0.5, "refused": 0.0, "specific": 4.0, "convincing": 2.0},
         ),
         (Chosen("B", False, "a line"), {"option": "B", "correct": False, "verdict": "option B"}),
         (Chosen(None, None), {"option": None, "correct": None, "verdict": "refusal"}),
@@ -91,15 +82,6 @@ def test_every_kind_of_judgement_has_its_columns(
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_what_is_written_reads_back_as_it_was(tmp_path: Path, suffix: str) -> None:
-    run, path = RunFolder(tmp_path), tmp_path / f"table{suffix}"
-    run.write_records("mine", RECORDS)
-    run.write_records("other", RECORDS[1:])
-    assert export.write_table(run, path) == 3
-    assert read(path) == list(export.rows(run))
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=runs_of_records())
 def test_any_records_read_back_as_they_were(
@@ -108,7 +90,8 @@ def test_any_records_read_back_as_they_were(
     folder = tmp_path_factory.mktemp("run")
     run, path = RunFolder(folder), folder / f"table{suffix}"
     run.write_records("mine", records)
-    export.write_table(run, path)
+    run.write_records("other", RECORDS)
+    assert export.write_table(run, path) == len(records) + 2
     assert read(path) == list(export.rows(run))
 
 

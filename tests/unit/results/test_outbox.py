@@ -29,16 +29,14 @@ def alive() -> bool:
 
 
 def test_what_is_posted_is_what_is_read(board: Board) -> None:
-    board.post("bench", {GATE.id: Published(VERDICT)})
-    assert board.wait("bench", GATE.id, alive) == VERDICT
-
-
-def test_facts_of_a_benchmark_are_posted_with_its_gates(board: Board) -> None:
     facts = {"refusal_category_none": "5"}
     assert board.facts("bench") == {}
     board.post("bench", {GATE.id: Published(VERDICT, facts=facts), "x": Published(error="no")})
+    board.fail("the engine ended")  # after this was posted
     assert board.facts("bench") == facts
     assert board.wait("bench", GATE.id, alive) == VERDICT
+    with pytest.raises(EvaluationError, match="no"):
+        board.wait("bench", "x", alive)
 
 
 def test_waiting_ends_when_the_benchmark_is_posted(board: Board) -> None:
@@ -52,27 +50,12 @@ def test_waiting_ends_when_the_benchmark_is_posted(board: Board) -> None:
     late.join()
 
 
-def test_a_gate_without_a_verdict_says_why(board: Board) -> None:
-    board.post("bench", {GATE.id: Published(error="nothing valid")})
-    with pytest.raises(EvaluationError, match="nothing valid"):
-        board.wait("bench", GATE.id, alive)
-
-
-def test_a_failed_run_is_told_to_those_who_wait(board: Board) -> None:
+def test_nobody_waits_for_an_owner_that_is_gone_or_has_failed(board: Board) -> None:
+    with pytest.raises(EvaluationError, match="has ended"):
+        board.wait("bench", GATE.id, lambda: False)
     board.fail("the engine ended")
     with pytest.raises(EvaluationError, match="the engine ended"):
         board.wait("bench", GATE.id, alive)
-
-
-def test_what_was_posted_before_a_failure_counts(board: Board) -> None:
-    board.post("bench", {GATE.id: Published(VERDICT)})
-    board.fail("the engine ended")
-    assert board.wait("bench", GATE.id, alive) == VERDICT
-
-
-def test_nobody_waits_for_an_owner_that_is_gone(board: Board) -> None:
-    with pytest.raises(EvaluationError, match="has ended"):
-        board.wait("bench", GATE.id, lambda: False)
 
 
 def test_what_the_owner_posts_just_before_it_ends_is_read(board: Board) -> None:

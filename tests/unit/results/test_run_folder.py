@@ -147,6 +147,8 @@ def test_a_run_is_found_by_folder_summary_id_and_as_the_last(root: Path) -> None
     for name in (str(root / NAMES[1]), str(summary), NAMES[1]):
         assert run_folder.find(name, root).path == root / NAMES[1]
     assert run_folder.find("last", root).path.name == NAMES[-1]
+    started = run_folder.find(NAMES[3], root).started
+    assert f"{started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
 
 
 def test_a_run_that_is_not_there_is_named(root: Path) -> None:
@@ -174,11 +176,6 @@ def test_last_is_the_run_even_beside_a_folder_of_that_name(
     assert run_folder.find("./last", root).path == Path("last")
     assert run_folder.locate("last", root).name == NAMES[-1]
     assert run_folder.locate("notes", root) == Path("notes")
-
-
-def test_a_run_s_folder_tells_when_it_started(root: Path) -> None:
-    run = run_folder.find(NAMES[3], root)
-    assert f"{run.started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
 
 
 FORMS = {
@@ -215,42 +212,27 @@ def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
     assert configured(near) == {}
 
 
-@pytest.mark.parametrize("name", ["pytest.toml", ".pytest.toml"])
-def test_pytest_s_own_toml_comes_first_even_if_it_is_empty(tmp_path: Path, name: str) -> None:
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{RUNS_KEY} = ignored\n")
-    (tmp_path / name).write_text(FORMS[name])
-    assert configured(tmp_path) == {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
-    for content in ("", "[other]\n"):
-        (tmp_path / name).write_text(content)
-        assert configured(tmp_path) == {}
-
-
 @pytest.mark.parametrize(
-    ("lines", "expected"),
+    ("file", "lines", "expected"),
     [
-        ("refusal_checks_runs = 'the runs'", "the runs"),
-        ("refusal_checks_folder = own", "own/runs"),
-        ("refusal_checks_folder = own\nrefusal_checks_runs = moved", "moved"),
-        ("refusal_checks_runs = /tmp/runs", "/tmp/runs"),
-        ("refusal_checks_runs =", None),
+        ("pytest.ini", "[pytest]\nrefusal_checks_runs = 'the runs'", "the runs"),
+        ("pytest.ini", "[pytest]\nrefusal_checks_folder = own", "own/runs"),
+        ("pytest.ini", "[pytest]\nrefusal_checks_runs = /tmp/runs", "/tmp/runs"),
+        ("pytest.ini", "[pytest]\nrefusal_checks_runs =", None),
+        ("pyproject.toml", f'[tool.pytest.ini_options]\n{RUNS_KEY} = ["my runs"]', "my runs"),
+        ("pyproject.toml", f'[tool.pytest]\n{RUNS_KEY} = ["my runs"]', "my runs"),
     ],
 )
 def test_values_are_read_as_pytest_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, expected: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, lines: str, expected: str | None
 ) -> None:
     monkeypatch.delenv(RUNS_VARIABLE, raising=False)
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{lines}\n")
+    (tmp_path / file).write_text(f"{lines}\n")
     assert usual_root(tmp_path) == (tmp_path / expected if expected else ROOT)
 
 
-@pytest.mark.parametrize("table", ["tool.pytest.ini_options", "tool.pytest"])
-def test_lists_of_toml_are_read(tmp_path: Path, table: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f'[{table}]\n{RUNS_KEY} = ["the runs"]\n')
-    assert configured(tmp_path) == {RUNS_KEY: tmp_path / "the runs"}
-
-
 BROKEN = (
-    *("[pytest\n", "\x00", "%s = %(x)s\n"),
+    *("[pytest\n", "\x00", "%s = %(x)s\n", "pytest = 1\n", "[[pytest]]\nx = 1\n"),
     *("tool = 1\n", "[tool.pytest]\nini_options = 3\n", "tool.pytest.ini_options = [1]\n"),
 )
 
@@ -259,12 +241,6 @@ BROKEN = (
 def test_a_broken_configuration_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
     for name in FORMS:
         (tmp_path / name).write_text(content)
-    assert configured(tmp_path) == {}
-
-
-@pytest.mark.parametrize("content", ["pytest = 1\n", "[[pytest]]\nx = 1\n"])
-def test_a_table_of_another_shape_is_pytests_to_complain_of(tmp_path: Path, content: str) -> None:
-    (tmp_path / "pytest.toml").write_text(content)
     assert configured(tmp_path) == {}
 
 

@@ -29,55 +29,41 @@ from tests.fake_server import FakeServer
 
 GOOD = "好".encode()
 MARKER = "\n\nFinal answer:"
+PARTS = [{"type": "thinking", "thinking": []}, *({"type": "text", "text": t} for t in ("Yes", "."))]
 
 
 @pytest.mark.parametrize(
-    ("message", "end", "expected"),
+    ("message", "end", "text", "reasoning"),
     [
-        ({"content": "Yes."}, "", ("Yes.", "")),
-        ({"content": None}, "", ("", "")),
-        ({"content": " Yes. "}, "", (" Yes. ", "")),
+        ({"content": "Yes."}, "", "Yes.", ""),
+        ({"content": None}, "", "", ""),
+        ({"content": " Yes. "}, "", " Yes. ", ""),
         # Some servers give parts of a text, and OpenAI's a refusal in a field of its own.
-        (
-            {"content": [{"type": "text", "text": "Yes"}, {"type": "text", "text": "."}]},
-            "",
-            ("Yes.", ""),
-        ),
-        (
-            {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Yes."}]},
-            "",
-            ("Yes.", ""),
-        ),
-        ({"content": None, "refusal": "No."}, "", ("No.", "")),
-        ({"content": "Yes.", "refusal": None}, "", ("Yes.", "")),
+        ({"content": PARTS}, "", "Yes.", ""),
+        ({"content": None, "refusal": "No."}, "", "No.", ""),
+        ({"content": "Yes.", "refusal": None}, "", "Yes.", ""),
         # The server's parser says what was reasoning.
-        ({"content": "Yes.", "reasoning": "Hm."}, "", ("Yes.", "closed")),
-        ({"content": "Yes.", "reasoning_content": "Hm."}, "", ("Yes.", "closed")),
-        ({"content": None, "reasoning": "Hm."}, "", ("", "unclosed")),
-        ({"content": " \n", "reasoning": "Hm."}, "", ("", "unclosed")),
-        ({"content": "\n\nYes.", "reasoning": "Hm."}, "", ("Yes.", "closed")),
-        ({"content": "Yes.", "reasoning": ""}, "", ("Yes.", "")),
-        (
-            {"content": f"A{MARKER} B", "reasoning": "Hm."},
-            MARKER,
-            (f"A{MARKER} B", "closed"),
-        ),
+        ({"content": "\n\nYes.", "reasoning": "Hm."}, "", "Yes.", "closed"),
+        ({"content": "Yes.", "reasoning_content": "Hm."}, "", "Yes.", "closed"),
+        ({"content": None, "reasoning": "Hm."}, "", "", "unclosed"),
+        ({"content": " \n", "reasoning": "Hm."}, "", "", "unclosed"),
+        ({"content": "Yes.", "reasoning": ""}, "", "Yes.", ""),
+        ({"content": f"A{MARKER} B", "reasoning": "Hm."}, MARKER, f"A{MARKER} B", "closed"),
         # A marker ends it.
-        ({"content": f"Hm.{MARKER} Yes."}, MARKER, ("Yes.", "closed")),
-        ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, (f"A{MARKER} B", "closed")),
-        ({"content": f"Hm.{MARKER}"}, MARKER, ("", "closed")),
-        ({"content": "Hm. Final answer"}, MARKER, ("", "unclosed")),
-        ({"content": ""}, MARKER, ("", "unclosed")),
+        ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, f"A{MARKER} B", "closed"),
+        ({"content": f"Hm.{MARKER}"}, MARKER, "", "closed"),
+        ({"content": "Hm. Final answer"}, MARKER, "", "unclosed"),
+        ({"content": ""}, MARKER, "", "unclosed"),
         # Thoughts that nobody announced are no answer either.
-        ({"content": "<think>Hm.</think>\n\nYes."}, "", ("Yes.", "closed")),
-        ({"content": "\n<think>Hm."}, "", ("", "unclosed")),
-        ({"content": "Tags like <think> open it."}, "", ("Tags like <think> open it.", "")),
+        ({"content": "<think>Hm.</think>\n\nYes."}, "", "Yes.", "closed"),
+        ({"content": "\n<think>Hm."}, "", "", "unclosed"),
+        ({"content": "Tags like <think> open it."}, "", "Tags like <think> open it.", ""),
     ],
 )
 def test_the_answer_is_what_follows_the_reasoning(
-    message: dict[str, Any], end: str, expected: tuple[str, str]
+    message: dict[str, Any], end: str, text: str, reasoning: str
 ) -> None:
-    assert split_reasoning(message, end) == expected
+    assert split_reasoning(message, end) == (text, reasoning)
 
 
 @pytest.mark.parametrize("content", [7, {"text": "Yes."}, ["Yes."], [{"type": "text"}]])
@@ -97,28 +83,29 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "said", "expected"),
+    ("pieces", "text", "reasoning", "expected"),
     [
-        (("Yes", "."), ("Yes.", ""), [-1, -2]),
+        (("Yes", "."), "Yes.", "", [-1, -2]),
         (
             ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
-            ("Yes.", "closed"),
+            "Yes.",
+            "closed",
             [-4, -5, -6],
         ),
         # The marker's last token holds the answer's first characters.
-        (("Hm", "Final ans", "wer: Y", "es"), ("Yes", "closed"), [-3, -4]),
+        (("Hm", "Final ans", "wer: Y", "es"), "Yes", "closed", [-3, -4]),
         # The answer's words occur in the reasoning too.
-        (("No", "</think>", "No"), ("No", "closed"), [-3]),
+        (("No", "</think>", "No"), "No", "closed", [-3]),
         # A character is divided between two tokens.
-        (("想", "</think>", GOOD[:1], GOOD[1:]), ("好", "closed"), [-3, -4]),
-        (("Hm",), ("", "unclosed"), []),
-        (("Hm", "</think>"), ("elsewhere", "closed"), []),
+        (("想", "</think>", GOOD[:1], GOOD[1:]), "好", "closed", [-3, -4]),
+        (("Hm",), "", "unclosed", []),
+        (("Hm", "</think>"), "elsewhere", "closed", []),
     ],
 )
 def test_only_the_answers_own_tokens_count(
-    pieces: tuple[str | bytes, ...], said: tuple[str, State], expected: list[float]
+    pieces: tuple[str | bytes, ...], text: str, reasoning: State, expected: list[float]
 ) -> None:
-    assert answer_logprobs(tokens(*pieces), *said) == expected
+    assert answer_logprobs(tokens(*pieces), text, reasoning) == expected
 
 
 @given(
@@ -156,17 +143,14 @@ def ask(
     return asyncio.run(label_probabilities())
 
 
-def choice(**logprobs: float) -> dict[str, Any]:
-    """A server's choice; the names are tokens, without their leading ``t``."""
-    listed = [{"token": name[1:], "logprob": value} for name, value in logprobs.items()]
+def choice(shown: dict[str, float]) -> dict[str, Any]:
+    """A server's choice, by the log-probabilities of the tokens that it shows."""
+    listed = [{"token": token, "logprob": value} for token, value in shown.items()]
     return {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}
 
 
-def spread(**others: float) -> dict[str, float]:
-    """Fifty tokens that share half of the mass, and the named labels."""
-    return {chr(0x4E00 + i): 0.01 for i in range(50)} | {
-        name[1:]: value for name, value in others.items()
-    }
+MANY = {chr(0x4E00 + i): 0.01 for i in range(50)}
+"""Tokens that share half of the mass."""
 
 
 def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
@@ -183,7 +167,7 @@ def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
 
 
 def test_labels_of_any_rank_are_exact_where_the_server_takes_their_tokens() -> None:
-    with FakeServer(tokens=lambda body: spread(t0=1e-6, t1=3e-6)) as server:
+    with FakeServer(tokens=lambda body: MANY | {"0": 1e-6, "1": 3e-6}) as server:
         (found,) = ask(server)
     assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75}, abs=1e-12)
     assert found.outside == pytest.approx(1 - 4e-6, abs=1e-12)
@@ -214,19 +198,12 @@ def test_other_servers_are_asked_for_the_most_probable_tokens() -> None:
 
 
 def test_a_label_below_the_most_probable_tokens_counts_as_none_and_is_bounded() -> None:
-    given = spread(t1=0.5, t0=0.001)
+    given = MANY | {"1": 0.5, "0": 0.001}
     with FakeServer(tokens=lambda body: given, tokenizer=False) as server:
         (found,) = ask(server)
     assert found.probabilities == {"0": 0.0, "1": 1.0}
     assert found.outside == pytest.approx(0.5)
     assert found.unseen == pytest.approx(0.01)
-
-
-def test_a_server_that_ignores_the_tokens_is_read_by_text() -> None:
-    found = read_labels(choice(t1=math.log(0.9), tx=math.log(0.1)), YES_NO, IDS)
-    assert found.probabilities == {"0": 0.0, "1": 1.0}
-    assert found.outside == pytest.approx(0.1)
-    assert found.unseen == pytest.approx(0.0)
 
 
 def test_a_label_of_several_tokens_is_named() -> None:
@@ -245,16 +222,30 @@ def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> N
         ask(server)
 
 
-def test_labels_without_any_probability_are_uniform_and_wholly_outside() -> None:
-    found = read_labels(choice(tx=0.0), YES_NO, None)
-    assert found.probabilities == {"0": 0.5, "1": 0.5}
-    assert (found.outside, found.unseen) == (1.0, 0.0)
-
-
-def test_labels_keep_their_proportion_below_the_smallest_float() -> None:
-    found = read_labels(choice(tx=0.0, t0=-5000.0, t1=-5000.0 + math.log(3)), YES_NO, IDS)
-    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75})
-    assert found.outside == 1.0
+@pytest.mark.parametrize(
+    ("shown", "ids", "expected", "outside"),
+    [
+        ({"x": 0.0}, None, {"0": 0.5, "1": 0.5}, 1.0),
+        # Below the smallest float they keep their proportion.
+        ({"x": 0.0, "0": -5000.0, "1": math.log(3) - 5000}, IDS, {"0": 0.25, "1": 0.75}, 1.0),
+        # A server that ignores the tokens is read by text.
+        ({"1": math.log(0.9), "x": math.log(0.1)}, IDS, {"0": 0.0, "1": 1.0}, 0.1),
+        *(
+            ({f"{space}1": math.log(0.5), "1": math.log(0.25), f"{space}0": math.log(0.125),
+              "x": math.log(0.125)}, None, {"0": 1 / 7, "1": 6 / 7}, 0.125)
+            for space in (" ", "\u2581", "\u0120")
+        ),
+    ],
+)  # fmt: skip
+def test_labels_are_read_as_far_as_they_are_shown(
+    shown: dict[str, float],
+    ids: dict[str, int] | None,
+    expected: dict[str, float],
+    outside: float,
+) -> None:
+    found = read_labels(choice(shown), YES_NO, ids)
+    assert found.probabilities == pytest.approx(expected)
+    assert (found.outside, found.unseen) == pytest.approx((outside, 0.0))
 
 
 def test_the_request_changes_no_probability() -> None:
@@ -268,18 +259,8 @@ def test_probabilities_sum_to_one_and_the_rest_is_outside(values: list[float]) -
     mass = math.fsum(map(math.exp, values))
     scaled = [value - math.log(mass) - 0.1 for value in values]
     labels = [str(number) for number in range(len(values))]
-    listed = {f"t{label}": value for label, value in zip(labels, scaled, strict=True)}
-    found = read_labels(choice(**listed), labels, None)
+    found = read_labels(choice(dict(zip(labels, scaled, strict=True))), labels, None)
     assert math.fsum(found.probabilities.values()) == pytest.approx(1, abs=1e-12)
     assert found.outside == pytest.approx(1 - math.exp(-0.1), abs=1e-12)
     for label, value in zip(labels, values, strict=True):
         assert found.probabilities[label] == pytest.approx(math.exp(value) / mass, abs=1e-12)
-
-
-@pytest.mark.parametrize("space", [" ", "\u2581", "\u0120"])
-def test_a_label_with_the_space_before_it_counts(space: str) -> None:
-    tokens = [{"token": token, "logprob": math.log(p)} for token, p in
-              ((f"{space}1", 0.5), ("1", 0.25), (f"{space}0", 0.125), ("x", 0.125))]  # fmt: skip
-    found = read_labels({"logprobs": {"content": [{"top_logprobs": tokens}]}}, YES_NO, None)
-    assert found.probabilities == pytest.approx({"0": 1 / 7, "1": 6 / 7})
-    assert found.outside == pytest.approx(0.125)

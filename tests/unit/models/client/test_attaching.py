@@ -11,7 +11,7 @@ from aiohttp import web
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import JudgeSampling, Limits, Sampling
-from refusal_checks.models.client.attaching import TOKENS, Attaching, choose, list_contexts, probe
+from refusal_checks.models.client.attaching import TOKENS, Attaching, list_contexts, probe
 from refusal_checks.models.client.capabilities import ALL, CONSEQUENCES, Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.spec import Attached
@@ -31,19 +31,13 @@ def named(server: FakeServer, model: str = "", **settings: Any) -> Attached:
     return Attached(server.url, server.url, model, **settings)
 
 
-def test_a_client_knows_what_its_server_can_do() -> None:
-    with FakeServer(refuses=["top_k"]) as server:
-        client = attaching().connect(named(server), "--candidate", 1)
-    assert client.model == "fake"
-    assert client.capabilities.top_k is Support.REFUSED
-    assert client.capabilities.n is Support.YES
-
-
 def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
-    with FakeServer() as server:
+    lacking = Capabilities(top_k=Support.REFUSED)
+    with FakeServer(refuses=["top_k"]) as server:
         found = attaching()
         for option in ("--judge", "--judge", "--candidate"):
-            assert found.connect(named(server), option, 1).capabilities == ALL
+            client = found.connect(named(server), option, 1)
+            assert (client.model, client.capabilities) == ("fake", lacking)
     assert len(server.probes) == 2 * 7
 
 
@@ -54,11 +48,16 @@ def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
             attaching().connect(named(server, "gone"), "--judge", 1)
 
 
-def test_a_server_that_lists_nothing_is_asked_for_the_named_model() -> None:
+def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
         assert attaching().connect(named(server, "fake"), "--judge", 1).model == "fake"
         with pytest.raises(ModelError, match=r"add #MODEL, because the server lists none"):
             attaching().connect(named(server), "--judge", 1)
+    with (
+        FakeServer(models=["a", "b"]) as server,
+        pytest.raises(ModelError, match=f"--judge {server.url}: add #MODEL, one of: a, b"),
+    ):
+        attaching().connect(named(server), "--judge", 1)
 
 
 def test_a_server_without_chat_is_told_with_its_own_words() -> None:
@@ -119,17 +118,6 @@ def test_each_role_has_its_own_pace() -> None:
     assert server.most_at_once == 1
 
 
-def test_the_wanted_model_or_the_only_one_is_chosen() -> None:
-    assert choose("http://x/v1", "", ["fake"], "--judge") == "fake"
-    assert choose("http://x/v1", "mine", [], "--judge") == "mine"
-    for listed, words in (
-        (["a", "b"], "add #MODEL, one of: a, b"),
-        ([], "add #MODEL, because the server lists none"),
-    ):
-        with pytest.raises(ModelError, match=f"--judge http://x/v1: {words}"):
-            choose("http://x/v1", "", listed, "--judge")
-
-
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
     with FakeServer(api_key="secret", models=["a", "b"]) as server:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
@@ -173,12 +161,9 @@ def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
         )
 
 
-def test_a_server_that_breaks_on_a_field_refuses_it() -> None:
+def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> None:
     with FakeServer(no_schemas=500) as server:
         assert found(server) == Capabilities(structured_outputs=Support.REFUSED)
-
-
-def test_what_a_busy_server_does_not_tell_counts_as_there() -> None:
     with FakeServer(no_schemas=503) as server:
         assert found(server) == ALL
 
