@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +37,7 @@ from refusal_checks.models.recordings import replay
 from refusal_checks.reports import judge_quality
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.run.interrupts import watched
+from refusal_checks.run.interrupts import Watch
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.trust import measure
 
@@ -86,7 +87,7 @@ def with_judge_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _judge_parameters() -> Iterator[inspect.Parameter]:
-    for option, (metavar, text) in model_options.judge_extras().items():
+    for option, (metavar, text) in model_options.extras("judge").items():
         yield _parameter(option.removeprefix("--").replace("-", "_"), list[str], metavar, text)
     for prefix, model in (("judge_", JudgeSampling), ("", Writing), ("cascade_", Cascading)):
         for name, field in model.model_fields.items():
@@ -189,7 +190,7 @@ def calibrate(
         servers = {"judge_rpm": judge_rpm, "judge_concurrency": judge_concurrency}
         limits |= {name: value for name, value in servers.items() if value is not None}
         folder = run_folder.usual_root() / f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-calibrate"
-        with watched():
+        with closing(Watch()):
             measured += measure(
                 files,
                 replace(judging, cascade=each),

@@ -24,7 +24,6 @@ class Once(Generic[Result]):
         self._waiting: dict[Hashable, list[asyncio.Future[None]]] = {}
 
     async def get(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """The result of the work of that name."""
         while key in self._waiting:
             self._waiting[key].append(turn := asyncio.get_running_loop().create_future())
             await turn
@@ -62,7 +61,7 @@ class Saver:
     """Stores everything that arrives during one turn of the event loop in one transaction.
 
     A transaction costs more than what it writes. Whoever saves something goes on only once it is
-    stored, so what has been counted is never lost.
+    stored, so what has been counted is never lost. Keys are content keys.
     """
 
     def __init__(self, store: Store) -> None:
@@ -72,13 +71,11 @@ class Saver:
         self._waiting: list[asyncio.Future[None]] = []
 
     async def completions(self, completions: Mapping[str, Completion]) -> None:
-        """Store completions by content key; raises StoreError."""
         self._completions |= completions
         if completions:
             await self._turn_end()
 
     async def judgement(self, key: str, judgement: Valid) -> None:
-        """Store one judgement under its content key; raises StoreError."""
         self._judgements[key] = judgement
         await self._turn_end()
 
@@ -93,7 +90,12 @@ class Saver:
         waiting, self._waiting = self._waiting, []
         completions, self._completions = self._completions, {}
         judgements, self._judgements = self._judgements, {}
-        fault = self._fault(completions, judgements)
+        fault: Exception | None = None
+        try:
+            self._store.add_completions(completions)
+            self._store.add_judgements(judgements)
+        except Exception as found:
+            fault = found
         for saved in waiting:
             if saved.done():  # its waiter was cancelled
                 continue
@@ -101,13 +103,3 @@ class Saver:
                 saved.set_result(None)
             else:
                 saved.set_exception(fault)
-
-    def _fault(
-        self, completions: Mapping[str, Completion], judgements: Mapping[str, Valid]
-    ) -> Exception | None:
-        try:
-            self._store.add_completions(completions)
-            self._store.add_judgements(judgements)
-        except Exception as fault:
-            return fault
-        return None

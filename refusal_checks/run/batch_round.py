@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, closing
 from itertools import chain
 from typing import Any, cast
 
@@ -18,7 +18,6 @@ from refusal_checks.engines.batch.models import USED, BatchModels
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.trust import canary
-from refusal_checks.models.candidates import Candidate
 from refusal_checks.run.assembly import Parts, assemble, convert
 from refusal_checks.run.evaluate import Evaluation, Judges, Plan, Task, prompts_at_once
 from refusal_checks.run.options.command_line import Options
@@ -48,73 +47,58 @@ class _Watched:
         return judgement
 
 
-class BatchRound:
-    """Evaluates like a run, with batch files instead of engines.
+def evaluate_batch(
+    runs: Sequence[tuple[Options, Sequence[Gate]]], batch: BatchFiles, say: Callable[[str], None]
+) -> list[str]:
+    """Evaluate like a run, with batch files in place of engines: read results, write requests.
 
-    Args:
-        runs: the options and the selected gates of each; all have one store.
-        say: shows one line to the user.
+    All runs have one store. What happened is returned, for people.
     """
+    for options, _ in runs:
+        convert([options.answering.model, *options.judging.models], say)
+    path = runs[0][0].store
+    notes: dict[str, None] = {}
 
-    def __init__(
-        self,
-        runs: Sequence[tuple[Options, Sequence[Gate]]],
-        batch: BatchFiles,
-        say: Callable[[str], None],
-    ) -> None:
-        self._runs = runs
-        self._store = runs[0][0].store
-        self._batch = batch
-        self._say = say
-        self._notes: dict[str, None] = {}
+    def note(line: str) -> None:
+        notes[line] = None
 
-    def run(self) -> list[str]:
-        """Import results and write the requests that are missing; what happened, for people."""
-        for options, _ in self._runs:
-            convert([options.answering.model, *options.judging.models], self._say)
-        models = BatchModels(self._store, self._batch.export)
-        try:
-            return self._run(models)
-        finally:
-            models.close()
-
-    def _run(self, models: BatchModels) -> list[str]:
-        parts = [
-            (options, assemble(options, gates, models, self._say, self._note))
-            for options, gates in self._runs
-        ]
-        lines = chain.from_iterable(map(files.read_results, self._batch.results))
+    models = BatchModels(path, batch.export)
+    with closing(models):
+        parts = [(options, assemble(options, gates, models, say, note)) for options, gates in runs]
+        lines = chain.from_iterable(map(files.read_results, batch.results))
         counts, examples = models.results.take(lines)
-        with Store(self._store) as store:
-            asyncio.run(self._evaluate(parts, models, store))
-        return [*models.finished(counts, examples), *self._notes]
-
-    def _note(self, line: str) -> None:
-        self._notes[line] = None
-
-    async def _evaluate(
-        self, parts: Iterable[tuple[Options, Parts]], models: BatchModels, store: Store
-    ) -> None:
-        async with AsyncExitStack() as stack:
-            for client in models.clients:
-                await stack.enter_async_context(client)
-            for options, each in parts:
-                asked = options.answering.model, *options.judging.models
-                samples = options.answering.sampling.samples
-                in_flight = prompts_at_once(options.limits, asked, samples)
-                for plan, candidate, judges in _works(each):
-                    watched = _watched(judges, models.results)
-                    for part in _slices(plan):
-                        task = Task(part, candidate, watched, store, whole=plan)
-                        evaluation = Evaluation(task, in_flight=in_flight, finished=lambda *_: None)
-                        await evaluation.run()
+        with Store(path) as store:
+            asyncio.run(_evaluate(parts, models, store))
+        return [*models.finished(counts, examples), *notes]
 
 
-def _works(parts: Parts) -> Iterator[tuple[Plan, Candidate, Judges]]:
-    if canary.NAME in parts.judges:
-        yield {canary.NAME: canary.plan()}, canary.candidate(), parts.judges
-    for judges in (*parts.repeats, parts.judges):
-        yield parts.plan, parts.candidate, judges
+async def _evaluate(
+    runs: Iterable[tuple[Options, Parts]], models: BatchModels, store: Store
+) -> None:
+    async with AsyncExitStack() as stack:
+        for client in models.clients:
+            await stack.enter_async_context(client)
+        for options, parts in runs:
+            asked = options.answering.model, *options.judging.models
+            samples = options.answering.sampling.samples
+            in_flight = prompts_at_once(options.limits, asked, samples)
+            works = [
+                (parts.plan, parts.candidate, judges) for judges in (*parts.repeats, parts.judges)
+            ]
+            if canary.NAME in parts.judges:
+                check: Plan = {canary.NAME: canary.plan()}
+                works.insert(0, (check, canary.candidate(), parts.judges))
+            for plan, candidate, judges in works:
+                watched = _watched(judges, models.results)
+                slices = (
+                    {name: prompts[first : first + SLICE]}
+                    for name, prompts in plan.items()
+                    for first in range(0, len(prompts), SLICE)
+                )
+                for part in slices:
+                    task = Task(part, candidate, watched, store, whole=plan)
+                    evaluation = Evaluation(task, in_flight=in_flight, finished=lambda *_: None)
+                    await evaluation.run()
 
 
 def _watched(judges: Judges, results: Inbox) -> Judges:
@@ -122,9 +106,3 @@ def _watched(judges: Judges, results: Inbox) -> Judges:
         name: tuple(cast(Judge, _Watched(judge, results)) for judge in panel)
         for name, panel in judges.items()
     }
-
-
-def _slices(plan: Plan) -> Iterator[Plan]:
-    for name, prompts in plan.items():
-        for first in range(0, len(prompts), SLICE):
-            yield {name: prompts[first : first + SLICE]}

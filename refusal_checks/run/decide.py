@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from refusal_checks.core.errors import CalibrationError, EvaluationError
 from refusal_checks.core.files import write_text
@@ -18,15 +19,12 @@ from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
 from refusal_checks.gates.decide import Verdict, decide_all
 from refusal_checks.gates.estimates import Rules, expected_breaches
-from refusal_checks.gates.gate import Use
 from refusal_checks.judges import cascade
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import JudgeCheck
-from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.metrics import METRICS, rejection_rate, score_all
 from refusal_checks.metrics.base import nothing_valid
 from refusal_checks.metrics.refusal import mean_refusal_confidence
-from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate, worst_of
 from refusal_checks.results import export, histograms
 from refusal_checks.results.manifest import conditions
@@ -60,8 +58,7 @@ LOOKED_AT = 1000
 class Decider:
     """Decides the gates of complete benchmarks; publishes the outcomes and writes the run's files.
 
-    A benchmark that stands for all attacks on another is decided once the answers under each of
-    them are there.
+    A benchmark that stands for all attacks is decided once the answers under each are there.
     """
 
     def __init__(self, run: Prepared) -> None:
@@ -73,11 +70,9 @@ class Decider:
         self._done: set[str] = set()
 
     def is_done(self, benchmark: str) -> bool:
-        """True if outcomes of the benchmark have been published."""
         return benchmark in self._done
 
     def judge_check(self, check: JudgeCheck) -> None:
-        """Publish how the judge did on its own check."""
         shown = self._run.redaction.check(check)
         self._run.board.post_judge(JudgeOutcome(shown))
         self._run.summary.judge = shown
@@ -90,11 +85,7 @@ class Decider:
                 self._publish(name, self._none(name, why))
 
     def decide(self, name: str, records: Records, repeats: Sequence[Records]) -> Decided:
-        """The outcomes of a complete benchmark's gates; publishes nothing.
-
-        Args:
-            repeats: the same answers with the judges' repeated verdicts.
-        """
+        """The outcomes of a complete benchmark's gates; publishes nothing."""
         run = self._run
         records = run.redaction.judged(records)
         try:
@@ -124,24 +115,12 @@ class Decider:
         shown = run.redaction.judged(records)
         scores = score_all(shown)
         run.summary.benchmarks[name] = figures = self._figures(name, shown, scores, sampled)
-        sampling = run.options.answering.sampling, run.options.judging.sampling
-        for line in truncation_remarks(shown, *sampling):
+        answering, judging = run.options.answering, run.options.judging
+        for line in truncation_remarks(shown, answering.sampling, judging.sampling):
             run.summary.note(f"{name}: {line}")
-        views: dict[str, Mapping[Use, Estimate]] = {
-            gate: {view.use: view.estimate for view in found.views if view.use != "raw"}
-            for gate, found in decided.items()
-            if isinstance(found, Verdict) and found.use != "raw"
-        }
-        errors = {
-            gate: view.errors
-            for gate, found in decided.items()
-            if isinstance(found, Verdict)
-            for view in found.views
-            if view.errors and view.use == found.use
-        }
         if blurred := self._blurred(name, decided):
             run.summary.note(blurred)
-        self._write(name, shown, figures, scores, views, errors)
+        self._write(name, shown, figures, scores, decided)
         run.summary.balance = balance(
             [(each.kind, each.figures) for each in distinct(run.summary.benchmarks).values()],
             run.rules.level,
@@ -183,27 +162,22 @@ class Decider:
     ) -> BenchmarkSummary:
         about, panel, plan = self._known[name], self._run.parts.judges[name], self._run.parts.plan
         level = self._run.rules.level
-        figures = replace(
-            summarise(records, level, scores, self._planned(name), about.kind.value),
-            parts=about.parts,
-            attack=about.attack,
-            plain=about.plain,
-        )
+        figures = summarise(records, level, scores, self._planned(name), about.kind.value)
+        changed: dict[str, Any] = {}
         if about.attack or any(each.plain == name for each in self._known.values()):
             rates = rejection_rate.name, worst_attack_rejection_rate.name
-            figures = replace(figures, confidences=scores.get(rates[0]) or scores.get(rates[1], {}))
+            changed["confidences"] = scores.get(rates[0]) or scores.get(rates[1], {})
         if any(judge.identity is not None for judge in panel):
-            figures = replace(figures, unmeasured=self._unmeasured(records))
+            changed["unmeasured"] = self._unmeasured(records)
         if any(judge.reasoned for judge in panel):
-            figures = replace(
-                figures,
-                reasons=sampled.reasons if sampled else None,
-                refusal_categories=refusal_categories(sampled.records if sampled else ()),
-            )
+            changed["reasons"] = sampled.reasons if sampled else None
+            changed["refusal_categories"] = refusal_categories(sampled.records if sampled else ())
         if (formed := cascade.of(panel)) and name in plan:
-            asked = cascade.asked(formed, records, drawn(panel, name, plan[name]))
-            figures = replace(figures, second=asked)
-        return figures
+            drawn_prompts = drawn(panel, name, plan[name])
+            changed["second"] = cascade.asked(formed, records, drawn_prompts)
+        return replace(
+            figures, parts=about.parts, attack=about.attack, plain=about.plain, **changed
+        )
 
     def _unmeasured(self, records: Records) -> dict[str, int]:
         """Answers judged for refusal in languages in which nothing measured the judge."""
@@ -220,13 +194,7 @@ class Decider:
         return dict(Counter(filter(None, (other_language(text, known) for text in judged))))
 
     def _write(
-        self,
-        name: str,
-        records: Records,
-        figures: BenchmarkSummary,
-        scores: Scored,
-        views: Mapping[str, Mapping[Use, Estimate]],
-        errors: Mapping[str, JudgeErrors],
+        self, name: str, records: Records, figures: BenchmarkSummary, scores: Scored, found: Decided
     ) -> None:
         parts, manifest = self._run.parts, self._run.summary.manifest
         folder, benchmark = self._run.board.folder, self._known[name]
@@ -235,9 +203,15 @@ class Decider:
         if len(parts.judges[name]) > 1:
             export.append_disagreements(folder, name, shown)
         if confidences := list(scores[mean_refusal_confidence.name].values()):
-            drawn = histograms.histogram(name, figures.kind, confidences)
-            histograms.write(folder, manifest.shown, drawn)
+            histogram = histograms.histogram(name, figures.kind, confidences)
+            histograms.write(folder, manifest.shown, histogram)
+        people: dict[str, dict[str, float]] = {}
+        if sheet := self._run.options.trust.labels:
+            labels = sheet.find(name, records, folder.name)
+            refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
+            people = {metric.name: labels.scores(metric, records) for metric in refusal}
         keys = {r.prompt.id: parts.candidate.keys(r.prompt) for r in records if not r.sample}
+        verdicts = {gate: each for gate, each in found.items() if isinstance(each, Verdict)}
         scored = Scores(
             benchmark=name,
             kind=benchmark.kind,
@@ -246,10 +220,19 @@ class Decider:
             started=manifest.started,
             conditions=conditions(manifest, name),
             figures=figures.figures,
-            prompts=baseline.score_prompts(records, scores, keys, self._people(name, records)),
+            prompts=baseline.score_prompts(records, scores, keys, people),
             title=manifest.title,
-            views=views,
-            errors=errors,
+            views={
+                gate: {view.use: view.estimate for view in each.views if view.use != "raw"}
+                for gate, each in verdicts.items()
+                if each.use != "raw"
+            },
+            errors={
+                gate: view.errors
+                for gate, each in verdicts.items()
+                for view in each.views
+                if view.errors and view.use == each.use
+            },
             bounds={gate.id: gate.bounds for gate in self._run.gates if gate.benchmark == name},
         )
         write_text(folder / baseline.FOLDER / f"{name}.json", baseline.dump(scored))
@@ -280,15 +263,6 @@ class Decider:
             f"{100 * max(margins):.3g}"
         )
 
-    def _people(self, name: str, records: Records) -> dict[str, dict[str, float]]:
-        """Scores by people's labels, by metric and prompt id."""
-        labels = self._run.options.trust.labels
-        if not labels:
-            return {}
-        found = labels.find(name, records, self._run.board.folder.name)
-        refusal = (each for each in METRICS.values() if Binary in each.reads and each.blurred)
-        return {metric.name: found.scores(metric, records) for metric in refusal}
-
     def _publish(self, name: str, decided: Decided) -> None:
         """Publish outcomes; the summary then has what was published."""
         run = self._run
@@ -298,7 +272,14 @@ class Decider:
             if isinstance(each, Verdict)
         }
         errors = {gate: str(each) for gate, each in decided.items() if gate not in verdicts}
-        facts = _facts(run.summary.benchmarks.get(name))
+        facts: dict[str, str] = {}
+        if figures := run.summary.benchmarks.get(name):
+            if of := figures.reasons:
+                drawn = f"a sample of {of.sampled} of {of.answers} answers"
+                facts["refusal_categories_of"] = drawn
+            for way, number in figures.refusal_categories.items():
+                field = re.sub(r"[^A-Za-z0-9]", "_", way)[:60]
+                facts[f"refusal_category_{field}"] = str(number)
         outcomes = {gate: Published(verdict, facts=facts) for gate, verdict in verdicts.items()}
         run.board.post(name, outcomes | {gate: Published(error=e) for gate, e in errors.items()})
         run.summary.verdicts |= verdicts
@@ -311,42 +292,33 @@ class Decider:
             return  # it need not be kept until the run ends
         self._seen[benchmark] = (records, *repeats)
         for name, under in self._under.items():
-            if name not in self._done and self._seen.keys() >= set(under):
-                self._decide_union(name, {one: self._seen[one] for one in under})
-
-    def _decide_union(self, name: str, seen: Mapping[str, tuple[Records, ...]]) -> None:
-        for under, (records, *_) in seen.items():
-            if all(isinstance(record.judgement, Invalid) for record in records):
-                why = f"{under}: {nothing_valid(records)}"
-                self._publish(name, self._none(name, why))
-                return
-        attacks = {one: self._known[one].attack for one in seen}
-        records, *repeats = (
-            worst_of({attacks[one]: sets[number] for one, sets in seen.items()})
-            for number in range(len(next(iter(seen.values()))))
-        )
-        self.publish(name, records, repeats, self.decide(name, records, repeats))
-
-
-def _facts(found: BenchmarkSummary | None) -> dict[str, str]:
-    if found is None:
-        return {}
-    reasons = found.reasons
-    drawn = f"a sample of {reasons.sampled} of {reasons.answers} answers" if reasons else ""
-    return ({"refusal_categories_of": drawn} if drawn else {}) | {
-        f"refusal_category_{re.sub(r'[^A-Za-z0-9]', '_', way)[:60]}": str(count)
-        for way, count in found.refusal_categories.items()
-    }
+            if name in self._done or not self._seen.keys() >= set(under):
+                continue
+            seen = {one: self._seen[one] for one in under}
+            empty = [
+                f"{one}: {nothing_valid(answers)}"
+                for one, (answers, *_) in seen.items()
+                if all(isinstance(record.judgement, Invalid) for record in answers)
+            ]
+            if empty:
+                self._publish(name, self._none(name, empty[0]))
+                continue
+            worst, *again = (
+                worst_of({self._known[one].attack: sets[number] for one, sets in seen.items()})
+                for number in range(1 + len(repeats))
+            )
+            self.publish(name, worst, again, self.decide(name, worst, again))
 
 
 def truncation_remarks(
     records: Sequence[Record], sampling: Sampling, judge_sampling: JudgeSampling
 ) -> Iterator[str]:
     """A line for each limit that made answers of a benchmark invalid: the option that raises it."""
-    unclosed, unfinished = (
-        _of(records, Reason.UNCLOSED_REASONING),
-        _of(records, Reason.UNFINISHED_ANSWER),
-    )
+    faults: dict[Reason, list[Completion]] = {}
+    for record in records:
+        if isinstance(record.judgement, Invalid) and record.completion:
+            faults.setdefault(record.judgement.reason, []).append(record.completion)
+    unclosed = faults.get(Reason.UNCLOSED_REASONING, [])
     cut = [answer for answer in unclosed if answer.finish_reason == "length"]
     full = [answer for answer in cut if answer.room]
     if len(cut) > len(full):
@@ -363,23 +335,14 @@ def truncation_remarks(
             "name the text that ends the candidate's reasoning with --candidate-reasoning-end: "
             f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
         )
-    shorter = [answer.tokens for answer in unfinished if answer.finish_reason == "length"]
-    if shorter:
+    unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
+    if shorter := [answer.tokens for answer in unfinished if answer.finish_reason == "length"]:
         yield (
             f"set --max-tokens (now {sampling.max_tokens}) to what the candidate's server allows: "
             f"it cut {count(len(shorter), 'answer')} short, from {min(shorter)} tokens on"
         )
-    if verdicts := sum(_reason(record) is Reason.UNFINISHED_VERDICT for record in records):
+    if verdicts := faults.get(Reason.UNFINISHED_VERDICT):
         yield (
             f"raise --judge-max-tokens (now {judge_sampling.max_tokens}): "
-            f"{count(verdicts, 'verdict')} did not end"
+            f"{count(len(verdicts), 'verdict')} did not end"
         )
-
-
-def _of(records: Sequence[Record], reason: Reason) -> list[Completion]:
-    found = (record.completion for record in records if _reason(record) is reason)
-    return [answer for answer in found if answer]
-
-
-def _reason(record: Record) -> Reason | None:
-    return record.judgement.reason if isinstance(record.judgement, Invalid) else None

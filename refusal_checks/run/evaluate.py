@@ -13,16 +13,14 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, M
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
-
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_fixed
+from typing import Any, NamedTuple, TypeVar
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
-from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason, Valid
+from refusal_checks.core.verdicts import FINISHED, Invalid, Judgement, Reason
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.base import Judge
@@ -42,8 +40,7 @@ Judges = Mapping[str, tuple[Judge, ...]]
 class Task:
     """Prompts to answer and answers to judge, through the store that holds what is done.
 
-    Attributes:
-        whole: the plan that this one is a part of; None if it is all.
+    ``whole`` is the plan that this one is a part of, if it is not all.
     """
 
     plan: Plan
@@ -52,31 +49,26 @@ class Task:
     store: Store
     whole: Plan | None = None
 
-    @property
-    def drawn(self) -> Mapping[str, frozenset[str]]:
-        """The prompts whose answers the second judge of a cascade reads in any case, by id."""
-        whole = self.whole or self.plan
-        return {name: drawn(self.judges[name], name, whole[name]) for name in self.plan}
-
 
 def drawn(judges: Sequence[Judge], benchmark: str, prompts: Sequence[Prompt]) -> frozenset[str]:
-    """See ``Task.drawn``; of one benchmark."""
+    """The prompts whose answers the second judge of a cascade reads in any case, by id."""
     found = cascade.of(judges)
     return found.drawn(benchmark, [p.id for p in prompts]) if found else frozenset()
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """What the store does not hold yet; equal prompts count once, even those of two benchmarks.
 
-    Attributes:
-        verdicts: most verdicts to ask for; equal answers are judged once.
-        judges: names of the judges to ask.
+    Verdicts are the most that may be asked for, since equal answers are judged once.
     """
 
     answers: int
     verdicts: int
     judges: frozenset[str] = frozenset()
+
+
+_Shown = tuple[Prompt, Completion]
+"""What the judges are shown, see ``as_judged``."""
 
 
 def pending(task: Task) -> Pending:
@@ -89,55 +81,49 @@ def pending(task: Task) -> Pending:
     missing: set[str] = set()
     wanted: dict[Hashable, Judge] = {}
     for name, prompts in task.plan.items():
-        store.use(key for prompt in prompts for key in candidate.keys(prompt))
+        keys = {prompt.id: candidate.keys(prompt) for prompt in prompts}
+        store.use(key for several in keys.values() for key in several)
         known = candidate.known(prompts, store)
-        asked = [judge for judge in task.judges[name] if judge.identity is not None]
-        spared = _spared(task, name, known)
-        for prompt in prompts:
-            keys = candidate.keys(prompt)
-            absent = [key for key in keys if key not in known]
-            missing.update(absent)
-            usable = [
-                as_judged(prompt, answer)
-                for key in keys
-                if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
-            ]
-            for judge in asked:
-                wanted |= {(judge.identity, key): judge for key in absent}
-                wanted |= {
-                    key: judge
-                    for shown, answer in usable
-                    if judge.without_asking(shown, answer) is None
-                    and (key := verdict_key(judge, shown, answer.text)) not in spared
-                }
-    keys = [key for key in wanted if isinstance(key, str)]
-    store.use(keys)
-    stored = store.judged(keys)
+        absent = {key for several in keys.values() for key in several if key not in known}
+        missing |= absent
+        usable = [
+            as_judged(prompt, answer)
+            for prompt in prompts
+            for key in keys[prompt.id]
+            if (answer := known.get(key)) and unusable(answer, candidate.max_tokens) is None
+        ]
+        formed = cascade.of(task.judges[name])
+        for judge in task.judges[name]:
+            if judge.identity is None:
+                continue
+            read = usable
+            if formed and judge is formed.second:
+                read = _unsure(formed, usable, drawn(task.judges[name], name, prompts), store)
+            wanted |= {(judge.identity, key): judge for key in absent}
+            wanted |= {
+                verdict_key(judge, shown, answer.text): judge
+                for shown, answer in read
+                if judge.without_asking(shown, answer) is None
+            }
+    verdicts = [key for key in wanted if isinstance(key, str)]
+    store.use(verdicts)
+    stored = store.judged(verdicts)
     unread = [judge for key, judge in wanted.items() if key not in stored]
-    verdicts = sum(judge.samples for judge in unread)
-    return Pending(len(missing), verdicts, frozenset(judge.name for judge in unread))
+    names = frozenset(judge.name for judge in unread)
+    return Pending(len(missing), sum(judge.samples for judge in unread), names)
 
 
-def _spared(task: Task, name: str, known: Mapping[str, Completion]) -> frozenset[str]:
-    """Keys of verdicts that the second judge of a cascade need not give: the first one is sure."""
-    found = cascade.of(task.judges[name])
-    if found is None:
-        return frozenset()
-    pairs: dict[str, set[str]] = {}
-    needed: set[str] = set()
-    sample = task.drawn[name]
-    for prompt in task.plan[name]:
-        answers = (known[key] for key in task.candidate.keys(prompt) if key in known)
-        for shown, answer in (as_judged(prompt, each) for each in answers):
-            first, second = (
-                verdict_key(judge, shown, answer.text) for judge in (found.first, found.second)
-            )
-            pairs.setdefault(first, set()).add(second)
-            if prompt.id in sample:
-                needed.add(second)
-    stored = task.store.judgements(pairs)
-    sure = (key for key, verdict in stored.items() if not found.is_unsure(verdict))
-    return frozenset(second for key in sure for second in pairs[key]) - needed
+def _unsure(
+    formed: cascade.Cascade, usable: Sequence[_Shown], sample: frozenset[str], store: Store
+) -> list[_Shown]:
+    """The answers that the second judge may have to read: the first one is not known to be sure."""
+    keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
+    stored = store.judgements(set(keys))
+    return [
+        each
+        for each, key in zip(usable, keys, strict=True)
+        if each[0].id in sample or key not in stored or formed.is_unsure(stored[key])
+    ]
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
@@ -168,23 +154,16 @@ def prompts_at_once(
     """Prompts that are answered or judged at one time: enough to keep the engines full.
 
     Twice as many answers as the engines run sequences: a prompt's answers come when the slowest of
-    them does, so on average half of them are running.
-
-    Args:
-        samples: answers to a prompt.
-        copies: of each model, that were added to what the options ask for.
+    them does, so on average half of them are running. ``copies`` of each model may have been added
+    to what the options ask for.
     """
     if limits.in_flight is not None:
         return limits.in_flight
     if stop_early:
         return LEAST  # what is in flight when a benchmark stops is for nothing
-    widest = max((_sequences(model) for model in models if isinstance(model, Served)), default=0)
+    started = [(kinds.get(m.engine), m.args) for m in models if isinstance(m, Served)]
+    widest = max((e.sequences(args) * e.parallel(args).copies for e, args in started), default=0)
     return max(LEAST, math.ceil(2 * widest * copies / samples))
-
-
-def _sequences(model: Served) -> int:
-    engine = kinds.get(model.engine)
-    return engine.sequences(model.args) * engine.parallel(model.args).copies
 
 
 Result = TypeVar("Result")
@@ -196,12 +175,6 @@ Enough = Callable[[str, Sequence[Record]], bool]
 """Called with a benchmark's name and the records of each prompt, in the plan's order; returns True
 if the benchmark needs no further prompt."""
 
-_Shown = tuple[Prompt, Completion]
-"""What the judges are shown, see ``as_judged``."""
-
-_Known = Mapping[tuple[str, str], tuple[str, Valid | None]]
-"""By judge's name and answer: the verdict's content key, and the verdict if it is stored."""
-
 _FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
 """Faults of an answer that asking again would only repeat, since its seed is the same."""
 
@@ -212,7 +185,6 @@ class Evaluation:
     Args:
         in_flight: prompts that are being answered or judged at one time.
         enough: stops benchmarks early; prompts in flight then are still finished.
-        progress: counts what is done.
         may_judge: set once judges can be asked. Until then the candidate goes on to answer; with
             ``enough`` it waits, because some answers may turn out not to be needed.
     """
@@ -237,7 +209,8 @@ class Evaluation:
         self._benchmarks = {
             name: _Benchmark(name, prompts, enough) for name, prompts in task.plan.items()
         }
-        self._drawn = task.drawn
+        whole = task.whole or task.plan
+        self._drawn = {name: drawn(task.judges[name], name, whole[name]) for name in task.plan}
         self._may_judge = may_judge
         self._keeps_answering = enough is None
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
@@ -270,7 +243,7 @@ class Evaluation:
         for name, prompt in queue:
             if not self._benchmarks[name].start():
                 continue
-            answers: list[Answer] = await _despite_warnings(self._answers, prompt)
+            answers = await _despite_warnings(self._answers, prompt)
             self._progress.answered(name)
             if self._may_judge and not self._may_judge.is_set():
                 if self._keeps_answering:
@@ -289,7 +262,7 @@ class Evaluation:
     async def _finish(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> None:
         """Judge a prompt's answers; the last of a benchmark complete it."""
         benchmark = self._benchmarks[name]
-        records: list[Record] = await _despite_warnings(self._judged, name, prompt, answers)
+        records = await _despite_warnings(self._judged, name, prompt, answers)
         self._progress.judged(name, records)
         if benchmark.add(prompt, records):
             self._progress.finished(name)
@@ -297,17 +270,45 @@ class Evaluation:
 
     async def _judged(self, name: str, prompt: Prompt, answers: Sequence[Answer]) -> list[Record]:
         judges = self._task.judges[name]
+        formed = cascade.of(judges)
         shown = {
             i: as_judged(prompt, a) for i, a in enumerate(answers) if isinstance(a, Completion)
         }
-        known = self._known(judges, shown.values())
+        keys = {
+            (judge.name, sample): verdict_key(judge, asked, answer.text)
+            for judge in judges
+            if judge.identity is not None
+            for sample, (asked, answer) in shown.items()
+        }
+        stored = self._task.store.judgements(set(keys.values()))
+
+        async def vote(judge: Judge, sample: int) -> Vote:
+            asked, answer = shown[sample]
+            if judge.identity is None:
+                return Vote(judge.name, await judge.judge(asked, answer))
+            key = keys[judge.name, sample]
+            verdict = judge.without_asking(asked, answer) or stored.get(key)
+            if verdict is None:
+                work = partial(self._verdict, key, judge, asked, answer)
+                verdict = await self._verdicts.get(key, work)
+            return Vote(judge.name, verdict)
+
+        async def vote_all(sample: int) -> Sequence[Vote]:
+            if len(judges) == 1:  # the usual case, without a further task
+                return (await vote(judges[0], sample),)
+            if formed is None:
+                return await asyncio.gather(*(vote(judge, sample) for judge in judges))
+            first = await vote(formed.first, sample)
+            if prompt.id in self._drawn[name] or formed.is_unsure(first.judgement):
+                return first, await vote(formed.second, sample)
+            return (first,)
 
         async def record(sample: int, answer: Answer) -> Record:
             if isinstance(answer, Invalid):
                 return Record(prompt, sample, None, answer)
-            fault = self._unusable(answer)
+            fault = unusable(answer, self._candidate.max_tokens)
             if fault is None:
-                votes = await self._votes(name, prompt.id, shown[sample], known)
+                votes = tuple(await vote_all(sample))
             else:
                 given = ((judge.name, judge.without_answer(answer)) for judge in judges)
                 votes = tuple(Vote(name, verdict) for name, verdict in given if verdict)
@@ -318,49 +319,31 @@ class Evaluation:
 
         return await asyncio.gather(*map(record, range(len(answers)), answers))
 
-    def _known(self, judges: Sequence[Judge], shown: Iterable[_Shown]) -> _Known:
-        keys = {
-            (judge.name, answer.text): verdict_key(judge, prompt, answer.text)
-            for judge in judges
-            if judge.identity is not None
-            for prompt, answer in shown
-        }
-        stored = self._task.store.judgements(set(keys.values()))
-        return {each: (key, stored.get(key)) for each, key in keys.items()}
-
-    async def _votes(
-        self, name: str, prompt: str, shown: _Shown, known: _Known
-    ) -> tuple[Vote, ...]:
-        """What the judges say of one answer; the second of a cascade may not be asked."""
-        judges = self._task.judges[name]
-
-        async def vote(judge: Judge) -> Vote:
-            return Vote(judge.name, await self._verdict(judge, *shown, known))
-
-        if len(judges) == 1:  # the usual case, without a further task
-            return (await vote(judges[0]),)
-        found = cascade.of(judges)
-        if found is None:
-            return tuple(await asyncio.gather(*map(vote, judges)))
-        first = await vote(found.first)
-        if prompt in self._drawn[name] or found.is_unsure(first.judgement):
-            return first, await vote(found.second)
-        return (first,)
+    async def _verdict(
+        self, key: str, judge: Judge, prompt: Prompt, answer: Completion
+    ) -> Judgement:
+        judgement = await judge.judge(prompt, answer)
+        if not isinstance(judgement, Invalid):
+            await self._saver.judgement(key, judgement)
+        return judgement
 
     async def _answers(self, prompt: Prompt) -> list[Answer]:
         """The prompt's answers; equal prompts are answered once, even those of two benchmarks."""
         keys = self._candidate.keys(prompt)
-        work = partial(self._answer, prompt, keys)
-        return await self._answered.get((prompt.messages, *keys), work)
 
-    async def _answer(self, prompt: Prompt, keys: Sequence[str]) -> list[Answer]:
-        answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._task.store))
-        for first, count in _runs(i for i, key in enumerate(keys) if key not in answers):
-            drawn = await self._candidate.answer(prompt, first, count)
-            new = dict(zip(keys[first : first + count], drawn, strict=True))
-            await self._saver.completions(self._final(new))
-            answers |= new
-        return [answers[key] for key in keys]
+        async def work() -> list[Answer]:
+            answers: dict[str, Answer] = dict(self._candidate.known([prompt], self._task.store))
+            missing = [sample for sample, key in enumerate(keys) if key not in answers]
+            # One request asks for each run of consecutive samples.
+            for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+                samples = [sample for _, sample in run]
+                given = await self._candidate.answer(prompt, samples[0], len(samples))
+                new = dict(zip([keys[sample] for sample in samples], given, strict=True))
+                await self._saver.completions(self._final(new))
+                answers |= new
+            return [answers[key] for key in keys]
+
+        return await self._answered.get((prompt.messages, *keys), work)
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
         """The answers worth storing: an empty or filtered one is, not one that was broken off."""
@@ -369,32 +352,11 @@ class Evaluation:
             for key, answer in answers.items()
             if isinstance(answer, Completion)
             and (
-                (fault := self._unusable(answer)) is None
+                (fault := unusable(answer, self._candidate.max_tokens)) is None
                 or fault.reason in _FINAL
                 or answer.finish_reason in FINISHED - {"length"}
             )
         }
-
-    def _unusable(self, answer: Completion) -> Invalid | None:
-        return unusable(answer, self._candidate.max_tokens)
-
-    async def _verdict(
-        self, judge: Judge, prompt: Prompt, answer: Completion, known: _Known
-    ) -> Judgement:
-        if judge.identity is None:
-            return await judge.judge(prompt, answer)
-        if (certain := judge.without_asking(prompt, answer)) is not None:
-            return certain
-        key, stored = known[judge.name, answer.text]
-        if stored is not None:
-            return stored
-        return await self._verdicts.get(key, partial(self._judge, key, judge, prompt, answer))
-
-    async def _judge(self, key: str, judge: Judge, prompt: Prompt, answer: Completion) -> Judgement:
-        judgement = await judge.judge(prompt, answer)
-        if not isinstance(judgement, Invalid):
-            await self._saver.judgement(key, judgement)
-        return judgement
 
 
 class _Benchmark:
@@ -425,33 +387,18 @@ class _Benchmark:
         return len(self._done) == (self._started if self._stopped else len(self._prompts))
 
     def records(self) -> list[Record]:
-        """All records, in the order of the prompts."""
         return [record for p in self._prompts for record in self._done.get(p.id, ())]
 
 
 async def _despite_warnings(work: Callable[..., Coroutine[Any, Any, Result]], *args: Any) -> Result:
-    """Call a coroutine function, again if a warning broke it off.
+    """Call a coroutine function, for a minute again if a warning broke it off.
 
     While pytest sets up a test of a strict project, it turns warnings into errors in the whole
     process, threads included.
     """
-    try:
-        return await work(*args)
-    except Warning:
-        found: Result = await _with_patience(work, *args)
-        return found
-
-
-_with_patience = AsyncRetrying(
-    retry=retry_if_exception_type(Warning),
-    wait=wait_fixed(0.1),
-    stop=stop_after_delay(60),
-    reraise=True,
-)
-
-
-def _runs(samples: Iterable[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive numbers as (first, count)."""
-    runs = groupby(enumerate(samples), lambda pair: pair[1] - pair[0])
-    grouped = ([sample for _, sample in run] for _, run in runs)
-    return [(run[0], len(run)) for run in grouped]
+    for _ in range(600):
+        try:
+            return await work(*args)
+        except Warning:
+            await asyncio.sleep(0.1)
+    return await work(*args)

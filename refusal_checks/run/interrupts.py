@@ -14,12 +14,8 @@ import select
 import signal
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from subprocess import DEVNULL, PIPE, Popen
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that interrupt a run: a terminal's, a scheduler's, and that of a terminal that closes."""
@@ -86,16 +82,6 @@ class Watch:
             watcher.kill()  # forked processes may hold its pipe open
             with watcher:
                 pass
-
-
-@contextmanager
-def watched() -> Iterator[None]:
-    """Watch this process while the block runs."""
-    watch = Watch()
-    try:
-        yield
-    finally:
-        watch.close()
 
 
 def main(parent: int, patience: float, hurry: float) -> None:

@@ -7,8 +7,10 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -19,7 +21,6 @@ from refusal_checks.benchmarks.attacks.base import SEED
 from refusal_checks.core import extensions
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
-from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.spec import Attached, Model, Served, describe
 from refusal_checks.results.manifest import (
     CascadeUsed,
@@ -27,29 +28,35 @@ from refusal_checks.results.manifest import (
     Effort,
     EnginesUsed,
     Hardware,
+    LabelsUsed,
     Manifest,
     ModelFacts,
     Models,
 )
 from refusal_checks.run.assembly import Parts, prompts_of
-from refusal_checks.run.evaluate import Pending, Plan
+from refusal_checks.run.evaluate import Pending
 from refusal_checks.run.options.command_line import Options
 
-_PACKAGES = ("numpy", "pytest", "pytest-xdist")
 
-
-def manifest(options: Options, parts: Parts) -> Manifest:
-    """The manifest of a run that is about to start."""
+def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
+    calibration, labels = options.trust.calibration, options.trust.labels
     plan, judges, known = parts.plan, parts.judges, options.questions.benchmarks
     answering, judging = options.answering, options.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
     alone = tuple(name for name, panel in judges.items() if any(judge.reasoned for judge in panel))
-    formed = next(filter(None, map(cascade.of, judges.values())), None)
+    # What is not set is not written.
+    seldom: dict[str, Any] = {"verdicts_alone": alone} if alone else {}
+    if formed := next(filter(None, map(cascade.of, judges.values())), None):
+        ends = {"first": formed.first.name, "second": formed.second.name}
+        seldom["cascade"] = CascadeUsed(**ends, **formed.rule.model_dump())
     engines = [package for name in kinds.names() for package in kinds.get(name).packages]
-    packages = dict.fromkeys((*engines, *_PACKAGES))
+    versions = {"refusal-checks": __version__, "python": platform.python_version()}
+    for package in (*engines, "numpy", "pytest", "pytest-xdist"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
     return Manifest(
-        started=_now(),
+        started=now(),
         candidate=answering.model.name,
         title=answering.title,
         judge=", ".join(judge.name for judge in judging.judges),
@@ -73,11 +80,16 @@ def manifest(options: Options, parts: Parts) -> Manifest:
         sampling=answering.sampling.model_dump(),
         multiple_choice=options.questions.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(),
-        **({"verdicts_alone": alone} if alone else {}),
-        **({"cascade": _cascade(formed)} if formed else {}),
+        **seldom,
+        calibration=calibration.model_dump(mode="json") if calibration else None,
+        human_labels=LabelsUsed(
+            file=labels.name, labels=len(labels.rows), draws=tuple(map(str, labels.draws))
+        )
+        if labels
+        else None,
+        store=str(store),
         confidence=options.rules.level,
-        versions={"refusal-checks": __version__, "python": platform.python_version()}
-        | {name: version for name in packages if (version := _version(name))},
+        versions=versions,
         git_commit=_git_commit(),
         hardware=Hardware(
             platform=platform.platform(),
@@ -87,14 +99,18 @@ def manifest(options: Options, parts: Parts) -> Manifest:
     )
 
 
-def _cascade(formed: cascade.Cascade) -> CascadeUsed:
-    names = {"first": formed.first.name, "second": formed.second.name}
-    return CascadeUsed(**names, **formed.rule.model_dump())
-
-
 def _data(benchmark: Benchmark, parts: Parts) -> Data:
     prompts = prompts_of(benchmark, parts.plan)
-    found = Data(
+    attack: dict[str, Any] = {}  # what is not set is not written
+    if benchmark.attack:
+        recorded = attacks.recorded.known(benchmark.attack)
+        attack = {
+            "attack": benchmark.attack,
+            "attack_seed": SEED,
+            "left_out": parts.left_out.get(benchmark.name, 0),
+            "attack_sha256": recorded.sha256 if recorded else "",
+        }
+    return Data(
         revision=benchmark.revision,
         sha256=digest(prompts),
         prompts=len({prompt.id for prompt in prompts}),
@@ -102,38 +118,27 @@ def _data(benchmark: Benchmark, parts: Parts) -> Data:
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,
+        **attack,
     )
-    if not benchmark.attack:
-        return found
-    lost = parts.left_out.get(benchmark.name, 0)
-    recorded = attacks.recorded.known(benchmark.attack)
-    attack = {"attack": benchmark.attack, "attack_seed": SEED, "left_out": lost}
-    attack["attack_sha256"] = recorded.sha256 if recorded else ""
-    return found.model_validate(found.model_dump() | attack)
 
 
 def effort(
-    found: Manifest,
-    plan: Plan,
-    candidate: Candidate,
-    todos: Sequence[Pending],
-    models: Iterable[Model],
+    found: Manifest, parts: Parts, todos: Sequence[Pending], models: Sequence[Model]
 ) -> Manifest:
     """The manifest of a run that starts, with the work that is left to do.
 
-    Args:
-        todos: of the judges, then of each repetition of their verdicts.
-        models: that the run asks.
+    ``todos`` are of the judges, then of each repetition of their verdicts.
     """
-    asked = list(models)
-    prompts = [prompt for benchmark in plan.values() for prompt in benchmark]
-    keys = {key for prompt in prompts for key in candidate.keys(prompt)}
+    prompts = [prompt for benchmark in parts.plan.values() for prompt in benchmark]
+    keys = {key for prompt in prompts for key in parts.candidate.keys(prompt)}
     missing = todos[0].answers
+    served = [model for model in models if isinstance(model, Served)]
+    attached = [model.name for model in models if isinstance(model, Attached)]
     return found.extended(
         engines=EnginesUsed(
-            started=_names(model for model in asked if isinstance(model, Served)),
-            attached=_names(model for model in asked if isinstance(model, Attached)),
-            kinds=tuple(dict.fromkeys(m.engine for m in asked if isinstance(m, Served))),
+            started=tuple(dict.fromkeys(model.name for model in served)),
+            attached=tuple(dict.fromkeys(attached)),
+            kinds=tuple(dict.fromkeys(model.engine for model in served)),
         ),
         asked=Effort(
             answers=missing,
@@ -142,26 +147,6 @@ def effort(
             judges=tuple(sorted(frozenset[str]().union(*(todo.judges for todo in todos)))),
         ),
     )
-
-
-def _names(models: Iterable[Model]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(model.name for model in models))
-
-
-def engines_ready(found: Manifest, seconds: float) -> Manifest:
-    """The manifest after the engines of one more turn became ready in so many seconds."""
-    used = found.engines or EnginesUsed()
-    ready = (*used.ready_s, round(seconds, 1))
-    return found.extended(engines=used.model_copy(update={"ready_s": ready}))
-
-
-def finished(found: Manifest, account: Mapping[str, Any]) -> Manifest:
-    """The manifest of a run that has ended.
-
-    Args:
-        account: see ``Servers.account``.
-    """
-    return found.extended(**account, finished=_now())
 
 
 def facts(found: Manifest) -> dict[str, str]:
@@ -177,26 +162,13 @@ def facts(found: Manifest) -> dict[str, str]:
     return properties
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _git_commit() -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"],  # noqa: S607 (the user's own git, wherever it is)
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+    command = ["git", "rev-parse", "HEAD"]  # the user's own git, wherever it is
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        return done.stdout.strip()
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from functools import partial
 
 from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
@@ -16,13 +15,12 @@ from refusal_checks.models.candidates import BufferedCandidate, Candidate
 from refusal_checks.results.progress import Progress
 from refusal_checks.run.aio import together
 from refusal_checks.run.decide import Decider
-from refusal_checks.run.evaluate import Evaluation, Finished, Judges, Plan, Task
+from refusal_checks.run.evaluate import Evaluation, Finished, Judges, Task
 from refusal_checks.run.prepare import Prepared
-from refusal_checks.run.rationales import Afterwards, can_be_asked, judges_up
+from refusal_checks.run.rationales import Afterwards, judges_up
 
 
-class _DistrustError(Exception):
-    """The judge's verdicts decide nothing."""
+class _DistrustError(Exception): ...
 
 
 _SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
@@ -38,7 +36,6 @@ class Phases:
 
     def __init__(self, run: Prepared, progress: Progress) -> None:
         self._run = run
-        self._plan = run.parts.plan
         self._engines = run.parts.engines
         self._candidate: Candidate = run.parts.candidate
         self._progress = progress
@@ -46,155 +43,124 @@ class Phases:
         self._distrust: str | None = None
         self._trusted = asyncio.Event()
         self._decider = Decider(run)
-        self._asking = asyncio.TaskGroup()
 
     def turns(self, count: int) -> Sequence[Work]:
         """The work of each turn of the engines: all in one, or first answers, then verdicts."""
         if count == 1:
             return (self._judge,)
         self._candidate = buffered = BufferedCandidate(self._candidate)
-        return self._answer, partial(self._judge_buffered, buffered)
+
+        async def judge() -> None:
+            buffered.is_gone = True  # its engine has stopped
+            await self._judge()
+
+        return self._answer, judge
 
     async def _answer(self) -> None:
         await self._engines.ready()
-        await self._evaluation(self._plan, self._run.parts.judges, lambda *_: None).answer()
+        await self._evaluation(self._run.parts.judges, lambda *_: None).answer()
         self._engines.require_running()
 
-    async def _judge_buffered(self, candidate: BufferedCandidate) -> None:
-        """The same as ``_judge``, with a candidate whose engine has stopped."""
-        candidate.is_gone = True
-        await self._judge()
-
     async def _judge(self) -> None:
-        """Evaluate all that may be decided; the judge's check goes on beside it.
-
-        The candidate answers as soon as its engine is ready, and nothing but decisions waits for
-        the check.
-        """
+        """Evaluate all that may be decided; nothing but decisions waits for the judge's check."""
         may_judge = asyncio.Event()
         try:
-            await together(self._require_trust(may_judge), self._evaluate_all(may_judge))
+            await together(self._require_trust(may_judge), self._evaluate(may_judge))
         except _DistrustError as fault:
-            self._leave_undecided(str(fault))
-            await self._evaluate_all()
-
-    def _leave_undecided(self, why: str) -> None:
-        """Publish that nothing is decided by judges of refusal."""
-        names = [name for name in self._plan if self._needs_trust(name)]
-        for name in names:
-            self._decider.leave_undecided(name, why)
-        self._progress.leave_out(names)
+            names = [name for name in self._run.parts.plan if self._needs_trust(name)]
+            for name in names:
+                self._decider.leave_undecided(name, str(fault))
+            self._progress.leave_out(names)
+            await self._evaluate()
 
     def _needs_trust(self, benchmark: str) -> bool:
         return kind_of(self._run.options.questions.benchmarks[benchmark]).judges_refusal
 
-    async def _evaluate_all(self, may_judge: asyncio.Event | None = None) -> None:
-        """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
-        run = self._run
-        await self._engines.ready([run.options.answering.model])
-        for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
-            await self._evaluate(judges, seen.keys(), seen.__setitem__, may_judge)
-        if run.early:
-            run.early.begin()
-        try:
-            async with asyncio.TaskGroup() as self._asking:
-                await self._evaluate(run.parts.judges, (), self._decide, may_judge)
-        except BaseExceptionGroup as faults:
-            raise first_of(faults) from None
-
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
-        """Check the judge, once its engine is ready."""
+        """Check the judge once its engine is ready, unless it is known to decide or not."""
+        run = self._run
         await self._engines.ready()
         may_judge.set()
-        if self._distrust is None:
-            self._distrust = await self._check()
+        if self._distrust is None and not run.canary.why_idle:
+            self._progress.phase = "checking the judge"
+            redacted = run.options.redact
+            check = await run.canary.run(run.in_flight(), run.rules.level, redacted=redacted)
+            self._progress.phase = ""
+            self._engines.require_running()
+            self._decider.judge_check(check)
+            trusted = check.is_trusted or run.options.trust.allow_untrusted
+            self._distrust = "" if trusted else check.distrust
         if self._distrust:
             raise _DistrustError(self._distrust)
         self._trusted.set()
 
-    async def _check(self) -> str:
-        """Why the judge's verdicts decide nothing; empty if they decide."""
+    async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
+        """Evaluate what is not decided yet, with the judges' repeated verdicts first."""
         run = self._run
-        if run.canary.why_idle:
-            return ""
-        self._progress.phase = "checking the judge"
-        check = await run.canary.run(run.in_flight(), run.rules.level, redacted=run.options.redact)
-        self._progress.phase = ""
-        self._engines.require_running()
-        self._decider.judge_check(check)
-        return "" if check.is_trusted or run.options.trust.allow_untrusted else check.distrust
+        await self._engines.ready([run.options.answering.model])
+        for judges, seen in zip(run.parts.repeats, self._repeats, strict=True):
+            await self._evaluation(judges, seen.__setitem__, may_judge, seen.keys()).run()
+        if run.early:
+            run.early.begin()
+        try:
+            async with asyncio.TaskGroup() as group:
 
-    async def _evaluate(
-        self,
-        judges: Judges,
-        done: Collection[str],
-        finished: Finished,
-        may_judge: asyncio.Event | None,
-    ) -> None:
-        left = {
-            name: prompts
-            for name, prompts in self._plan.items()
-            if name not in done and not self._decider.is_done(name)
-        }
-        await self._evaluation(left, judges, partial(self._complete, finished), may_judge).run()
+                def decide(benchmark: str, records: Sequence[Record]) -> None:
+                    group.create_task(self._decide(benchmark, records))
+
+                await self._evaluation(run.parts.judges, decide, may_judge).run()
+        except BaseExceptionGroup as faults:
+            raise first_of(faults) from None
 
     def _evaluation(
         self,
-        plan: Plan,
         judges: Judges,
         finished: Finished,
         may_judge: asyncio.Event | None = None,
+        done: Collection[str] = (),
     ) -> Evaluation:
+        """The evaluation of benchmarks that are neither done nor decided."""
         run = self._run
+
+        def complete(benchmark: str, records: Sequence[Record]) -> None:
+            """Take it as complete unless it lacks something because an engine has ended."""
+            found = (record.judgement for record in records)
+            if any(isinstance(each, Invalid) and each.reason in _SERVER_FAULTS for each in found):
+                self._engines.require_running()
+            finished(benchmark, records)
+
+        left = {
+            name: prompts
+            for name, prompts in run.parts.plan.items()
+            if name not in done and not self._decider.is_done(name)
+        }
         return Evaluation(
-            Task(plan, self._candidate, judges, run.store),
+            Task(left, self._candidate, judges, run.store),
             in_flight=run.in_flight(self._engines.placement.copies),
-            finished=finished,
+            finished=complete,
             enough=run.early.enough if run.early else None,
             progress=self._progress,
             may_judge=may_judge,
         )
 
-    def _complete(self, finished: Finished, benchmark: str, records: Sequence[Record]) -> None:
-        """Take a benchmark as complete unless it lacks something because an engine has ended."""
-        judgements = (record.judgement for record in records)
-        if any(isinstance(each, Invalid) and each.reason in _SERVER_FAULTS for each in judgements):
-            self._engines.require_running()
-        finished(benchmark, records)
-
-    def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
-        waits = self._needs_trust(benchmark) and not self._trusted.is_set()
-        if waits or self._asks_later(benchmark):
-            self._asking.create_task(self._decide_later(benchmark, records))
-        else:
-            repeats = self._repeated(benchmark)
-            decided = self._decider.decide(benchmark, records, repeats)
-            self._decider.publish(benchmark, records, repeats, decided)
-
-    async def _decide_later(self, benchmark: str, records: Sequence[Record]) -> None:
+    async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
         """Decide once the judge is trusted; it then gives its reasons for what is shown."""
         if self._needs_trust(benchmark):
             await self._trusted.wait()
-        run, repeats, sampled = self._run, self._repeated(benchmark), None
+        run, sampled = self._run, None
+        judges, redacted = run.parts.judges[benchmark], run.options.redact
+        repeats = [seen[benchmark] for seen in self._repeats]
         decided = self._decider.decide(benchmark, records, repeats)
-        if self._asks_later(benchmark):
-            effort, judges = run.summary.manifest.asked, run.options.judging.judges
+        if any(each.reasoned or (each.gives_grounds and not redacted) for each in judges):
+            effort, named = run.summary.manifest.asked, run.options.judging.judges
             asked = effort.judges if effort else ()
-            up = judges_up(asked, judges, are_live=self._engines.are_live)
-            asking = Afterwards(run.parts.judges[benchmark], run.store, run.in_flight(), up)
+            up = judges_up(asked, named, are_live=self._engines.are_live)
+            asking = Afterwards(judges, run.store, run.in_flight(), up)
             verdicts = [each for each in decided.values() if isinstance(each, Verdict)]
             shown = [answer for verdict in verdicts for answer in verdict.shown]
-            records, sampled = await asking.benchmark(
-                benchmark, records, shown, redacted=run.options.redact
-            )
+            records, sampled = await asking.benchmark(benchmark, records, shown, redacted=redacted)
             decided = {
                 gate: each.with_rationales(records) if isinstance(each, Verdict) else each
                 for gate, each in decided.items()
             }
         self._decider.publish(benchmark, records, repeats, decided, sampled)
-
-    def _repeated(self, benchmark: str) -> list[Sequence[Record]]:
-        return [seen[benchmark] for seen in self._repeats]
-
-    def _asks_later(self, benchmark: str) -> bool:
-        return can_be_asked(self._run.parts.judges[benchmark], redacted=self._run.options.redact)

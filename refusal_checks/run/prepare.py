@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
-from refusal_checks.engines.pool import Engines, Shared
+from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import baseline
 from refusal_checks.gates.baseline import Scores
@@ -30,63 +30,45 @@ from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.run.assembly import Parts, assemble, convert, pool_settings, prompts_of
+from refusal_checks.run.assembly import Parts, assemble, convert, prompts_of
 from refusal_checks.run.evaluate import Pending, Plan, Task, pending, prompts_at_once
 from refusal_checks.run.manifest import manifest
 from refusal_checks.run.options.command_line import Baseline, Options
-from refusal_checks.run.trust import Canary, known_evidence, provenance, require_own_labels
+from refusal_checks.run.trust import Canary, known_evidence, require_own_labels
 
 
 def find_earlier(
     wanted: Baseline, reading: ReplayOptions, manifest: Manifest, store: Store, plan: Plan
 ) -> dict[str, Earlier]:
-    """The earlier run of each benchmark in the baseline; empty without ``--baseline``.
-
-    Args:
-        reading: how recorded answers are read.
-    """
+    """The earlier run of each benchmark in the baseline; ``reading`` is of recorded answers."""
     if wanted.path is None:
         return {}
-    found = _compared(baseline.load(wanted.path), wanted, reading, manifest, store, plan)
-    anchors = _compared(baseline.load_anchor(wanted.path), wanted, reading, manifest, store, plan)
+
+    def compared(known: Mapping[str, Scores]) -> dict[str, Earlier]:
+        found: dict[str, Earlier] = {}
+        for name in (name for name in manifest.data if name in known):
+            scores = known[name]
+            conditions = _wanted(scores, manifest, name, plan.get(name, ()))
+            found[name] = Earlier(
+                scores,
+                tuple(baseline.differences(scores.conditions, conditions)),
+                _texts(scores, reading, store),
+                same_candidate=(scores.title or scores.candidate)
+                in (manifest.title, manifest.candidate),
+            )
+        named = [f"{name}: {each}" for name, run in found.items() for each in run.differences]
+        if named and not wanted.allow_incomparable:
+            raise BaselineError(
+                f"--baseline {wanted.path}: not comparable with this run:\n  "
+                + "\n  ".join(named)
+                + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
+                "with --allow-incomparable"
+            )
+        return found
+
+    found = compared(baseline.load(wanted.path))
+    anchors = compared(baseline.load_anchor(wanted.path))
     return {name: replace(each, anchor=anchors.get(name)) for name, each in found.items()}
-
-
-def _compared(
-    known: Mapping[str, Scores],
-    wanted: Baseline,
-    reading: ReplayOptions,
-    manifest: Manifest,
-    store: Store,
-    plan: Plan,
-) -> dict[str, Earlier]:
-    """The benchmarks of an earlier run that this one has; BaselineError unless comparable."""
-    found = {name: known[name] for name in manifest.data if name in known}
-    asked = {name: plan.get(name, ()) for name in found}
-    differences = {
-        name: tuple(
-            baseline.differences(scores.conditions, _wanted(scores, manifest, name, asked[name]))
-        )
-        for name, scores in found.items()
-    }
-    named = [f"{name}: {each}" for name, several in differences.items() for each in several]
-    if named and not wanted.allow_incomparable:
-        raise BaselineError(
-            f"--baseline {wanted.path}: not comparable with this run:\n  "
-            + "\n  ".join(named)
-            + "\nrun both under the same conditions, accept a new baseline, or compare anyway with "
-            "--allow-incomparable"
-        )
-    return {
-        name: Earlier(
-            scores,
-            differences[name],
-            _texts(scores, reading, store),
-            same_candidate=(scores.title or scores.candidate)
-            in (manifest.title, manifest.candidate),
-        )
-        for name, scores in found.items()
-    }
 
 
 def _require_compared(
@@ -108,25 +90,21 @@ def _require_compared(
     )
 
 
-def _require_possible(
-    gates: Iterable[Gate], known: Mapping[str, Benchmark], plan: Plan, level: float
-) -> None:
+def _require_possible(gate: Gate, prompts: Sequence[Prompt], level: float) -> None:
     """Refuse margins so narrow that the same model again would fail them."""
-    for gate in gates:
-        margins = [each for each in (gate.max_drop, gate.max_rise) if each is not None]
-        if METRICS[gate.metric].counts is None or gate.on_inconclusive in ("warn", "pass"):
-            continue
-        prompts = [p for p in prompts_of(known[gate.benchmark], plan) if gate.looks_at(p)]
-        n = len({prompt.id for prompt in prompts})
-        if METRICS[gate.metric].units(prompts) is not None:
-            continue
-        if (needed := paired.prompts_for_margin(min(margins), level)) > n:
-            more = f", or ask {needed} prompts" if needed < paired.MOST else ""
-            raise ThresholdError(
-                f"{gate.source}: {gate.id}: allow more than {min(margins):.3g}{more}: with "
-                f"{count(n, 'prompt')} the same model again would fail, because even without a "
-                "single change they do not show that there is none"
-            )
+    metric, prompts = METRICS[gate.metric], list(filter(gate.looks_at, prompts))
+    decides = metric.counts is not None and gate.on_inconclusive not in ("warn", "pass")
+    if not decides or metric.units(prompts) is not None:
+        return
+    n = len({prompt.id for prompt in prompts})
+    margin = min(each for each in (gate.max_drop, gate.max_rise) if each is not None)
+    if (needed := paired.prompts_for_margin(margin, level)) > n:
+        more = f", or ask {needed} prompts" if needed < paired.MOST else ""
+        raise ThresholdError(
+            f"{gate.source}: {gate.id}: allow more than {margin:.3g}{more}: with "
+            f"{count(n, 'prompt')} the same model again would fail, because even without a single "
+            "change they do not show that there is none"
+        )
 
 
 def _wanted(
@@ -149,8 +127,14 @@ def _wanted(
 
 
 def _texts(scores: Scores, reading: ReplayOptions, store: Store) -> Texts:
-    """Looks up earlier answers in the recording that they came from, or else in the store."""
-    recording = _recording(scores, reading)
+    """Looks up earlier answers in their recording, if it is still the same, or in the store."""
+    recording = None
+    kind, _, name = scores.candidate.partition(":")
+    path = Path(name).expanduser()
+    is_there = kind == "replay" and path.is_file()
+    if is_there and describe(Replay(scores.candidate, path))["version"] == scores.version:
+        with suppress(DataError):
+            recording = replay.read(path, reading)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
         if recording is None:
@@ -161,35 +145,12 @@ def _texts(scores: Scores, reading: ReplayOptions, store: Store) -> Texts:
     return look_up
 
 
-def _recording(scores: Scores, reading: ReplayOptions) -> replay.Recording | None:
-    """The recording of the earlier run, if it still exists unchanged."""
-    kind, _, name = scores.candidate.partition(":")
-    path = Path(name).expanduser()
-    if kind != "replay" or not path.is_file():
-        return None
-    if describe(Replay(scores.candidate, path))["version"] != scores.version:
-        return None
-    try:
-        return replay.read(path, reading)
-    except DataError:
-        return None
-
-
 @dataclass(frozen=True)
 class Prepared:
     """A run that can start: what it was asked, and what was read and opened for it.
 
-    Attributes:
-        gates: the selected gates; none checks the judge alone.
-        board: where outcomes are published; its folder also takes logs and the summary.
-        say: shows one line to the user.
-        summary: filled while the run goes on.
-        parts: prompts, candidate, judges and servers.
-        rules: how gates are decided.
-        store: stored answers and verdicts, open.
-        earlier: the baseline's scores, by benchmark.
-        early: stops benchmarks early; None evaluates them in full.
-        canary: the judge's own check.
+    Without gates, it checks the judge alone. The board's folder also takes logs and the summary,
+    which is filled while the run goes on.
     """
 
     options: Options
@@ -206,7 +167,6 @@ class Prepared:
 
     @property
     def redaction(self) -> Redaction:
-        """Hides texts if the run was asked to."""
         return Redaction(self.options.redact)
 
     @property
@@ -244,13 +204,7 @@ def prepare(
 ) -> Prepared:
     """Read and check all that a run needs; starts nothing.
 
-    Args:
-        servers: the models' servers; None means engines that are started for the run.
-        shared: the engines of all runs that take turns, see ``Engines``.
-
-    Raises:
-        UserError: data, recorded answers, models or endpoints are not what was asked for.
-        StoreError: the store cannot be opened.
+    ``servers`` stand in for engines that are started for the run; ``shared``, see ``Engines``.
     """
     answering, judging, known = options.answering, options.judging, options.questions.benchmarks
     models = (answering.model, *judging.models)
@@ -263,29 +217,31 @@ def prepare(
         summary.note(demo.catalogue().note)
     if servers is None:
         convert(models, say)
-        settings = pool_settings(answering, judging, options.limits, options.placement)
+        settings = PoolSettings(
+            candidate=answering.model,
+            judges=judging.models,
+            limits=options.limits,
+            sampling=answering.sampling,
+            judge_sampling=judging.sampling,
+            placement=options.placement,
+        )
         servers = Engines(settings, board.folder, shared)
     parts = assemble(options, gates, servers, say, summary.note)
-    evidence = known_evidence(
-        options.trust, gates, parts.judges, known, parts.plan, answering, options.rules.level
-    )
+    evidence = known_evidence(options, gates, parts)
     path = redaction.store(options.store, board.folder, options.fresh)
-    summary.manifest = manifest(options, parts).extended(
-        **provenance(options.trust), store=str(path)
-    )
+    summary.manifest = manifest(options, parts, path)
     store = Store(path, options.retry_unfinished)
     try:
-        require_own_labels(options.trust.labels, parts.plan, parts.candidate, store, board)
+        if labels := options.trust.labels:
+            require_own_labels(labels, parts, store, board.folder.name)
         earlier = find_earlier(
             options.baseline, answering.replay, summary.manifest, store, parts.plan
         )
-        compared = [
-            gate
-            for gate in gates
-            if gate.has_margins and (found := earlier.get(gate.benchmark))
-            if found.anchor or not gate.is_total
-        ]
-        _require_possible(compared, known, parts.plan, options.rules.level)
+        compared = [gate for gate in gates if gate.has_margins and gate.benchmark in earlier]
+        for gate in compared:
+            if earlier[gate.benchmark].anchor or not gate.is_total:
+                prompts = prompts_of(known[gate.benchmark], parts.plan)
+                _require_possible(gate, prompts, options.rules.level)
         if options.baseline.is_required:
             _require_compared(gates, earlier, options.baseline.path)
     except BaseException:

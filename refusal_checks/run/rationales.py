@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
+from dataclasses import replace
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import InfrastructureError, StoreError
@@ -44,45 +42,10 @@ def _place(record: Record) -> _Place:
     return record.prompt.id, record.sample
 
 
-@dataclass
-class _Said:
-    """What a judge said of one answer when its reasons were wanted; None if it was not asked."""
-
-    place: _Place
-    alone: Binary
-    later: Judgement | None
-
-    @property
-    def agrees(self) -> bool:
-        """True if its reasons come with the same verdict."""
-        return isinstance(self.later, Binary) and self.later.label is self.alone.label
-
-
-class Explained(NamedTuple):
-    """A benchmark's records with the reasons that were asked for afterwards.
-
-    Attributes:
-        sampled: a sample of them; None where judges write their reasons with every verdict.
-    """
-
-    records: Sequence[Record]
-    sampled: Sampled | None
-
-
-def can_be_asked(judges: Sequence[Judge], *, redacted: bool) -> bool:
-    """True if one of the judges gives its reasons when asked, and reports show them."""
-    return any(each.reasoned or (each.gives_grounds and not redacted) for each in judges)
-
-
 def judges_up(
     asked: Iterable[str], judges: Iterable[NamedJudge], *, are_live: bool
 ) -> frozenset[str]:
-    """Names of the judges whose servers are up: attached, or started for verdicts.
-
-    Args:
-        asked: names of the judges that the run asks for verdicts.
-        are_live: attached servers may be asked.
-    """
+    """Names of the judges whose servers are up: asked for verdicts, or attached and live."""
     attached = (judge.name for judge in judges if isinstance(judge.model, Attached))
     return frozenset((*asked, *(attached if are_live else ())))
 
@@ -90,9 +53,7 @@ def judges_up(
 class Afterwards:
     """Asks judges for the reasons of verdicts that they gave, through the store.
 
-    Args:
-        at_once: most answers of which reasons are asked for at one time.
-        up: names of the judges whose servers are up.
+    ``up`` are names of the judges whose servers are up.
     """
 
     def __init__(
@@ -104,24 +65,22 @@ class Afterwards:
         self._free = asyncio.Semaphore(at_once)
         self._up = frozenset(up)
         self._later = Once[Judgement | None]()
-        self._said: list[_Said] = []
+        self._said: list[tuple[_Place, bool | None]] = []
+        """Whether reasons came with the same verdict; None if no reasons came."""
 
     async def benchmark(
         self, name: str, records: Sequence[Record], shown: Iterable[Offender], *, redacted: bool
-    ) -> Explained:
+    ) -> tuple[Sequence[Record], Sampled | None]:
         """A benchmark's records, those that reports show and a sample with their judges' reasons.
 
-        Args:
-            shown: the answers that verdicts show; shown besides are those that judges dispute.
-            redacted: reports show no texts, so no reasons are asked for.
+        The sample is None where judges write their reasons with every verdict. Shown besides what
+        verdicts show is what judges dispute; of redacted texts no reasons are asked for.
         """
         alone = any(judge.reasoned for judge in self._judges)
         places, drawn = list[_Place](), list[_Place]()
         if not redacted:
             places = list(dict.fromkeys(map(_place, _shown(records, shown))))
-            drawn = (
-                [_place(record) for record in sample_for_reasons(name, records)] if alone else []
-            )
+            drawn = list(map(_place, sample_for_reasons(name, records))) if alone else []
         wanted = dict.fromkeys([*places[: MOST_REASONED if alone else MOST], *drawn])
         costly = frozenset(places[:MOST])
         known = {_place(record): record for record in records}
@@ -129,10 +88,21 @@ class Afterwards:
             *(self.record(known[each], costly=each in costly) for each in wanted)
         )
         changed = dict(zip(wanted, found, strict=True))
-        return Explained(
-            [changed.get(_place(record), record) for record in records],
-            self._sampled(records, [changed[each] for each in drawn]) if alone else None,
+        fuller = [changed.get(_place(record), record) for record in records]
+        if not alone:
+            return fuller, None
+        of_sample = [agrees for place, agrees in self._said if place in frozenset(drawn)]
+        agreed = [agrees for _, agrees in self._said]
+        reasons = Reasons(
+            answers=sum(isinstance(record.judgement, Binary) for record in records),
+            asked=len({place for place, _ in self._said}),
+            sampled=len(drawn),
+            given=len(of_sample) - of_sample.count(None),
+            agree=of_sample.count(True),
+            missing=agreed.count(None),
+            contradicted=agreed.count(False),
         )
+        return fuller, Sampled(reasons, tuple(changed[each] for each in drawn))
 
     async def record(self, record: Record, *, costly: bool) -> Record:
         """The record with its judges' reasons; ``costly``: also those of several requests."""
@@ -148,10 +118,13 @@ class Afterwards:
         for name, judgement in given.items():
             judge = asked[name]
             if (fuller := judge.reasoned) and isinstance(judgement, Binary):
-                later = await self._once(judge, fuller, *shown)
-                self._said.append(_Said(_place(record), judgement, later))
-                known = judgement.explained(later) if isinstance(later, Binary) else judgement
-                votes.append(Vote(name, known))
+                later = await self._reasons(judge, fuller, *shown)
+                agrees = None
+                if isinstance(later, Binary):
+                    agrees = later.label is judgement.label
+                    judgement = judgement.explained(later)
+                self._said.append((_place(record), agrees))
+                votes.append(Vote(name, judgement))
             elif costly and judge.gives_grounds:
                 votes.append(Vote(name, await self._grounds(judge, *shown, judgement)))
             else:
@@ -159,51 +132,33 @@ class Afterwards:
         judgement = cascade.decide(judges, votes)
         return replace(record, judgement=judgement, votes=tuple(votes) if record.votes else ())
 
-    def _sampled(self, records: Sequence[Record], drawn: Sequence[Record]) -> Sampled:
-        places = frozenset(map(_place, drawn))
-        given = [each for each in self._said if isinstance(each.later, Binary)]
-        agree = [each for each in given if each.agrees]
-        reasons = Reasons(
-            answers=sum(isinstance(record.judgement, Binary) for record in records),
-            asked=len({each.place for each in self._said}),
-            sampled=len(drawn),
-            given=sum(each.place in places for each in given),
-            agree=sum(each.place in places for each in agree),
-            missing=len(self._said) - len(given),
-            contradicted=len(given) - len(agree),
-        )
-        return Sampled(reasons, tuple(drawn))
-
-    async def _once(
-        self, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
-    ) -> Judgement | None:
-        key = verdict_key(fuller, prompt, answer.text)
-        return await self._later.get(
-            key, partial(self._reasons, key, judge, fuller, prompt, answer)
-        )
-
     async def _reasons(
-        self, key: str, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
+        self, judge: Judge, fuller: Judge, prompt: Prompt, answer: Completion
     ) -> Judgement | None:
         """The verdict of the judge that writes its reasons, from the store if it has it.
 
         None if its server is not up, because nothing else is asked of it.
         """
-        if stored := self._store.judgements([key]):
-            self._store.use([key])
-            return stored[key]
-        if judge.name not in self._up:
-            return None
-        async with self._free:
-            try:
-                found = await fuller.judge(prompt, answer)
-            except StoreError:
-                raise
-            except InfrastructureError as fault:  # no reason to lose verdicts
-                return Invalid(Reason.JUDGE_ERROR, str(fault))
-        if not isinstance(found, Invalid):
-            await self._saver.judgement(key, found)
-        return found
+        key = verdict_key(fuller, prompt, answer.text)
+
+        async def work() -> Judgement | None:
+            if stored := self._store.judgements([key]):
+                self._store.use([key])
+                return stored[key]
+            if judge.name not in self._up:
+                return None
+            async with self._free:
+                try:
+                    found = await fuller.judge(prompt, answer)
+                except StoreError:
+                    raise
+                except InfrastructureError as fault:  # no reason to lose verdicts
+                    return Invalid(Reason.JUDGE_ERROR, str(fault))
+            if not isinstance(found, Invalid):
+                await self._saver.judgement(key, found)
+            return found
+
+        return await self._later.get(key, work)
 
     async def _grounds(
         self, judge: Judge, prompt: Prompt, answer: Completion, judgement: Judgement

@@ -10,20 +10,20 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
 
 from refusal_checks.core.errors import EngineStartError, reason
-from refusal_checks.engines.servers import Work as Asking
+from refusal_checks.engines.servers import Work
 from refusal_checks.gates import power
 from refusal_checks.models.spec import Model
+from refusal_checks.results.manifest import EnginesUsed
 from refusal_checks.results.outbox import JudgeOutcome
 from refusal_checks.results.progress import Progress, Underway
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.run.aio import together
 from refusal_checks.run.assembly import prompts_of
-from refusal_checks.run.evaluate import Pending, Plan
-from refusal_checks.run.forecast import Work, attempts, changes, forecast
-from refusal_checks.run.manifest import effort, engines_ready, facts, finished
+from refusal_checks.run.evaluate import Pending
+from refusal_checks.run.forecast import attempts, changes, forecast
+from refusal_checks.run.manifest import effort, facts, now
 from refusal_checks.run.phases import Phases
 from refusal_checks.run.prepare import Prepared
 
@@ -36,11 +36,7 @@ PATIENT = 10.0
 
 
 class Series:
-    """Runs in turn: one's engines stop before the next one's work, or go on for it.
-
-    Args:
-        runs: at least one.
-    """
+    """Runs in turn: one's engines stop before the next one's work, or go on for it."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = tuple(runs)
@@ -60,12 +56,7 @@ class Series:
         """Start the runs; return once the first one's engines are ready.
 
         If the engine of one of several candidates does not start, its board says so, and the next
-        candidate follows.
-
-        Raises:
-            EngineStartError: an engine of the only run did not start.
-            UserError: something keeps the first run from starting.
-            StoreError: the store cannot be read.
+        candidate follows. What else keeps the first run from starting is raised.
         """
         self._thread.start()
         self._first_started.result()
@@ -114,15 +105,10 @@ class Series:
             self._first_started.set_result(None)
 
     def is_alive(self) -> bool:
-        """True if outcomes of any run may still come."""
         return self._thread.is_alive()
 
     def close(self, patience: float = PATIENT) -> None:
-        """End all runs and write their summaries.
-
-        Args:
-            patience: seconds that the evaluation may take to end.
-        """
+        """End all runs, within ``patience`` seconds, and write their summaries."""
         self._closed = True
         for run in reversed(self.runs):  # so that no engine loads early while others stop
             run.cancel()
@@ -130,10 +116,6 @@ class Series:
             self._thread.join(timeout=patience)
         for run in self.runs:
             run.finish()
-
-
-_STARTING = "starting the engines"
-"""The phase, see ``Progress``."""
 
 
 class Run:
@@ -148,6 +130,9 @@ class Run:
         self.options = prepared.options
         self.summary = prepared.summary
         self.folder = prepared.board.folder
+        self.store = prepared.store.path
+        self.candidate = prepared.options.answering.model.name
+        self.gates = len(prepared.gates)
         self.progress = Progress(tokens=self._generated)
         self._engines = prepared.parts.engines
         self._cancelled = self._finished = False
@@ -155,16 +140,6 @@ class Run:
         self._main: asyncio.Task[None] | None = None
         self._not_started: BaseException | None = None
         self._begun: float | None = None
-
-    @property
-    def candidate(self) -> str:
-        """The candidate's name as the user wrote it."""
-        return self.options.answering.model.name
-
-    @property
-    def gates(self) -> int:
-        """How many gates are to be decided."""
-        return len(self._run.gates)
 
     @property
     def underway(self) -> Underway:
@@ -181,20 +156,10 @@ class Run:
             has_ended=lambda: self._finished,
         )
 
-    @property
-    def store(self) -> Path:
-        """The file with stored answers and verdicts."""
-        return self._run.store.path
-
     def open(self, before: Run | None = None) -> None:
         """Open the run's folder, and place the engines that missing answers and verdicts need.
 
-        Args:
-            before: a run that has ended, whose engines may go on for this one.
-
-        Raises:
-            UserError: the run's folder cannot be written, or the engines cannot be placed.
-            StoreError: the store cannot be read.
+        Those of a run that has ended ``before`` may go on for this one.
         """
         run, parts = self._run, self._run.parts
         todos = run.pending(parts.plan)
@@ -210,22 +175,21 @@ class Run:
             f"run folder {self.folder}"
         )
         named = self.options.questions.benchmarks
-        sizes = {
-            gate: len(
-                {p.id for p in prompts_of(named[gate.benchmark], parts.plan) if gate.looks_at(p)}
-            )
-            for gate in run.gates
-        }
+        sizes = {}
+        for gate in run.gates:
+            prompts = filter(gate.looks_at, prompts_of(named[gate.benchmark], parts.plan))
+            sizes[gate] = len({prompt.id for prompt in prompts})
         for line in power.head(sizes, run.rules.level):
             run.say(line)
-        work = Work(answers, verdicts, self.options.answering.sampling.samples)
         ids, root = [gate.id for gate in run.gates], self.folder.parent
         tried = attempts(self.summary.manifest, ids, root, asks=bool(answers))
         self.summary.manifest = self.summary.manifest.extended(attempts=tried)
-        if expected := forecast(self.summary.manifest, work, self.folder.parent):
+        if expected := forecast(self.summary.manifest, answers, verdicts, root):
             run.say(expected)
         if (answers or verdicts) and not self.options.fresh:
-            self._say_changes()
+            manifest = self.summary.manifest
+            for line in changes(manifest, parts.plan, self.folder, lambda p: run.pending(p)[0]):
+                run.say(line)
         run.board.open(facts(self.summary.manifest))
         if run.canary.why_idle:
             run.board.post_judge(JudgeOutcome(idle=run.canary.why_idle))
@@ -233,21 +197,21 @@ class Run:
         placement = self._engines.place(models, before._engines if before else None)
         if placement.places:
             run.say(f"placement {placement.kind}: {placement.why}")
-        known = self.summary.manifest.extended(placement=placement.describe())
-        self.summary.manifest = effort(known, parts.plan, parts.candidate, todos, models)
+        placed = self.summary.manifest.extended(placement=placement.describe())
+        self.summary.manifest = effort(placed, parts, todos, models)
 
     def load_early(self, before: Run) -> None:
         """Begin to load what this run needs beside one that still goes on, if there is room.
 
         What keeps it from loading is met again, and said, when its turn comes.
         """
+        run = self._run
 
         def needed() -> list[Model]:
-            run = self._run
             return self._needed([*run.pending(run.parts.plan), run.canary.pending()])
 
         with suppress(Exception):
-            self._engines.load_early(needed, before._engines, self._run.say)
+            self._engines.load_early(needed, before._engines, run.say)
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         candidate = [self.options.answering.model] if todos[0].answers else []
@@ -255,40 +219,29 @@ class Run:
         judges = self.options.judging.judges
         return [*candidate, *(judge.model for judge in judges if judge.name in asked)]
 
-    def _say_changes(self) -> None:
-
-        def count(plan: Plan) -> Pending:
-            return self._run.pending(plan)[0]
-
-        plan = self._run.parts.plan
-        for line in changes(self.summary.manifest, plan, self.folder, count):
-            self._run.say(line)
-
     async def _start_engines(self, turn: int = 0) -> None:
         """Start the engines whose turn it is; returns when they are ready."""
-        self.progress.phase, begun = _STARTING, time.monotonic()
+        phase, begun = "starting the engines", time.monotonic()
+        self.progress.phase = phase
         try:
             await asyncio.to_thread(self._engines.start, self._run.say, turn)
         finally:
-            if self.progress.phase == _STARTING:  # else the judge is being checked already
+            if self.progress.phase == phase:  # else the judge is being checked already
                 self.progress.phase = ""
-        seconds = time.monotonic() - begun
-        self.summary.manifest = engines_ready(self.summary.manifest, seconds)
+        used = self.summary.manifest.engines or EnginesUsed()
+        ready = (*used.ready_s, round(time.monotonic() - begun, 1))
+        used = used.model_copy(update={"ready_s": ready})
+        self.summary.manifest = self.summary.manifest.extended(engines=used)
 
     def _generated(self) -> int:
-        """Tokens of all answers and verdicts so far, as the servers report them."""
         tokens = self._engines.account().get("tokens", {})
         return sum(role["output"] for role in tokens.values())
 
     def evaluate(self, started: Callable[[], None] = lambda: None) -> None:
         """Start the engines, evaluate and decide everything; what goes wrong then is published.
 
-        Args:
-            started: called, once, in a thread of its own when the engines are ready; answers may
-                be there already.
-
-        Raises:
-            EngineStartError: an engine did not come up; none is left running.
+        ``started`` is called, once, in a thread of its own when the engines are ready; answers may
+        be there already. If an engine did not come up, that is raised and none is left running.
         """
         try:
             asyncio.run(self._evaluate(started))
@@ -330,7 +283,7 @@ class Run:
             raise
         await asyncio.to_thread(started)  # it may take a while
 
-    async def _do_first(self, work: Asking) -> None:
+    async def _do_first(self, work: Work) -> None:
         await self._engines.ready([self.options.answering.model])
         self._begun = time.monotonic()
         await self._engines.guard(work, self._restarted)
@@ -342,8 +295,7 @@ class Run:
     def fail(self, fault: BaseException) -> None:
         """Publish the failure so that waiting tests stop waiting.
 
-        If not even that can be written, interrupt the session: the workers would
-        wait forever.
+        If not even that can be written, interrupt the session: the workers would wait forever.
         """
         self.summary.failure = self._run.redaction.reason(fault)
         try:
@@ -365,18 +317,15 @@ class Run:
         self._engines.close()
 
     def finish(self, *, keep_engines: bool = False) -> None:
-        """Stop the engines and write ``summary.json``; does nothing the second time.
-
-        Args:
-            keep_engines: leave them running for the next run.
-        """
+        """Stop the engines, or keep them for the next run, and write ``summary.json``, once."""
         if self._finished:
             return
         self._finished = True
         if not keep_engines:
             self._engines.close()
         self._run.store.close()
-        self.summary.manifest = finished(self.summary.manifest, self._engines.account())
+        account = self._engines.account()
+        self.summary.manifest = self.summary.manifest.extended(**account, finished=now())
         if not (self._run.is_complete or self.summary.failure):
             self.summary.failure = reason(asyncio.CancelledError())
         try:

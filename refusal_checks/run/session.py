@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,32 +40,19 @@ if TYPE_CHECKING:
     from refusal_checks.engines.pool import Shared
     from refusal_checks.engines.servers import Say
     from refusal_checks.results.progress import Progress, Underway
-    from refusal_checks.run.options.command_line import Options
     from refusal_checks.run.run import Run, Series
 
 
-_WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
-"""A word of an expression of ``-k``, as pytest reads it."""
-
-_OPERATORS = {"or", "and", "not"}
-
-
 def require_clear(expression: str, gates: Sequence[str], candidates: Sequence[str]) -> None:
-    """Refuse a word that names some gates and is also part of a candidate's name.
+    """Refuse a word of ``-k`` that names some gates and is also part of a candidate's name.
 
     It would select all gates of that candidate, and its evaluation of every benchmark.
-
-    Args:
-        gates: ids of the gates.
-        candidates: the candidates' names in the ids of tests, where there are several.
     """
-    if len(candidates) < 2:
-        return
-    words = dict.fromkeys(_WORD.findall(expression.lower()))
-    for word in (word for word in words if word not in _OPERATORS):
+    words = dict.fromkeys(re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower()))  # as pytest does
+    for word in words if len(candidates) > 1 else ():
         named = sum(word in gate.lower() for gate in gates)
         twin = next((name for name in candidates if word in name.lower()), None)
-        if 0 < named < len(gates) and twin is not None:
+        if word not in ("or", "and", "not") and 0 < named < len(gates) and twin is not None:
             raise pytest.UsageError(
                 f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
                 f"candidates other names with --candidate-name: it is part of the candidate's name "
@@ -92,11 +78,7 @@ JUDGE_TEST = "test_judge"
 
 
 class GateSession:
-    """The gates, boards and runs of one pytest process.
-
-    Args:
-        name: of the run, the same in all processes of a run.
-    """
+    """The gates, boards and runs of one pytest process; all processes of a run know its name."""
 
     def __init__(self, config: pytest.Config, call: Call, name: str) -> None:
         self._config = config
@@ -108,7 +90,6 @@ class GateSession:
 
     @cached_property
     def thresholds(self) -> Thresholds:
-        """The run's gates."""
         with _usage_errors():
             return command_line.load_thresholds(self._call)
 
@@ -141,7 +122,9 @@ class GateSession:
     @cached_property
     def boards(self) -> tuple[Board, ...]:
         """One board per candidate; nothing is written before a run starts."""
-        return tuple(map(Board, self._folders()))
+        count = len(self.candidates)  # folders sort in the order of the candidates
+        ends = [""] if count == 1 else [f"-{number}" for number in range(1, count + 1)]
+        return tuple(Board(self._call.runs / f"{self._name}{end}") for end in ends)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -150,7 +133,7 @@ class GateSession:
 
     @property
     def current(self) -> tuple[str, Progress] | None:
-        """The run that is going on, see ``Series.current``; None where there is none."""
+        """The run that is going on, see ``Series.current``."""
         return self._series.current if self._series else None
 
     def test_id(self, candidate: str, gate: str) -> str:
@@ -158,21 +141,13 @@ class GateSession:
         return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
 
     def verdict(self, gate: Gate, candidate: str) -> tuple[Verdict, dict[str, str]]:
-        """A gate's verdict on a candidate, and the run's provenance; waits for both.
-
-        Raises:
-            EvaluationError: the evaluation could not be done.
-        """
+        """A gate's verdict on a candidate, and the run's provenance; waits for both."""
         board = self.boards[self.candidates.index(candidate)]
         verdict = board.wait(gate.benchmark, gate.id, self._owner_lives())
         return verdict, {**board.provenance(), **board.facts(gate.benchmark)}
 
     def judge(self) -> JudgeOutcome:
-        """How the run's judge did on its own check; waits for the check.
-
-        Raises:
-            EvaluationError: the check could not be done.
-        """
+        """How the run's judge did on its own check; waits for the check."""
         return self.boards[0].wait_judge(self._owner_lives())
 
     def _owner_lives(self) -> Callable[[], bool]:
@@ -188,11 +163,8 @@ class GateSession:
     ) -> None:
         """Start the runs that the selected tests need, once; does nothing if they need none.
 
-        Calls ``prepared`` with the runs before an engine starts.
-
-        Raises:
-            pytest.UsageError: the user's input is wrong; nothing has been started.
-            pytest.exit.Exception: an engine did not start; the session ends with EXIT_ENGINE.
+        Calls ``prepared`` with the runs before an engine starts. If one does not start, the session
+        ends with EXIT_ENGINE.
         """
         if self._series or self.batch:
             return
@@ -206,42 +178,37 @@ class GateSession:
             self._watch = Watch()
         with _usage_errors():
             options = command_line.read(self._call, self.thresholds)
-            batch = batch_options.read_batch(self._call)
-            if batch:
-                from refusal_checks.run.batch_round import BatchRound
+            runs = [(options[number], number, gates) for number, gates in sorted(wanted.items())]
+            if batch := batch_options.read_batch(self._call):
+                from refusal_checks.run.batch_round import evaluate_batch
 
-                runs = [(options[number], gates) for number, gates in sorted(wanted.items())]
-                self.batch = BatchRound(runs, batch, say).run()
+                asked = [(each, gates) for each, _, gates in runs]
+                self.batch = evaluate_batch(asked, batch, say)
                 return
-            self._series = self._prepare(wanted, options, say)
+            # HTTP and templates, which collection need not import
+            from refusal_checks.engines.batch.models import BatchModels
+            from refusal_checks.run.prepare import prepare
+            from refusal_checks.run.run import Run, Series
+
+            self._call.keep_private()
+            stored_only = batch_options.stored_only(self._call)
+            shared: Shared = {}
+            ready = []
+            for each, number, gates in runs:
+                board = self.boards[number]
+                servers = BatchModels(each.store) if stored_only else None
+                run = prepare(each, gates, board, say, servers, shared)
+                selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
+                run.summary.manifest = run.summary.manifest.extended(gates=selection)
+                self._call.keep_private(board.folder)
+                ready.append(Run(run))
+            self._series = Series(ready)
         prepared([run.underway for run in self.runs])
         try:
             with _usage_errors():
                 self._series.start()
         except EngineStartError as fault:
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
-
-    def _prepare(
-        self, wanted: Mapping[int, Sequence[Gate]], options: Sequence[Options], say: Say
-    ) -> Series:
-        """Read and check what the runs need; starts nothing."""
-        # HTTP and templates, which collection need not import
-        from refusal_checks.engines.batch.models import BatchModels
-        from refusal_checks.run.prepare import prepare
-        from refusal_checks.run.run import Run, Series
-
-        self._call.keep_private()
-        stored_only = batch_options.stored_only(self._call)
-        runs = []
-        shared: Shared = {}
-        for number, gates in sorted(wanted.items()):
-            servers = BatchModels(options[number].store) if stored_only else None
-            run = prepare(options[number], gates, self.boards[number], say, servers, shared)
-            selection = {"selected": len(gates), "known": len(self.thresholds.gates)}
-            run.summary.manifest = run.summary.manifest.extended(gates=selection)
-            self._call.keep_run_private(self.boards[number].folder)
-            runs.append(Run(run))
-        return Series(runs)
 
     def _selected(self, ids: Collection[str]) -> dict[int, list[Gate]]:
         found: dict[int, list[Gate]] = {}
@@ -277,12 +244,6 @@ class GateSession:
     def _checks_judge(self, nodeid: str) -> bool:
         own = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
         return own and gate_id(nodeid) in self.judge_figures
-
-    def _folders(self) -> list[Path]:
-        """One per candidate; they sort in the order of the candidates."""
-        count = len(self.candidates)
-        ends = [""] if count == 1 else [f"-{number}" for number in range(1, count + 1)]
-        return [self._call.runs / f"{self._name}{end}" for end in ends]
 
 
 def gate_id(nodeid: str) -> str:

@@ -7,16 +7,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, discover
+from refusal_checks.benchmarks import discover
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.settings import Limits
+from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
-from refusal_checks.engines.placement import PlacementRequest
-from refusal_checks.engines.pool import Engines
+from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges import cascade, kind_of
@@ -29,11 +28,9 @@ from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.label_files import LabelFile, Scale, replayed
 from refusal_checks.judges.trust.labels import prompt_keys
 from refusal_checks.judges.trust.measured import MeasuredJudge, judged
-from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.replay import Recording, ReplayCandidate, ReplayOptions
 from refusal_checks.models.spec import Replay
-from refusal_checks.results.outbox import Board
-from refusal_checks.run.assembly import convert, judge_panels, pool_settings
+from refusal_checks.run.assembly import Parts, convert, judge_panels
 from refusal_checks.run.evaluate import (
     Evaluation,
     Judges,
@@ -43,8 +40,8 @@ from refusal_checks.run.evaluate import (
     pending,
     prompts_at_once,
 )
-from refusal_checks.run.options.judge import Trust
-from refusal_checks.run.options.models import Answering, Judging
+from refusal_checks.run.options.command_line import Options
+from refusal_checks.run.options.models import Judging
 from refusal_checks.run.rationales import Afterwards
 
 if TYPE_CHECKING:
@@ -52,44 +49,30 @@ if TYPE_CHECKING:
 
 
 class Canary:
-    """Checks a run's judges of refusal, who decide by majority, on the canary.
-
-    Args:
-        panel: the judges to check.
-        floors: of their figures; None checks nothing.
-    """
+    """Checks a run's judges of refusal, who decide by majority, on the canary."""
 
     def __init__(self, panel: tuple[Judge, ...], floors: JudgeFloors | None, store: Store) -> None:
-        self.name = ", ".join(judge.name for judge in panel)
-        self.floors = floors if any(judge.identity is not None for judge in panel) else None
-        self._is_wanted = floors is not None
+        self._name = ", ".join(judge.name for judge in panel)
+        self._floors = floors
+        self.why_idle = ""
+        """Why there is nothing to check; empty if there is."""
+        if floors is None:
+            self.why_idle = "the judge was not checked: no threshold file has a [judge] table"
+        elif not panel:
+            self.why_idle = "no gate of this run has a judge of refusal"
+        elif all(judge.identity is None for judge in panel):
+            rule = "it follows rules and asks no model"
+            self.why_idle = f"judge {self._name} was not checked: {rule}"
         self._task = Task(
             {canary.NAME: canary.plan()}, canary.candidate(), {canary.NAME: panel}, store
         )
 
-    @property
-    def why_idle(self) -> str:
-        """Why there is nothing to check; empty if there is."""
-        if self.floors:
-            return ""
-        if not self._is_wanted:
-            return "the judge was not checked: no threshold file has a [judge] table"
-        if self.name:
-            return f"judge {self.name} was not checked: it follows rules and asks no model"
-        return "no gate of this run has a judge of refusal"
-
     def pending(self) -> Pending:
-        """The verdicts that the store lacks."""
-        return pending(self._task) if self.floors else Pending(0, 0)
+        return Pending(0, 0) if self.why_idle else pending(self._task)
 
     async def run(self, in_flight: int, level: float, *, redacted: bool) -> JudgeCheck:
-        """Compare the judge's figures with the floors; its server must be up.
-
-        Args:
-            level: confidence level of the figures.
-            redacted: no text is shown, so no reasons are asked for.
-        """
-        assert self.floors, "there is something to check"
+        """Compare the judge's figures with the floors; its server must be up."""
+        assert self._floors, "there is something to check"
         todo, start = self.pending(), perf_counter()
         records: list[Record] = []
         await Evaluation(
@@ -98,19 +81,15 @@ class Canary:
         panel = self._task.judges[canary.NAME]
         if any(judge.reasoned for judge in panel) and not redacted:
             asking = Afterwards(panel, self._task.store, in_flight, todo.judges)
-            records = await _explained(asking, records)
-        checks = canary.checked(self.floors, records, level)
-        return JudgeCheck(self.name, canary.digest(), checks, todo.verdicts, perf_counter() - start)
-
-
-async def _explained(asking: Afterwards, records: Sequence[Record]) -> list[Record]:
-    wrong = {each.id for each in canary.mistakes(records)}
-
-    async def one(record: Record) -> Record:
-        mistaken = record.prompt.id in wrong
-        return await asking.record(record, costly=False) if mistaken else record
-
-    return await asyncio.gather(*map(one, records))
+            wrong = {each.id for each in canary.mistakes(records)}
+            mistaken = (record for record in records if record.prompt.id in wrong)
+            fuller = await asyncio.gather(*(asking.record(r, costly=False) for r in mistaken))
+            known = {record.prompt.id: record for record in fuller}
+            records = [known.get(record.prompt.id, record) for record in records]
+        checks = canary.checked(self._floors, records, level)
+        return JudgeCheck(
+            self._name, canary.digest(), checks, todo.verdicts, perf_counter() - start
+        )
 
 
 def identify(judge: Judge, reading: ReplayOptions) -> JudgeIdentity:
@@ -136,36 +115,28 @@ def identify_panel(panel: Sequence[Judge], reading: ReplayOptions) -> JudgeIdent
     return found.model_copy(update=update)
 
 
-def known_evidence(
-    trust: Trust,
-    gates: Sequence[Gate],
-    judges: Judges,
-    benchmarks: Mapping[str, Benchmark],
-    plan: Plan,
-    answering: Answering,
-    level: float,
-) -> Evidence:
+def known_evidence(options: Options, gates: Sequence[Gate], parts: Parts) -> Evidence:
     """The run's calibration, checked against the run; labels are found once there are answers."""
-    known, path = trust.calibration, trust.calibration_file
-    candidate = replayed(answering.model.name)
+    known, path = options.trust.calibration, options.trust.calibration_file
+    candidate, level = replayed(options.answering.model.name), options.rules.level
     rates = Evidence(known, candidate)
     corrected = {f"{gate.source}: {gate.id}": gate for gate in gates if gate.use == "corrected"}
     if known is None or path is None:
         for where in corrected:
             raise CalibrationError(f'{where}: give --calibration FILE: use = "corrected" needs it')
         return rates
-    names = dict.fromkeys(gate.benchmark for gate in gates)
-    of_refusal = [name for name in names if kind_of(benchmarks[name]).judges_refusal]
+    names, benchmarks = (gate.benchmark for gate in gates), options.questions.benchmarks
+    of_refusal = {name for name in names if kind_of(benchmarks[name]).judges_refusal}
     for where, gate in corrected.items():
         if gate.benchmark not in of_refusal:
             raise CalibrationError(
                 f'{where}: remove use = "corrected": only judges of refusal can be calibrated'
             )
-    for name in of_refusal:
-        require_judge(path, known, identify_panel(judges[name], answering.replay))
+    for name in sorted(of_refusal):
+        require_judge(path, known, identify_panel(parts.judges[name], options.answering.replay))
     require_information(known.errors, level)
     for where, gate in corrected.items():
-        prompts = filter(gate.looks_at, plan.get(gate.benchmark, ())) if gate.group else None
+        prompts = filter(gate.looks_at, parts.plan.get(gate.benchmark, ())) if gate.group else None
         of_gate = gate.benchmark, None if prompts is None else prompt_keys(prompts)
         try:
             require_information(known.errors_on(*of_gate), level)
@@ -183,13 +154,10 @@ def known_evidence(
     return rates
 
 
-def require_own_labels(
-    labels: HumanLabels | None, plan: Plan, candidate: Candidate, store: Store, board: Board
-) -> None:
+def require_own_labels(labels: HumanLabels, parts: Parts, store: Store, run: str) -> None:
     """Check human labels against the run's prompts, and the answers that the store has."""
-    if labels is None:
-        return
-    this = f"run {board.folder.name} of {candidate.name}"
+    plan, candidate = parts.plan, parts.candidate
+    this = f"run {run} of {candidate.name}"
     if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
         named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))
         raise CalibrationError(
@@ -211,21 +179,6 @@ def require_own_labels(
             labels.require_none(lost, this)
 
 
-def provenance(trust: Trust) -> dict[str, Any]:
-    """The manifest's entries on the judge's calibration and human labels; JSON-like."""
-    known, labels = trust.calibration, trust.labels
-    return {
-        "calibration": known.model_dump(mode="json") if known else None,
-        "human_labels": {
-            "file": labels.name,
-            "labels": len(labels.rows),
-            "draws": tuple(map(str, labels.draws)),
-        }
-        if labels
-        else None,
-    }
-
-
 def measure(
     files: Sequence[LabelFile],
     judging: Judging,
@@ -235,17 +188,7 @@ def measure(
     folder: Path,
     say: Callable[[str], None],
 ) -> list[MeasuredJudge]:
-    """Measure judges against human labels, each alone and, if there are several, together.
-
-    Args:
-        store: of verdicts; ``MEMORY`` for none.
-        folder: where engines write their logs.
-        say: shows one line to the user.
-
-    Raises:
-        UserError: a judge cannot be used.
-        EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
-    """
+    """Measure judges against human labels, each alone and, if there are several, together."""
     labelled = [answer for file in files for answer in file.answers]
     plan = {file.candidate: [answer.as_prompt for answer in file.answers] for file in files}
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
@@ -254,12 +197,15 @@ def measure(
     records = [record for file in files for record in found.records[file.candidate]]
     panel = next(iter(recorded.judges.values()))
     reading = ReplayOptions()
-    votes = {
-        identify(judge, reading): [_vote(record, judge.name) for record in records]
-        for judge in panel
-    }
+    said: dict[JudgeIdentity, list[Judgement]] = {}
+    for judge in panel:  # a judge that decides alone leaves no votes
+        votes = [{vote.judge: vote.judgement for vote in record.votes} for record in records]
+        said[identify(judge, reading)] = [
+            given.get(judge.name, record.judgement)
+            for given, record in zip(votes, records, strict=True)
+        ]
     if len(panel) > 1:
-        votes[identify_panel(panel, reading)] = [record.judgement for record in records]
+        said[identify_panel(panel, reading)] = [record.judgement for record in records]
     return [
         MeasuredJudge(
             judge,
@@ -268,20 +214,14 @@ def measure(
                 for answer, judgement in zip(labelled, judgements, strict=True)
             ),
         )
-        for judge, judgements in votes.items()
+        for judge, judgements in said.items()
     ]
 
 
-def _vote(record: Record, judge: str) -> Judgement:
-    votes = {vote.judge: vote.judgement for vote in record.votes}
-    return votes.get(judge, record.judgement)
-
-
 class JudgedRound(NamedTuple):
-    """What one panel said of recorded answers, and its cost.
+    """What one panel said of recorded answers, by the plan's names, and its cost.
 
     Attributes:
-        records: by the plan's names, in the plan's order.
         cost: the fields of ``Usage``.
         seconds: without the start of engines.
     """
@@ -297,11 +237,6 @@ class RecordedJudging:
     Args:
         kind: the way of judging, a module of ``judges.kinds``.
         answers: by a prompt's id.
-        folder: where engines write their logs.
-        say: shows one line to the user.
-
-    Raises:
-        ModelError: a judge, or its prompt, cannot be used; nothing has been started then.
     """
 
     def __init__(
@@ -317,26 +252,19 @@ class RecordedJudging:
         self._judging = judging
         self._in_flight = prompts_at_once(limits, judging.models)
         self._plan = plan
-        self._candidate = ReplayCandidate(_RECORDED, Recording(Path(), answers, {}, {}))
+        name = "recorded answers"
+        self._candidate = ReplayCandidate(name, Recording(Path(), answers, {}, {}))
         self._say = say
         convert(judging.models, say)
-        answering = Answering(Replay(_RECORDED, Path()))
-        settings = pool_settings(answering, judging, limits, PlacementRequest())
+        replay = Replay(name, Path())
+        settings = PoolSettings(replay, judging.models, limits, Sampling(), judging.sampling)
         self._engines = Engines(settings, folder)
         guides = {each.judge: each.category_guide for each in discover().values()}
         ways = dict.fromkeys(plan, Way(kind, category_guide=guides.get(kind)))
         self.judges: Judges = judge_panels(judging, ways, self._engines, say, is_recorded=True)
 
     def rounds(self, several: Sequence[Judges], path: Path) -> list[JudgedRound]:
-        """The same answers read by several panels, one after the other, on the same engines.
-
-        Args:
-            several: panels by the plan's names; their models are those of the options.
-            path: of the store.
-
-        Raises:
-            EngineStartError, EngineDiedError, EndpointError: a judge's server is not there.
-        """
+        """The same answers read by several panels in turn, all of the models of the options."""
         with Store(path) as store:
             tasks = [Task(self._plan, self._candidate, judges, store) for judges in several]
             todos = list(map(pending, tasks))
@@ -371,6 +299,3 @@ class RecordedJudging:
 
     def _usage(self) -> dict[str, int]:
         return dict(self._engines.account()["tokens"].get("judge", {}))
-
-
-_RECORDED = "recorded answers"

@@ -8,7 +8,7 @@ from typing import Any
 from refusal_checks.core import settings
 from refusal_checks.plugin.options import Option, Recorder, known
 from refusal_checks.reports import formats
-from refusal_checks.run.options import call, command_line, judge, models, recorded
+from refusal_checks.run.options import call, command_line, models, recorded
 from refusal_checks.run.options.call import INI, PREFIX
 from tools.docs_site.markdown import code, sentence, table
 
@@ -21,7 +21,7 @@ DECLARED = {
     "multiple-choice": lambda group: call.declare(group, settings.MultipleChoice, "mcq_"),
     "limits": lambda group: call.declare(group, settings.Limits),
     "replay": recorded.add_replay,
-    "trust": judge.add,
+    "trust": command_line.add_trust,
     "batch": recorded.add_batch,
     "placement": models.add_engines,
     "texts": command_line.add_redact,

@@ -7,16 +7,15 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refusal_checks.core.settings import Limits
+from refusal_checks.core.settings import Limits, Sampling
 from refusal_checks.engines.base import EngineSpec
-from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import PoolSettings
 from refusal_checks.models import demo
 from refusal_checks.models.spec import CandidateModel, JudgeModel, Rule, Served
 from refusal_checks.models.spec import parse_candidate as candidate_of
 from refusal_checks.models.spec import parse_judge as judge_of
-from refusal_checks.run.assembly import convert, pool_settings
-from refusal_checks.run.options.models import Answering, Judging, NamedJudge
+from refusal_checks.run.assembly import convert
+from refusal_checks.run.options.models import Judging, NamedJudge
 from tests import toy_model
 
 TOY = "toy"
@@ -80,8 +79,9 @@ class Subject:
     @property
     def pool(self) -> PoolSettings:
         """The engines of a gate run."""
-        answering = Answering(self.candidate)
-        return pool_settings(answering, self.judging, Limits(), PlacementRequest())
+        judging = self.judging
+        limits, sampling = Limits(), Sampling()
+        return PoolSettings(self.candidate, judging.models, limits, sampling, judging.sampling)
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_origin
 import pytest
 
 if TYPE_CHECKING:  # the plugin loads this file in every session of pytest
-    from pydantic.fields import FieldInfo
-
     from refusal_checks.core.settings import Settings
 
 PREFIX = "refusal_checks_"
@@ -40,8 +38,7 @@ _SEVERAL = {"thresholds", "judge"}
 class OptionValues(Protocol):
     """Gives options' values by name, as pytest's configuration does."""
 
-    def getoption(self, name: str) -> Any:
-        """An option's value, or its default."""
+    def getoption(self, name: str) -> Any: ...
 
 
 class Call:
@@ -51,11 +48,7 @@ class Call:
         self._config = config
 
     def getoption(self, name: str) -> Any:
-        """An option's value, else that of the configuration key, else the option's default.
-
-        Args:
-            name: ``judge_args`` or ``--judge-args``.
-        """
+        """An option's value, else that of the configuration key, else the option's default."""
         name = name.removeprefix("--").replace("-", "_")
         value = getattr(self._config.option, PREFIX + name)
         return self._configured(name) if value is None and name in INI else value
@@ -68,12 +61,10 @@ class Call:
 
     @property
     def folder(self) -> Path:
-        """The folder that pytest was called in."""
         return self._config.invocation_params.dir
 
     @property
     def rootpath(self) -> Path:
-        """The repository's folder, as pytest finds it."""
         return self._config.rootpath
 
     @property
@@ -83,7 +74,6 @@ class Call:
 
     @property
     def runs(self) -> Path:
-        """The folder of the runs."""
         from refusal_checks.results.run_folder import RUNS_VARIABLE  # which few sessions need
 
         named = self.getoption("runs") or os.environ.get(RUNS_VARIABLE, "").strip()
@@ -91,36 +81,37 @@ class Call:
             return self.own_folder / "runs"
         return (self.folder / Path(named).expanduser()).resolve()
 
-    def keep_private(self) -> None:
-        """Keep git from committing the store and runs, which hold harmful texts."""
+    def keep_private(self, run: Path | None = None) -> None:
+        """Keep git from committing the store and runs, or a run elsewhere: texts may be harmful."""
+        if run and self.own_folder.resolve() in run.resolve().parents:
+            return
+        folder = run or self.own_folder
         with suppress(OSError):  # a run that cannot write says so itself
-            self.own_folder.mkdir(parents=True, exist_ok=True)
-            _ignore(self.own_folder)
-
-    def keep_run_private(self, run: Path) -> None:
-        """Keep git from committing a run whose folder is elsewhere, perhaps beside other files."""
-        if self.own_folder.resolve() not in run.resolve().parents:
-            run.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):
-                _ignore(run)
-
-
-def _ignore(folder: Path) -> None:
-    with (folder / ".gitignore").open("x") as file:
-        file.write("*\n")
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / ".gitignore").open("x") as file:
+                file.write("*\n")
 
 
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 
 
 def declare(group: pytest.OptionGroup, settings: type[Settings], prefix: str = "") -> None:
-    """Declare one option per field of the settings.
-
-    Args:
-        prefix: begins the options' names, for example ``judge_`` for ``--judge-seed``.
-    """
+    """Declare one option per field of the settings: ``--judge-seed`` with the prefix ``judge_``."""
     for name, field in settings.model_fields.items():
-        group.addoption(f"--{prefix}{name}".replace("_", "-"), **_declared(field))
+        kind: Any = field.annotation
+        if isinstance(kind, UnionType):  # "int | None"
+            kind = get_args(kind)[0]
+        text = field.description
+        if field.default not in (None, "", ()):
+            default = f"{field.default:g}" if isinstance(field.default, float) else field.default
+            text = f"{text} (default: {default})"
+        if get_origin(kind) is Literal:
+            declared = {"choices": get_args(kind), "help": text}
+        elif get_origin(kind) is tuple:
+            declared = {"action": "append", "metavar": "TEXT", "help": f"{text} (repeatable)"}
+        else:
+            declared = {"type": kind, "metavar": _METAVARS[kind], "help": text}
+        group.addoption(f"--{prefix}{name}".replace("_", "-"), **declared)
 
 
 def read_settings(
@@ -131,18 +122,3 @@ def read_settings(
     given = {name: value for name, value in options.items() if value is not None}
     option = f" (--{prefix}...)".replace("_", "-") if prefix else ""
     return settings.read({**values, **given}, f"command line{option}")
-
-
-def _declared(field: FieldInfo) -> dict[str, Any]:
-    kind: Any = field.annotation
-    if isinstance(kind, UnionType):  # "int | None"
-        kind = get_args(kind)[0]
-    text = field.description
-    if field.default not in (None, "", ()):
-        default = f"{field.default:g}" if isinstance(field.default, float) else field.default
-        text = f"{text} (default: {default})"
-    if get_origin(kind) is Literal:
-        return {"choices": get_args(kind), "help": text}
-    if get_origin(kind) is tuple:
-        return {"action": "append", "metavar": "TEXT", "help": f"{text} (repeatable)"}
-    return {"type": kind, "metavar": _METAVARS[kind], "help": text}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +14,7 @@ from refusal_checks import benchmarks
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned import mirror_folder
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import BaselineError, DataError, UserError
+from refusal_checks.core.errors import BaselineError, CalibrationError, DataError, UserError
 from refusal_checks.core.settings import (
     BenchmarkTable,
     Cascading,
@@ -27,20 +28,23 @@ from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.thresholds import Thresholds, load_gates
+from refusal_checks.judges.trust import calibration
+from refusal_checks.judges.trust.calibration import Calibration
+from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.results import run_folder
-from refusal_checks.run.options import judge as judge_options
 from refusal_checks.run.options import models as model_options
 from refusal_checks.run.options import recorded
 from refusal_checks.run.options.call import Call, declare, read_settings
-from refusal_checks.run.options.judge import Trust
 from refusal_checks.run.options.models import Answering, Judging
+
+if TYPE_CHECKING:
+    from refusal_checks.judges.trust.labels import HumanLabels
 
 REDACT = "REFUSAL_CHECKS_REDACT"
 """Environment variable that redacts as ``--redact`` does."""
 
 
 def add_redact(group: pytest.OptionGroup) -> None:
-    """Declare the option."""
     group.addoption(
         "--redact",
         action="store_true",
@@ -50,7 +54,6 @@ def add_redact(group: pytest.OptionGroup) -> None:
 
 
 def is_redacted(option: bool) -> bool:
-    """True if the option or the variable asks to show no texts."""
     value = os.environ.get(REDACT, "").strip().lower()
     return option or value not in ("", "0", "false", "no")
 
@@ -64,12 +67,7 @@ in a test file that imports refusal_checks.suite:
 
 @dataclass(frozen=True)
 class Questions:
-    """What candidates are asked.
-
-    Attributes:
-        benchmarks: all by name, read from the mirror if there is one.
-        mirror: folder with local copies of public data; with it nothing is downloaded.
-    """
+    """What candidates are asked; with a mirror of public data, nothing is downloaded."""
 
     benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
     mirror: Path | None = None
@@ -78,11 +76,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The earlier run to compare with, if any; ``allow_incomparable`` whatever differs.
-
-    Attributes:
-        is_required: every gate with a margin must have one.
-    """
+    """The earlier run to compare with, if any, which every gate with a margin may require."""
 
     path: Path | None = None
     allow_incomparable: bool = False
@@ -90,15 +84,29 @@ class Baseline:
 
 
 @dataclass(frozen=True)
+class Trust:
+    """What a run knows about its judge besides its verdicts.
+
+    Attributes:
+        floors: of its figures on the canary; None if it is not checked.
+        calibration: its errors on human labels.
+        labels: human labels of a random sample of this run's answers.
+        repeats: how often each answer is judged, to see if the judge agrees with itself.
+    """
+
+    floors: JudgeFloors | None = None
+    allow_untrusted: bool = False
+    calibration: Calibration | None = None
+    calibration_file: Path | None = None
+    labels: HumanLabels | None = None
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
 class Options:
     """All settings of one run; ``prepare`` hands each part to what needs it.
 
-    Attributes:
-        store: file of answers and verdicts; fresh: ignore it.
-        retry_unfinished: ask again for answers that a server ended for its own reasons.
-        rules: how gates are decided, before anything is known of people's verdicts.
-        stop_early: evaluate no more of a benchmark than its gates need; redact: show no texts.
-        notes: remarks on the threshold files, for the user.
+    ``rules`` know nothing of people's verdicts yet.
     """
 
     answering: Answering
@@ -119,7 +127,6 @@ class Options:
 
 
 def add(group: pytest.OptionGroup) -> None:
-    """Declare the options."""
     model_options.add(group)
     add = group.addoption
     add(
@@ -161,7 +168,7 @@ def add(group: pytest.OptionGroup) -> None:
         help="compare with the baseline even if judge, data or sampling differ",
     )
     add("--stop-early", action="store_true", help="end a benchmark once its gates are decided")
-    judge_options.add(group)
+    add_trust(group)
     recorded.add_batch(group)
     model_options.add_engines(group)
     add_redact(group)
@@ -174,47 +181,70 @@ def add(group: pytest.OptionGroup) -> None:
     )
 
 
+def add_trust(group: pytest.OptionGroup) -> None:
+    add = group.addoption
+    add(
+        "--allow-untrusted-judge",
+        action="store_true",
+        help="decide gates even if the judge fails its own check",
+    )
+    add(
+        "--calibration",
+        metavar="FILE",
+        help="the judge's errors, written by `refusal-checks calibrate --out`: show corrected "
+        "rates beside the raw ones",
+    )
+    add(
+        "--human-labels",
+        metavar="FILE",
+        action="append",
+        help="labels of a random sample of this run's answers, from `refusal-checks "
+        "sample-for-labels`: estimate the rates that people would find (repeatable)",
+    )
+    add(
+        "--allow-undrawn-labels",
+        action="store_true",
+        help="accept --human-labels that were not drawn by sample-for-labels: they are shown, and "
+        "decide nothing unless they cover every prompt",
+    )
+    add(
+        "--judge-repeats",
+        metavar="R",
+        type=int,
+        default=1,
+        help="judge each answer R times with different seeds and show how many verdicts flip (1)",
+    )
+
+
 def threshold_files(config: Call) -> tuple[Path, ...]:
     """The threshold files of this run: named, else the repository's own, else the shipped one."""
     named: list[str] | None = config.getoption("thresholds")
     if named:
-        return tuple(toml_file.find(_path(config, name)) for name in named)
+        return tuple(toml_file.find(config.folder / name) for name in named)
     own = config.rootpath / "thresholds" / "default.toml"
     return (own if own.is_file() else toml_file.DEFAULT,)
 
 
-def _path(config: Call, name: str) -> Path:
-    return config.folder / name
-
-
 def load_thresholds(config: Call) -> Thresholds:
-    """Read the threshold files, but no data.
-
-    Raises:
-        ThresholdError: a threshold file is wrong.
-    """
+    """Read the threshold files, but no data."""
     extensions.require_sound()
     return load_gates(threshold_files(config), benchmarks.discover())
 
 
 def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
-    """Read and check all other options: the settings of one run per candidate.
-
-    Raises:
-        UserError: an option is missing or wrong; the message names it.
-    """
+    """Read and check all other options: the settings of one run per candidate."""
     missing = [f"--{role}" for role in ("candidate", "judge") if not config.getoption(role)]
     if missing:
         names = " and ".join(missing)
         raise UserError(f"{names} missing: name the model under test and its judge:\n{COMMANDS}")
-    for option, least in (("limit", 1), ("offenders", 0)):
+    for option, least in (("limit", 1), ("offenders", 0), ("judge-repeats", 1)):
         if (value := config.getoption(option)) is not None and value < least:
             raise UserError(f"--{option} {value}: must be at least {least}")
     run_folder.require_writable(config.runs, "--runs")
-    store, baseline, data = (config.getoption(name) for name in ("store", "baseline", "data"))
-    mirror = mirror_folder(str(_path(config, data)) if data else None)
+    store, data, stop_early = map(config.getoption, ("store", "data", "stop_early"))
+    mirror = mirror_folder(str(config.folder / data) if data else None)
     candidates = model_options.read_candidates(config)
-    trust = judge_options.read(config, thresholds.judge)
+    trust = _trust(config, thresholds.judge)
     judging = model_options.read_judging(config, trust.repeats)
     model_options.require_engine(config, [*candidates, *judging.models])
     answering = Answering(
@@ -222,11 +252,10 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         read_settings(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
         recorded.read_replay(config, candidates),
     )
-    stop_early = config.getoption("stop_early")
-    first = Options(
+    shared = Options(
         answering=answering,
         judging=judging,
-        store=_path(config, store) if store else config.own_folder / "store.sqlite",
+        store=config.folder / store if store else config.own_folder / "store.sqlite",
         fresh=config.getoption("fresh"),
         retry_unfinished=config.getoption("retry_unfinished"),
         questions=Questions(
@@ -244,7 +273,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
             watched=stop_early,
         ),
         baseline=Baseline(
-            _baseline(config, baseline),
+            _baseline(config),
             config.getoption("allow_incomparable"),
             thresholds.settings.require_baseline,
         ),
@@ -253,21 +282,19 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         redact=is_redacted(config.getoption("redact")),
         notes=thresholds.notes,
     )
-    named = zip(candidates, model_options.titles(config), strict=True)
-    each = frozenset(one.name for one in candidates)
-    return tuple(
-        _for_candidate(first, replace(answering, model=one, title=title, number=number), each)
-        for number, (one, title) in enumerate(named, 1)
-    )
-
-
-def _for_candidate(options: Options, answering: Answering, candidates: Collection[str]) -> Options:
-    """One candidate's settings, without the human labels of another one's answers."""
-    name, trust = answering.model.name, options.trust
-    own = trust.among(name, candidates)
-    note = f"{trust.labels.name}: no human labels of answers of {name}" if trust.labels else ""
-    notes = (note,) if note and not own.labels else ()
-    return replace(options, answering=answering, trust=own, notes=(*options.notes, *notes))
+    found = []
+    titled = zip(candidates, model_options.titles(config), strict=True)
+    for number, (model, title) in enumerate(titled, 1):
+        own, notes = trust.labels, thresholds.notes
+        if trust.labels:  # a sheet may be of another candidate's answers
+            others = {one.name for one in candidates} - {model.name}
+            own = trust.labels.among(model.name, others)
+            if not own:
+                notes += (f"{trust.labels.name}: no human labels of answers of {model.name}",)
+        each = replace(answering, model=model, title=title, number=number)
+        known = replace(trust, labels=own)
+        found.append(replace(shared, answering=each, trust=known, notes=notes))
+    return tuple(found)
 
 
 def _benchmarks(
@@ -287,10 +314,11 @@ def _benchmarks(
     return tuned
 
 
-def _baseline(config: Call, name: str | None) -> Path | None:
+def _baseline(config: Call) -> Path | None:
+    name: str | None = config.getoption("baseline")
     if not name:
         return None
-    if name != run_folder.LAST and (path := _path(config, name)).exists():
+    if name != run_folder.LAST and (path := config.folder / name).exists():
         return path
     try:
         return run_folder.find(name, config.runs).path
@@ -309,6 +337,31 @@ def _system_prompt(config: Call) -> dict[str, str]:
     if config.getoption("system_prompt"):
         raise UserError("--system-prompt and --system-prompt-file: give one of them")
     try:
-        return {"system_prompt": _path(config, name).read_text(encoding="utf-8").strip()}
+        return {"system_prompt": (config.folder / name).read_text(encoding="utf-8").strip()}
     except (OSError, UnicodeDecodeError) as fault:
         raise UserError(f"--system-prompt-file {name}: cannot be read: {fault}") from None
+
+
+def _trust(config: Call, floors: JudgeFloors | None) -> Trust:
+    from refusal_checks.judges.trust.labels import read_labels  # HTTP: not for collection
+
+    calibrated, repeats = config.getoption("calibration"), config.getoption("judge_repeats")
+    path = config.folder / calibrated if calibrated else None
+    sheets = [config.folder / name for name in config.getoption("human_labels") or ()]
+    if config.getoption("stop_early"):
+        if repeats > 1:
+            raise UserError(
+                "--judge-repeats: leave out --stop-early: repeats need whole benchmarks"
+            )
+        if path or sheets:
+            raise CalibrationError(
+                "--calibration, --human-labels: leave out --stop-early: they need whole benchmarks"
+            )
+    return Trust(
+        floors=floors if floors and floors.figures else None,
+        allow_untrusted=config.getoption("allow_untrusted_judge"),
+        calibration=calibration.read(path) if path else None,
+        calibration_file=path,
+        labels=read_labels(sheets, config.getoption("allow_undrawn_labels")) if sheets else None,
+        repeats=repeats,
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -30,21 +30,11 @@ from refusal_checks.run.options.call import Call, OptionValues, read_settings
 
 @dataclass(frozen=True)
 class NamedJudge:
-    """One judge of a run.
-
-    Attributes:
-        name: the model as the user named it; repeated names get a number.
-        template: its ``--judge-template``; None for the judge's own prompt.
-    """
+    """One judge of a run; repeated names get a number. The template replaces its own prompt."""
 
     name: str
     model: spec.JudgeModel
     template: str | None = None
-
-    @property
-    def is_bundled(self) -> bool:
-        """True for the judge that this package brings along."""
-        return self.model.name == BUNDLED
 
 
 @dataclass(frozen=True)
@@ -52,7 +42,6 @@ class Answering:
     """The candidate, and how its answers are drawn or read.
 
     Attributes:
-        replay: how a file of recorded answers is read.
         title: the candidate's name in reports.
         number: which of the candidates it is, from 1.
     """
@@ -64,18 +53,9 @@ class Answering:
     number: int = 1
 
 
-_STRIDE = 1000
-"""Distance between the seeds of repeated verdicts: a judge's own retry uses the next seed."""
-
-
 @dataclass(frozen=True)
 class Judging:
-    """The judges, and all that their verdicts depend on besides what they read.
-
-    Attributes:
-        cascade: when a judge beside the bundled one is asked.
-        rationales: when judges of refusal write their reasons.
-    """
+    """The judges, and all that their verdicts depend on besides what they read."""
 
     judges: tuple[NamedJudge, ...]
     sampling: JudgeSampling = field(default_factory=JudgeSampling)
@@ -84,17 +64,15 @@ class Judging:
 
     @property
     def models(self) -> tuple[spec.JudgeModel, ...]:
-        """The judges' models."""
         return tuple(judge.model for judge in self.judges)
 
     def reseeded(self, number: int) -> Judging:
         """The same judges with the seed of a repetition; number 0 keeps the seed."""
-        seed = (self.sampling.seed + number * _STRIDE) % 2**31
+        seed = (self.sampling.seed + 1000 * number) % 2**31  # a judge's own retry uses the next one
         return replace(self, sampling=self.sampling.model_copy(update={"seed": seed}))
 
 
 def add(group: pytest.OptionGroup) -> None:
-    """Declare the options."""
     add = group.addoption
     add(
         "--candidate",
@@ -119,26 +97,8 @@ def add(group: pytest.OptionGroup) -> None:
         help="the candidate's name in ids of tests and in reports, so that a test's history does "
         "not depend on a path (default: the path's last part); once for each candidate",
     )
-    for option, (metavar, text) in (_extras_of("candidate") | judge_extras()).items():
+    for option, (metavar, text) in (extras("candidate") | extras("judge")).items():
         add(option, metavar=metavar, action="append", help=text)
-
-
-def judge_extras() -> dict[str, tuple[str, str]]:
-    """Placeholder and help of each option of a judge besides its name and sampling, by option."""
-    template = (
-        "NAME",
-        "judge prompt: refusal (default), wildguard, harmbench, or a .md file; once for all "
-        "judges, or once for each",
-    )
-    return _extras_of("judge") | {"--judge-template": template}
-
-
-def _extras_of(role: str) -> dict[str, tuple[str, str]]:
-    each = f"; once for all {role}s, or once for each"
-    return {
-        f"--{role}-{option}": (metavar, text.format(role=role) + each)
-        for option, (metavar, text) in _EXTRAS.items()
-    }
 
 
 _EXTRAS = {
@@ -149,13 +109,28 @@ _EXTRAS = {
         "text that ends the {role}'s reasoning, if none of vLLM's parsers finds it "
         '(--{role}-args "--reasoning-parser NAME")',
     ),
+    "template": (
+        "NAME",
+        "judge prompt: refusal (default), wildguard, harmbench, or a .md file",
+    ),
 }
-"""Settings of a model besides its name: option, placeholder and help."""
+"""Settings of a model besides its name and sampling: option, placeholder and help."""
+
+
+def extras(role: str) -> dict[str, tuple[str, str]]:
+    """Placeholder and help of the options of a role, ``candidate`` or ``judge``, by option."""
+    each = f"; once for all {role}s, or once for each"
+    return {
+        f"--{role}-{option}": (metavar, text.format(role=role) + each)
+        for option, (metavar, text) in _EXTRAS.items()
+        if option != "template" or role == "judge"
+    }
 
 
 def titles(config: OptionValues) -> tuple[str, ...]:
     """The candidates' names in ids and reports, all different."""
-    written, given = candidate_names(config), config.getoption("candidate_name")
+    written = _distinct(config.getoption("candidate") or ())
+    given: Sequence[str] = config.getoption("candidate_name") or ()
     if not given:
         return _shortest(written)
     if len(given) != len(written):
@@ -181,90 +156,57 @@ def _shortest(written: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def candidate_names(config: OptionValues) -> tuple[str, ...]:
-    """Each ``--candidate`` as written; repeated names get a number."""
-    return tuple(_distinct(config.getoption("candidate") or ()))
-
-
 def read_candidates(config: OptionValues) -> tuple[spec.CandidateModel, ...]:
-    """The models that ``--candidate`` names, in order."""
     named: list[str] = config.getoption("candidate")
-    models = list(map(spec.parse_candidate, named, _all_extras(config, "candidate", named)))
+    models = list(map(spec.parse_candidate, named, _read_extras(config, "candidate", named)))
     _require_different("candidate", named, [replace(model, name="") for model in models])
-    names = candidate_names(config)
-    return tuple(replace(model, name=name) for name, model in zip(names, models, strict=True))
-
-
-def _read_judges(config: OptionValues) -> tuple[NamedJudge, ...]:
-    named: list[str] = config.getoption("judge")
-    templates = _spread(config, "--judge-template", named, "")
-    models = list(map(spec.parse_judge, named, _all_extras(config, "judge", named)))
-    judges = [
-        NamedJudge(name, model, None if isinstance(model, spec.Rule) else template or None)
-        for name, model, template in zip(_distinct(named), models, templates, strict=True)
-    ]
-    _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
-    return tuple(judges)
+    titled = zip(_distinct(named), models, strict=True)
+    return tuple(replace(model, name=name) for name, model in titled)
 
 
 def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
     """Read all options that verdicts depend on.
 
-    Args:
-        repeats: how often each answer is judged.
-
     Raises:
-        UserError: a judge is wrong or named twice, a value is out of range, or none of the judges
-            has a use for a setting.
+        UserError: among others, none of the judges has a use for a setting.
     """
-    found = Judging(
-        _read_judges(config),
-        read_settings(config, JudgeSampling, {}, "judge_"),
-        read_settings(config, Cascading, {}, "cascade_"),
-        read_settings(config, Writing, {}).rationales,
-    )
-    _require_chance(found.sampling, found.judges)
-    _require_use(found.sampling, found.cascade, repeats, found.judges)
-    return found
-
-
-def _require_chance(sampling: JudgeSampling, judges: Iterable[NamedJudge]) -> None:
-    if sampling.samples > 1 and all(isinstance(judge.model, spec.Rule) for judge in judges):
+    named: list[str] = config.getoption("judge")
+    templates = _spread(config, "--judge-template", named)
+    models = list(map(spec.parse_judge, named, _read_extras(config, "judge", named)))
+    judges = [
+        NamedJudge(name, model, None if isinstance(model, spec.Rule) else template or None)
+        for name, model, template in zip(_distinct(named), models, templates, strict=True)
+    ]
+    _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
+    sampling = read_settings(config, JudgeSampling, {}, "judge_")
+    cascade = read_settings(config, Cascading, {}, "cascade_")
+    if sampling.samples > 1 and all(isinstance(model, spec.Rule) for model in models):
         raise UserError(
             f"--judge-samples {sampling.samples}: leave it out, or name a model with --judge: "
             f"{', '.join(judge.name for judge in judges)} gives the same verdict each time"
         )
-
-
-_UNUSED = "it reads the probability of one token, and draws nothing"
-
-
-def _require_use(
-    sampling: JudgeSampling, cascade: Cascading, repeats: int, judges: Sequence[NamedJudge]
-) -> None:
-    """Refuse settings that none of the judges has a use for, where the bundled judge is asked."""
-    bundled = [judge for judge in judges if judge.is_bundled]
-    others = [j for j in judges if not j.is_bundled and not isinstance(j.model, spec.Rule)]
-    if len(bundled) > 1:
+    bundled = named.count(BUNDLED)
+    has_others = any(model.name != BUNDLED for model in models if not isinstance(model, spec.Rule))
+    if bundled > 1:
         raise ModelError(f"--judge {BUNDLED}: name it once, so that it does not count double")
-    if bundled and not others:
-        given = [f"--judge-{name} {value}" for name, value in _changed(sampling)]
-        given += [f"--judge-repeats {repeats}"] * (repeats > 1)
-        for option in given:
+    if bundled and not has_others:
+        given = [f"{name} {value}" for name, value in _changed(sampling)]
+        for option in given + [f"repeats {repeats}"] * (repeats > 1):
             raise UserError(
-                f"{option.replace('_', '-')}: leave it out, or name a model beside bundled with a "
-                f"second --judge: the bundled judge has no use for it: {_UNUSED}"
+                f"--judge-{option.replace('_', '-')}: leave it out, or name a model beside bundled "
+                "with a second --judge: the bundled judge has no use for it: it reads the "
+                "probability of one token, and draws nothing"
             )
-    if (changed := _changed(cascade)) and not (bundled and len(judges) == 2 and others):
-        name, value = changed[0]
-        raise UserError(
-            f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled and a model: "
-            "it says when the model is asked"
-        )
+    if not (bundled and has_others and len(judges) == 2):
+        for name, value in _changed(cascade):
+            raise UserError(
+                f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled and a "
+                "model: it says when the model is asked"
+            )
+    return Judging(tuple(judges), sampling, cascade, read_settings(config, Writing, {}).rationales)
 
 
 def _changed(settings: Frozen) -> list[tuple[str, Any]]:
-    """The settings that differ from their defaults."""
     fields = type(settings).model_fields
     return [(name, value) for name, value in settings if value != fields[name].default]
 
@@ -278,47 +220,45 @@ def _require_different(role: str, named: Sequence[str], settings: Sequence[objec
             )
 
 
-def _all_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[spec.Extras]:
-    args = _spread(config, f"--{role}-args", named, "")
-    kwargs = _spread(config, f"--{role}-template-kwargs", named, "{}")
-    ends = _spread(config, f"--{role}-reasoning-end", named, "")
-    engine = read_engine(config)
-    return [
-        replace(_extras(role, *given), engine=engine.name, program=engine.program)
-        for given in zip(args, kwargs, ends, strict=True)
-    ]
+def _read_extras(config: OptionValues, role: str, named: Sequence[str]) -> list[spec.Extras]:
+    options = [f"--{role}-{option}" for option in ("args", "template-kwargs", "reasoning-end")]
+    given = zip(*(_spread(config, option, named) for option in options), strict=True)
+    engine = choose_engine(config.getoption("engine"), config.getoption("engine_command"))
+    found = []
+    for args, template_kwargs, reasoning_end in given:
+        try:
+            words = tuple(shlex.split(args))
+        except ValueError as fault:
+            raise ModelError(f"--{role}-args: {fault}") from None
+        option = f"--{role}-template-kwargs {template_kwargs}"
+        try:
+            kwargs = parse_json(template_kwargs or "{}")
+        except ValueError as fault:
+            raise ModelError(f"{option}: not valid JSON: {fault}") from None
+        if not isinstance(kwargs, dict):
+            raise ModelError(f"{option}: must be a JSON object")
+        found.append(spec.Extras(words, kwargs, reasoning_end, *engine))
+    return found
 
 
-def _spread(config: OptionValues, option: str, named: Sequence[str], default: str) -> list[str]:
-    values: list[str] = config.getoption(option) or [default]
+def _spread(config: OptionValues, option: str, named: Sequence[str]) -> list[str]:
+    """An option's value for each model of a role, empty by default."""
+    values: list[str] = config.getoption(option) or [""]
     count, role = len(named), option.split("-")[2]
     if len(values) not in (1, count):
         raise ModelError(
             f"{option} is given {len(values)} times for {count} --{role}: give it once for all "
             f"{role}s, or once for each, in their order"
         )
-    each = values * count if len(values) == 1 else values
-    shared = len(values) < count
-    return [
-        _for_bundled(option, value, default, shared) if name == BUNDLED else value
-        for name, value in zip(named, each, strict=True)
-    ]
-
-
-def _for_bundled(option: str, value: str, default: str, shared: bool) -> str:
-    """An option's value for the bundled judge, which was trained on one conversation.
-
-    Args:
-        shared: the value was given once for several judges: it is meant for the others.
-    """
-    if shared or value == default:
-        return default
-    if option != "--judge-args":
-        raise ModelError(
-            f"{option} {value}: leave it out for the bundled judge, or name a model beside it with "
-            "a second --judge: it was trained on one conversation and knows no other"
-        )
-    return value
+    if len(values) < count:  # a value for all is not meant for the bundled judge
+        return ["" if name == BUNDLED else values[0] for name in named]
+    for name, value in zip(named, values, strict=True):
+        if name == BUNDLED and value not in ("", "{}") and option != "--judge-args":
+            raise ModelError(
+                f"{option} {value}: leave it out for the bundled judge, or name a model beside it "
+                "with a second --judge: it was trained on one conversation and knows no other"
+            )
+    return values
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -329,23 +269,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _extras(role: str, args: str, template_kwargs: str, reasoning_end: str) -> spec.Extras:
-    try:
-        words = tuple(shlex.split(args))
-    except ValueError as fault:
-        raise ModelError(f"--{role}-args: {fault}") from None
-    option = f"--{role}-template-kwargs {template_kwargs}"
-    try:
-        kwargs = parse_json(template_kwargs)
-    except ValueError as fault:
-        raise ModelError(f"{option}: not valid JSON: {fault}") from None
-    if not isinstance(kwargs, dict):
-        raise ModelError(f"{option}: must be a JSON object")
-    return spec.Extras(words, kwargs, reasoning_end)
-
-
 def add_engines(group: pytest.OptionGroup) -> None:
-    """Declare the options."""
     add = group.addoption
     add(
         "--engine",
@@ -377,55 +301,42 @@ def add_engines(group: pytest.OptionGroup) -> None:
         )
 
 
-class EngineChoice(NamedTuple):
-    """The engine's name, and the command that starts it; empty for the default."""
-
-    name: str
-    program: tuple[str, ...]
-
-
-def read_engine(config: OptionValues) -> EngineChoice:
-    """Read ``--engine`` and ``--engine-command``; see ``choose_engine``."""
-    return choose_engine(config.getoption("engine"), config.getoption("engine_command"))
-
-
-def choose_engine(name: str | None, command: str | None) -> EngineChoice:
-    """The engine that the options name; None if one was not given."""
+def choose_engine(name: str | None, command: str | None) -> tuple[str, tuple[str, ...]]:
+    """The engine that the options name, and the command that starts it; empty for its own."""
     try:
         program = tuple(shlex.split(command or ""))
     except ValueError as fault:
         raise UserError(f"--engine-command {command}: {fault}") from None
     # A program of the user's own stands for vLLM, which need not be installed here then.
     usual = kinds.PREFERRED if program else kinds.AUTO
-    return EngineChoice(kinds.choose(usual if name in (None, kinds.AUTO) else name), program)
+    return kinds.choose(usual if name in (None, kinds.AUTO) else name), program
 
 
 def require_engine(config: OptionValues, models: Sequence[CandidateModel | JudgeModel]) -> None:
     """Refuse the choice of an engine if no model needs one."""
     if any(isinstance(model, Served) for model in models):
         return
-    for option, unset in (("--engine", kinds.AUTO), ("--engine-command", "")):
-        value = config.getoption(option.lstrip("-").replace("-", "_"))
-        if value != unset:
-            raise UserError(f"{option} {value}: leave it out: no model of this run is started here")
+    for option, unset in (("engine", kinds.AUTO), ("engine-command", "")):
+        if (value := config.getoption(option.replace("-", "_"))) != unset:
+            raise UserError(
+                f"--{option} {value}: leave it out: no model of this run is started here"
+            )
 
 
 def read_placement(config: Call) -> PlacementRequest:
-    """Read the options on devices."""
     kind, at_once = config.getoption("placement"), config.getoption("stop_early")
-    named = {
-        role: tuple(filter(None, map(str.strip, config.getoption(f"{role}_devices").split(","))))
-        for role in ("candidate", "judge")
-    }
     if kind == "turns" and at_once:
         raise UserError(
             "--placement turns: all answers are there before the first is judged, so --stop-early "
             "would save none; leave one of the two out"
         )
-    for role, ids in named.items():
-        if ids and kind in ("together", "turns"):
+    devices: dict[str, tuple[str, ...]] = {}
+    for role in ("candidate", "judge"):
+        ids = config.getoption(f"{role}_devices").split(",")
+        devices[role] = tuple(filter(None, map(str.strip, ids)))
+        if devices[role] and kind in ("together", "turns"):
             raise UserError(
                 f"--{role}-devices divides the devices, and --placement {kind} does not; use "
                 "--placement split"
             )
-    return PlacementRequest(kind, named["candidate"], named["judge"], at_once)
+    return PlacementRequest(kind, devices["candidate"], devices["judge"], at_once)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,32 +15,14 @@ from refusal_checks.models.spec import CandidateModel, Replay
 from refusal_checks.run.options.call import Call
 
 
-@dataclass(frozen=True)
-class BatchFiles:
-    """Batch files to write and to read.
-
-    Attributes:
-        export: for the pending requests, or None.
-        results: files with results of earlier requests.
-    """
+class BatchFiles(NamedTuple):
+    """A file to write with the pending requests, if any, and those with results of earlier ones."""
 
     export: Path | None
     results: tuple[Path, ...]
 
-    def __bool__(self) -> bool:
-        """True if there is any file."""
-        return self.export is not None or bool(self.results)
-
-
-_TOGETHER = {
-    "fresh": "answers of a batch go into the store; for an empty one give --store FILE",
-    "stop_early": "a batch asks for everything at once",
-}
-"""Options that make no sense with a batch, and why."""
-
 
 def add_batch(group: pytest.OptionGroup) -> None:
-    """Declare the options."""
     group.addoption(
         "--batch-export",
         metavar="FILE",
@@ -60,48 +42,44 @@ def add_batch(group: pytest.OptionGroup) -> None:
 
 
 def stored_only(config: Call) -> bool:
-    """True if a run uses stored answers and verdicts only."""
     if config.getoption("stored_only") and config.getoption("fresh"):
         raise UserError("--stored-only and --fresh: give one of them")
     return bool(config.getoption("stored_only"))
 
 
 def is_batch(config: Call) -> bool:
-    """True if a batch replaces the run."""
     return bool(config.getoption("batch_export") or config.getoption("batch_import"))
 
 
-def read_batch(config: Call) -> BatchFiles:
-    """Read the options."""
-    folder = config.folder
-    export, results = config.getoption("batch_export"), config.getoption("batch_import") or []
-    files = BatchFiles(
-        export=folder / export if export else None,
-        results=tuple(folder / name for name in results),
-    )
-    if files.export and files.export.is_dir():
-        raise UserError(f"--batch-export {files.export}: a folder; name a file")
-    for path in files.results:
+def read_batch(config: Call) -> BatchFiles | None:
+    """The files of the batch that replaces the run; None if none does."""
+    if not is_batch(config):
+        return None
+    named = config.getoption("batch_export")
+    export = config.folder / named if named else None
+    results = tuple(config.folder / name for name in config.getoption("batch_import") or ())
+    if export and export.is_dir():
+        raise UserError(f"--batch-export {export}: a folder; name a file")
+    for path in results:
         if not path.is_file():
             raise UserError(f"--batch-import {path}: no such file")
-    for option, why in _TOGETHER.items() if files else ():
-        if config.getoption(option):
-            raise UserError(f"--{option.replace('_', '-')} with a batch: {why}")
-    return files
-
-
-_OPTIONS = ("--replay-columns", "--replay-where", "--replay-partial", "--label-map")
+    if config.getoption("fresh"):
+        raise UserError(
+            "--fresh with a batch: answers of a batch go into the store; for an empty one give "
+            "--store FILE"
+        )
+    if config.getoption("stop_early"):
+        raise UserError("--stop-early with a batch: a batch asks for everything at once")
+    return BatchFiles(export, results)
 
 
 def add_replay(group: pytest.OptionGroup) -> None:
-    """Declare the options."""
     group.addoption(
         "--replay-columns",
         metavar="FIELD=COLUMN,...",
         default="",
         help="columns of recorded answers: id, prompt, completion, label, logprob (mean) or "
-        "total_logprob and tokens; a dot leads "
-        "into nested values (doc.prompt)",
+        "total_logprob and tokens; a dot leads into nested values (doc.prompt)",
     )
     group.addoption(
         "--replay-where",
@@ -123,7 +101,6 @@ def add_replay(group: pytest.OptionGroup) -> None:
 
 
 def read_replay(config: Call, candidates: Iterable[CandidateModel]) -> ReplayOptions:
-    """How recorded answers are read."""
     meanings = pairs(config.getoption("label_map"), "--label-map", "LABEL=MEANING")
     labels = {label.lower(): meaning.lower() for label, meaning in meanings.items()}
     require_meanings(labels, "--label-map")
@@ -133,7 +110,8 @@ def read_replay(config: Call, candidates: Iterable[CandidateModel]) -> ReplayOpt
         pairs(config.getoption("replay_where"), "--replay-where", "COLUMN=VALUE"),
         config.getoption("replay_partial"),
     )
-    given = [option for option in _OPTIONS if config.getoption(option)]
+    options = ("--replay-columns", "--replay-where", "--replay-partial", "--label-map")
+    given = [option for option in options if config.getoption(option)]
     if given and not any(isinstance(candidate, Replay) for candidate in candidates):
         raise UserError(
             f"{given[0]}: leave it out, or name a file with --candidate=replay:FILE: it "

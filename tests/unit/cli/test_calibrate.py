@@ -195,7 +195,7 @@ def test_every_option_that_is_part_of_a_judges_identity_is_there() -> None:
         for name in parameter.opts
     }
     sampling = {f"--judge-{name}".replace("_", "-") for name in JudgeSampling.model_fields}
-    assert sampling | set(model_options.judge_extras()) <= known
+    assert sampling | set(model_options.extras("judge")) <= known
     assert {"--judge-temperature", "--rationales"} <= known
 
 

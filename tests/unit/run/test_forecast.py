@@ -14,9 +14,10 @@ from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.gates import baseline
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.run.evaluate import Pending, Plan
-from refusal_checks.run.forecast import Work, changes, forecast
+from refusal_checks.run.forecast import changes, forecast
 
-WORK = Work(answers=1000, verdicts=1000, samples=5)
+WORK = 1000, 1000
+"""Answers and verdicts that are missing."""
 MODELS = {"candidate": {"version": "org/model@1"}, "judges": {"org/judge": {"version": "j@1"}}}
 THEN: dict[str, Any] = {
     "models": MODELS,
@@ -31,7 +32,7 @@ THEN: dict[str, Any] = {
 
 
 def manifest(**facts: Any) -> Manifest:
-    return Manifest().extended(**({"models": MODELS} | facts))
+    return Manifest().extended(**({"models": MODELS, "sampling": {"samples": 5}} | facts))
 
 
 def run(root: Path, name: str, content: Any) -> None:
@@ -46,7 +47,7 @@ def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
     run(tmp_path, "20260103-100000-1", {"manifest": slow | {"models": {"judges": {"x": {}}}}})
     run(tmp_path, "20260104-100000-1", [])
     (tmp_path / "20260105-100000-1").mkdir()
-    assert forecast(manifest(), WORK, tmp_path) == (
+    assert forecast(manifest(), *WORK, tmp_path) == (
         "to expect: about 1,200 requests, 150,000 tokens, 68 s after 62 s for the engines to start "
         "(as run 20260102-100000-1 took)"
     )
@@ -55,7 +56,7 @@ def test_the_newest_run_of_the_same_models_tells(tmp_path: Path) -> None:
 def test_without_an_earlier_run_only_the_requests_are_known(tmp_path: Path) -> None:
     (tmp_path / "20260102-100000-1").mkdir()
     for root in (tmp_path, tmp_path / "none"):
-        assert forecast(manifest(), WORK, root) == (
+        assert forecast(manifest(), *WORK, root) == (
             "to expect: about 1,200 requests; tokens and time will be known once a run of these "
             "models has finished here"
         )
@@ -74,11 +75,11 @@ def test_a_run_that_asked_for_nothing_tells_nothing(
     tmp_path: Path, lacking: dict[str, Any]
 ) -> None:
     run(tmp_path, "20260102-100000-1", {"manifest": THEN | lacking})
-    assert "will be known" in forecast(manifest(), WORK, tmp_path)
+    assert "will be known" in forecast(manifest(), *WORK, tmp_path)
 
 
 def test_nothing_is_expected_where_all_is_stored(tmp_path: Path) -> None:
-    assert forecast(manifest(), Work(0, 0, 5), tmp_path) == ""
+    assert forecast(manifest(), 0, 0, tmp_path) == ""
 
 
 PLAN = {

@@ -119,11 +119,3 @@ def test_a_watch_that_is_closed_leaves_the_process_alone() -> None:
     assert not lives(watcher)
     assert signal.set_wakeup_fd(-1) == -1
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_block_is_watched() -> None:
-    with interrupts.watched():
-        descriptor = signal.set_wakeup_fd(-1)
-        assert descriptor >= 0
-        signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
-    assert signal.set_wakeup_fd(-1) == -1

@@ -13,12 +13,7 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.core.settings import Frozen
 from refusal_checks.models.spec import Attached, Rule, Served, describe, model_identity
 from refusal_checks.run.options import call
-from refusal_checks.run.options.models import (
-    EngineChoice,
-    read_engine,
-    read_judging,
-    require_engine,
-)
+from refusal_checks.run.options.models import choose_engine, read_judging, require_engine
 
 ATTACHED = Attached("there", "http://there/v1", "model")
 
@@ -34,22 +29,21 @@ class Given:
 
 
 def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named() -> None:
-    program = Given({"engine": "auto", "engine_command": "'/a fork/python' -m server"})
-    assert read_engine(program) == EngineChoice("vllm", ("/a fork/python", "-m", "server"))
-    program.values["engine"] = "transformers"
-    assert read_engine(program).name == "transformers"
+    program = "'/a fork/python' -m server"
+    assert choose_engine("auto", program) == ("vllm", ("/a fork/python", "-m", "server"))
+    assert choose_engine("transformers", program)[0] == "transformers"
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("given", "says"),
     [
-        ({"engine": "nope"}, '--engine: no engine "nope"'),
-        ({"engine_command": "python 'oops"}, "--engine-command python 'oops: No closing quotation"),
+        (("nope", None), '--engine: no engine "nope"'),
+        ((None, "python 'oops"), "--engine-command python 'oops: No closing quotation"),
     ],
 )
-def test_what_cannot_be_read_is_refused(values: dict[str, str], says: str) -> None:
+def test_what_cannot_be_read_is_refused(given: tuple[str | None, str | None], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        read_engine(Given(values))
+        choose_engine(*given)
 
 
 @pytest.mark.parametrize("values", [{"engine": "vllm"}, {"engine_command": "python -m server"}])

@@ -21,9 +21,9 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.gates.compare import Offender
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
-from refusal_checks.results.summary import REASONS_LEAST, REASONS_SHARE, sample_for_reasons
+from refusal_checks.results.summary import REASONS_LEAST, REASONS_SHARE, Sampled, sample_for_reasons
 from refusal_checks.run.options.models import NamedJudge
-from refusal_checks.run.rationales import Afterwards, Explained, judges_up
+from refusal_checks.run.rationales import Afterwards, judges_up
 
 NAME = "some"
 ANSWERS = 100
@@ -98,7 +98,7 @@ def added(
     shown: Sequence[str] = (),
     up: Sequence[str] = ("brief", "other"),
     redacted: bool = False,
-) -> Explained:
+) -> tuple[Sequence[Record], Sampled | None]:
     """The records after reasons were asked for.
 
     Args:
