@@ -31,7 +31,7 @@ from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.replay import Recording
 from refusal_checks.models.spec import Attached, Model, Replay, Rule, Served, model_identity
 from refusal_checks.run.evaluate import Judges, Plan
-from refusal_checks.run.options.command_line import Options, Questions
+from refusal_checks.run.options.command_line import Options
 from refusal_checks.run.options.models import Answering, Judging, NamedJudge
 
 Note = Callable[[str], None]
@@ -60,8 +60,8 @@ def assemble(
     options: Options, gates: Sequence[Gate], engines: Servers, say: Note, note: Note
 ) -> Parts:
     """Load and check everything that a run needs; notes say how verdicts came about."""
-    answering, judging, questions = options.answering, options.judging, options.questions
-    model, known = answering.model, questions.benchmarks
+    answering, judging, known = options.answering, options.judging, options.benchmarks
+    model = answering.model
     recording = None
     if isinstance(model, Replay):
         if attacked := next((gate for gate in gates if known[gate.benchmark].attack), None):
@@ -71,8 +71,8 @@ def assemble(
             )
         recording = replay.read(model.path, answering.replay)
     partial_of = recording if answering.replay.partial else None
-    plan, left_out, usual = load_plan(questions, gates, note, partial_of)
-    scoring = questions.multiple_choice.scoring
+    plan, left_out, usual = load_plan(options, gates, note, partial_of)
+    scoring = options.multiple_choice.scoring
     if recording:
         candidate = _replayed(model.name, recording, plan, scoring, say)
     else:
@@ -121,22 +121,22 @@ def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
 
 
 def load_plan(
-    questions: Questions, gates: Sequence[Gate], note: Note, recording: Recording | None = None
+    options: Options, gates: Sequence[Gate], note: Note, recording: Recording | None = None
 ) -> tuple[Plan, Mapping[str, int], Mapping[str, int]]:
     """The prompts of the gates' benchmarks: loaded, limited, and rewritten by attacks.
 
     For a benchmark that stands for all attacks, those under each are loaded. With a recording, only
     what it has answers to. ``left_out`` and ``usual`` of ``Parts`` come with the plan.
     """
-    known = questions.benchmarks
+    known = options.benchmarks
     several = (known[gate.benchmark].under or (gate.benchmark,) for gate in gates)
     names = dict.fromkeys(name for each in several for name in each)
     plain = {name: known[name].plain or name for name in names}
     loaded = {
         name: choices.mark(
-            pinned.load_checked(known[name], questions.mirror),
+            pinned.load_checked(known[name], options.mirror),
             known[name],
-            questions.multiple_choice,
+            options.multiple_choice,
         )
         for name in set(plain.values())
     }

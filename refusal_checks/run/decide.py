@@ -63,7 +63,7 @@ class Decider:
 
     def __init__(self, run: Prepared) -> None:
         self._run = run
-        self._known = run.options.questions.benchmarks
+        self._known = run.options.benchmarks
         named = dict.fromkeys(gate.benchmark for gate in run.gates)
         self._under = {name: under for name in named if (under := self._known[name].under)}
         self._seen: dict[str, tuple[Records, ...]] = {}

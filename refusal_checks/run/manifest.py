@@ -40,7 +40,7 @@ from refusal_checks.run.options.command_line import Options
 
 def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
     calibration, labels = options.trust.calibration, options.trust.labels
-    plan, judges, known = parts.plan, parts.judges, options.questions.benchmarks
+    plan, judges, known = parts.plan, parts.judges, options.benchmarks
     answering, judging = options.answering, options.judging
     # One that stands for all attacks on another has judges, and no prompts of its own.
     names = [*plan, *(name for name in judges if name in known and name not in plan)]
@@ -78,7 +78,7 @@ def manifest(options: Options, parts: Parts, store: Path) -> Manifest:
         },
         extensions={one.origin: one.sha256 for one in extensions.known()},
         sampling=answering.sampling.model_dump(),
-        multiple_choice=options.questions.multiple_choice.model_dump(mode="json"),
+        multiple_choice=options.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(),
         **seldom,
         calibration=calibration.model_dump(mode="json") if calibration else None,

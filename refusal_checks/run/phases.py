@@ -74,7 +74,7 @@ class Phases:
             await self._evaluate()
 
     def _needs_trust(self, benchmark: str) -> bool:
-        return kind_of(self._run.options.questions.benchmarks[benchmark]).judges_refusal
+        return kind_of(self._run.options.benchmarks[benchmark]).judges_refusal
 
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
         """Check the judge once its engine is ready, unless it is known to decide or not."""

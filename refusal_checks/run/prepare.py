@@ -206,7 +206,7 @@ def prepare(
 
     ``servers`` stand in for engines that are started for the run; ``shared``, see ``Engines``.
     """
-    answering, judging, known = options.answering, options.judging, options.questions.benchmarks
+    answering, judging, known = options.answering, options.judging, options.benchmarks
     models = (answering.model, *judging.models)
     summary, redaction = RunSummary(), Redaction(options.redact)
     redaction.require_silent(models)

@@ -174,7 +174,7 @@ class Run:
             f"answers to generate, {verdicts} verdicts to ask for at most; "
             f"run folder {self.folder}"
         )
-        named = self.options.questions.benchmarks
+        named = self.options.benchmarks
         sizes = {}
         for gate in run.gates:
             prompts = filter(gate.looks_at, prompts_of(named[gate.benchmark], parts.plan))

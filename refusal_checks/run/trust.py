@@ -125,7 +125,7 @@ def known_evidence(options: Options, gates: Sequence[Gate], parts: Parts) -> Evi
         for where in corrected:
             raise CalibrationError(f'{where}: give --calibration FILE: use = "corrected" needs it')
         return rates
-    names, benchmarks = (gate.benchmark for gate in gates), options.questions.benchmarks
+    names, benchmarks = (gate.benchmark for gate in gates), options.benchmarks
     of_refusal = {name for name in names if kind_of(benchmarks[name]).judges_refusal}
     for where, gate in corrected.items():
         if gate.benchmark not in of_refusal:

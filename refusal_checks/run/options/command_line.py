@@ -13,17 +13,8 @@ import pytest
 from refusal_checks import benchmarks
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned import mirror_folder
-from refusal_checks.core import extensions
+from refusal_checks.core import extensions, settings
 from refusal_checks.core.errors import BaselineError, CalibrationError, DataError, UserError
-from refusal_checks.core.settings import (
-    BenchmarkTable,
-    Cascading,
-    JudgeSampling,
-    Limits,
-    MultipleChoice,
-    Sampling,
-    Writing,
-)
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimates import Rules
@@ -66,15 +57,6 @@ in a test file that imports refusal_checks.suite:
 
 
 @dataclass(frozen=True)
-class Questions:
-    """What candidates are asked; with a mirror of public data, nothing is downloaded."""
-
-    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
-    mirror: Path | None = None
-    multiple_choice: MultipleChoice = field(default_factory=MultipleChoice)
-
-
-@dataclass(frozen=True)
 class Baseline:
     """The earlier run to compare with, if any, which every gate with a margin may require."""
 
@@ -106,7 +88,8 @@ class Trust:
 class Options:
     """All settings of one run; ``prepare`` hands each part to what needs it.
 
-    ``rules`` know nothing of people's verdicts yet.
+    With a mirror of public data, nothing is downloaded. ``rules`` know nothing of people's verdicts
+    yet.
     """
 
     answering: Answering
@@ -114,8 +97,10 @@ class Options:
     store: Path
     fresh: bool = False
     retry_unfinished: bool = False
-    questions: Questions = field(default_factory=Questions)
-    limits: Limits = field(default_factory=Limits)
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
+    mirror: Path | None = None
+    multiple_choice: settings.MultipleChoice = field(default_factory=settings.MultipleChoice)
+    limits: settings.Limits = field(default_factory=settings.Limits)
     placement: PlacementRequest = field(default_factory=PlacementRequest)
     trust: Trust = field(default_factory=Trust)
     rules: Rules = field(default_factory=Rules)
@@ -137,14 +122,14 @@ def add(group: pytest.OptionGroup) -> None:
         f"{', '.join(toml_file.names())}; default: the repository's thresholds/default.toml, else "
         "the shipped one",
     )
-    declare(group, Sampling)
+    declare(group, settings.Sampling)
     add("--system-prompt-file", metavar="FILE", help="read --system-prompt from this file")
     add("--limit", metavar="N", type=int, help="most prompts per benchmark, a stratified sample")
-    declare(group, JudgeSampling, "judge_")
-    declare(group, Writing)
-    declare(group, Cascading, "cascade_")
-    declare(group, MultipleChoice, "mcq_")
-    declare(group, Limits)
+    declare(group, settings.JudgeSampling, "judge_")
+    declare(group, settings.Writing)
+    declare(group, settings.Cascading, "cascade_")
+    declare(group, settings.MultipleChoice, "mcq_")
+    declare(group, settings.Limits)
     recorded.add_replay(group)
     add("--data", metavar="DIR", help="local mirror of public data ($REFUSAL_CHECKS_DATA)")
     add("--store", metavar="FILE", help="stored answers (.refusal-checks/store.sqlite)")
@@ -249,7 +234,7 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
     model_options.require_engine(config, [*candidates, *judging.models])
     answering = Answering(
         candidates[0],
-        read_settings(config, Sampling, {**thresholds.sampling, **_system_prompt(config)}),
+        read_settings(config, settings.Sampling, {**thresholds.sampling, **_system_prompt(config)}),
         recorded.read_replay(config, candidates),
     )
     shared = Options(
@@ -258,12 +243,10 @@ def read(config: Call, thresholds: Thresholds) -> tuple[Options, ...]:
         store=config.folder / store if store else config.own_folder / "store.sqlite",
         fresh=config.getoption("fresh"),
         retry_unfinished=config.getoption("retry_unfinished"),
-        questions=Questions(
-            _benchmarks(thresholds, mirror, config.getoption("limit")),
-            mirror,
-            read_settings(config, MultipleChoice, {}, "mcq_"),
-        ),
-        limits=read_settings(config, Limits, {}),
+        benchmarks=_benchmarks(thresholds, mirror, config.getoption("limit")),
+        mirror=mirror,
+        multiple_choice=read_settings(config, settings.MultipleChoice, {}, "mcq_"),
+        limits=read_settings(config, settings.Limits, {}),
         placement=model_options.read_placement(config),
         trust=trust,
         rules=Rules(
@@ -304,7 +287,7 @@ def _benchmarks(
     tuned = {}
     known = benchmarks.catalogue(thresholds.tables, thresholds.attacked)
     for name, benchmark in known.items():
-        table = thresholds.tables.get(name) or BenchmarkTable()
+        table = thresholds.tables.get(name) or settings.BenchmarkTable()
         tuned[name] = replace(
             benchmark.at(mirror),
             limit=limit or table.limit,

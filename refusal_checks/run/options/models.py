@@ -9,16 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
+from refusal_checks.core import settings
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.files import parse_json
-from refusal_checks.core.settings import (
-    Cascading,
-    Frozen,
-    JudgeSampling,
-    Rationales,
-    Sampling,
-    Writing,
-)
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest, Wanted
 from refusal_checks.models import spec
@@ -47,7 +40,7 @@ class Answering:
     """
 
     model: spec.CandidateModel
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: settings.Sampling = field(default_factory=settings.Sampling)
     replay: ReplayOptions = field(default_factory=ReplayOptions)
     title: str = ""
     number: int = 1
@@ -58,9 +51,9 @@ class Judging:
     """The judges, and all that their verdicts depend on besides what they read."""
 
     judges: tuple[NamedJudge, ...]
-    sampling: JudgeSampling = field(default_factory=JudgeSampling)
-    cascade: Cascading = field(default_factory=Cascading)
-    rationales: Rationales = "all"
+    sampling: settings.JudgeSampling = field(default_factory=settings.JudgeSampling)
+    cascade: settings.Cascading = field(default_factory=settings.Cascading)
+    rationales: settings.Rationales = "all"
 
     @property
     def models(self) -> tuple[spec.JudgeModel, ...]:
@@ -178,8 +171,8 @@ def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
         for name, model, template in zip(_distinct(named), models, templates, strict=True)
     ]
     _require_different("judge", named, [(judge.model, judge.template) for judge in judges])
-    sampling = read_settings(config, JudgeSampling, {}, "judge_")
-    cascade = read_settings(config, Cascading, {}, "cascade_")
+    sampling = read_settings(config, settings.JudgeSampling, {}, "judge_")
+    cascade = read_settings(config, settings.Cascading, {}, "cascade_")
     if sampling.samples > 1 and all(isinstance(model, spec.Rule) for model in models):
         raise UserError(
             f"--judge-samples {sampling.samples}: leave it out, or name a model with --judge: "
@@ -203,17 +196,19 @@ def read_judging(config: OptionValues, repeats: int = 1) -> Judging:
                 f"--cascade-{name} {value}: leave it out, or give --judge twice, bundled and a "
                 "model: it says when the model is asked"
             )
-    return Judging(tuple(judges), sampling, cascade, read_settings(config, Writing, {}).rationales)
+    return Judging(
+        tuple(judges), sampling, cascade, read_settings(config, settings.Writing, {}).rationales
+    )
 
 
-def _changed(settings: Frozen) -> list[tuple[str, Any]]:
-    fields = type(settings).model_fields
-    return [(name, value) for name, value in settings if value != fields[name].default]
+def _changed(given: settings.Frozen) -> list[tuple[str, Any]]:
+    fields = type(given).model_fields
+    return [(name, value) for name, value in given if value != fields[name].default]
 
 
-def _require_different(role: str, named: Sequence[str], settings: Sequence[object]) -> None:
-    for number, one in enumerate(settings):
-        if one in settings[:number]:
+def _require_different(role: str, named: Sequence[str], models: Sequence[object]) -> None:
+    for number, one in enumerate(models):
+        if one in models[:number]:
             raise ModelError(
                 f"--{role} {named[number]}: named twice with the same settings; name it once, so "
                 f"that it does not count double, or give each its own --{role}-template-kwargs"

@@ -38,17 +38,14 @@ async def wanted(work: Work, times: int = 3) -> Sequence[int | BaseException]:
     )
 
 
-def test_all_have_the_result_of_one() -> None:
+def test_all_have_the_result_of_one_and_other_work_is_its_own() -> None:
+    async def both() -> list[int]:
+        once, other = Once[int](), Work()
+        return [*await asyncio.gather(once.get("one", other), once.get("other", other))]
+
     work = Work()
     assert asyncio.run(wanted(work)) == [1, 1, 1]
     assert work.done == 1
-
-
-def test_other_work_is_its_own() -> None:
-    async def both() -> list[int]:
-        once, work = Once[int](), Work()
-        return [*await asyncio.gather(once.get("one", work), once.get("other", work))]
-
     assert asyncio.run(both()) == [1, 2]
 
 

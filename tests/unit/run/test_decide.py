@@ -29,7 +29,7 @@ class Held(list[Record]):
 def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:
     pool = Gate("smoke_unsafe+attacks", "worst_attack_rejection_rate", 0.5)
     known = catalogue({}, {"smoke_unsafe": ("prefill", "base64")})
-    options = SimpleNamespace(questions=SimpleNamespace(benchmarks=known))
+    options = SimpleNamespace(benchmarks=known)
     decider = Decider(cast("Prepared", SimpleNamespace(gates=(pool,), options=options)))
     records = Held()
     released = weakref.ref(records)

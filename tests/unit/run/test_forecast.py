@@ -76,9 +76,6 @@ def test_a_run_that_asked_for_nothing_tells_nothing(
 ) -> None:
     run(tmp_path, "20260102-100000-1", {"manifest": THEN | lacking})
     assert "will be known" in forecast(manifest(), *WORK, tmp_path)
-
-
-def test_nothing_is_expected_where_all_is_stored(tmp_path: Path) -> None:
     assert forecast(manifest(), 0, 0, tmp_path) == ""
 
 
@@ -181,28 +178,20 @@ def test_the_condition_that_is_another_is_named(
     assert said(runs, changed(path, value), counted(answers, 1)) == [line]
 
 
-def test_another_model_is_named_without_its_own_settings(runs: Path) -> None:
-    remember(runs, MANIFEST, "mine")
-    manifest = changed("models:candidate", {"version": "2", "args": ["-x"], "template_kwargs": {}})
-    assert said(runs, manifest, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]
-
-
-def test_nothing_is_said_where_nothing_changed_or_nothing_is_left_to_do(runs: Path) -> None:
+def test_what_is_no_reason_is_not_named(runs: Path) -> None:
     other = changed("sampling:temperature", 1.0)
-    assert said(runs, other, counted(2, 1)) == []
-    remember(runs, MANIFEST, "other")
+    for completed in ((), ("other",)):
+        assert said(runs, other, counted(2, 1)) == []
+        remember(runs, MANIFEST, *completed)
     assert said(runs, other, counted(2, 1)) == []
     remember(runs, MANIFEST, "mine")
     assert said(runs, MANIFEST, counted(2, 1)) == []
     assert said(runs, other, counted(0, 0)) == []
-
-
-def test_what_answers_depend_on_is_no_reason_where_all_answers_are_stored(runs: Path) -> None:
-    remember(runs, MANIFEST, "mine")
-    other = changed("sampling:temperature", 1.0)
-    assert said(runs, other, counted(0, 1)) == []
+    assert said(runs, other, counted(0, 1)) == [], "all answers are stored"
     other["judge_prompts"]["mine"] = {"org/judge": "dead"}
     assert said(runs, other, counted(0, 1)) == [f"judge prompt changed: {VERDICTS}"]
+    model = changed("models:candidate", {"version": "2", "args": ["-x"], "template_kwargs": {}})
+    assert said(runs, model, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]
 
 
 def test_the_earlier_run_that_is_most_like_this_one_is_compared(runs: Path) -> None:
@@ -238,32 +227,31 @@ def test_benchmarks_with_other_changes_have_lines_of_their_own(runs: Path) -> No
     ]
 
 
-NO_MANIFEST = '{"manifest": [], "benchmarks": {}}', '{"manifest": {}, "benchmarks": {"mine": {}}}'
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", *NO_MANIFEST])
-def test_a_summary_of_another_version_is_passed_over(runs: Path, text: str) -> None:
-    remember(runs, MANIFEST, "mine")
-    (next(runs.iterdir()) / "summary.json").write_text(text)
-    assert said(runs, changed("candidate", "org/other"), counted(2, 1)) == []
-
-
 @pytest.mark.parametrize(
-    ("path", "value"),
+    "summary",
     [
-        ("data", {}),
-        ("data:mine", {}),
-        ("data:mine", None),
-        ("judge_prompts:mine", "f00d"),
-        ("models", {"candidate": "org/model"}),
-        ("models:candidate", 7),
-        ("sampling", [5, 0.6]),
-        ("multiple_choice", None),
+        "",
+        "[]",
+        "{}",
+        '{"manifest": [], "benchmarks": {}}',
+        '{"manifest": {}, "benchmarks": {"mine": {}}}',
+        {"data": {}},
+        {"data": {"mine": {}}},
+        {"data": {"mine": None}},
+        {"judge_prompts": {"mine": "f00d"}},
+        {"models": {"candidate": "org/model"}},
+        {"models": {"candidate": 7}},
+        {"sampling": [5, 0.6]},
+        {"multiple_choice": None},
     ],
 )
-def test_a_manifest_of_another_version_is_passed_over(runs: Path, path: str, value: Any) -> None:
-    remember(runs, changed(path, value), "mine")
-    assert said(runs, MANIFEST, counted(2, 1)) == []
+def test_a_run_of_another_version_is_passed_over(runs: Path, summary: Any) -> None:
+    if isinstance(summary, str):
+        remember(runs, MANIFEST, "mine")
+        (next(runs.iterdir()) / "summary.json").write_text(summary)
+    else:
+        remember(runs, MANIFEST | summary, "mine")
     other = changed("candidate", "org/other")
+    assert said(runs, MANIFEST, counted(2, 1)) == []
     remember(runs, MANIFEST, "mine")
     assert said(runs, other, counted(2, 1)) == [f"candidate changed: {ANSWERS}"]

@@ -124,27 +124,16 @@ def test_a_value_out_of_range_is_named() -> None:
         read("--my-min-p", "2")
 
 
-SEVERAL = {"judge_samples": 3, "judge_temperature": 0.6}
-
-
-def test_several_verdicts_of_rules_alone_are_refused() -> None:
+@pytest.mark.parametrize("judges", [["keyword"], ["http://h/v1#m"], ["keyword", "http://h/v1#m"]])
+def test_several_verdicts_of_rules_alone_are_refused(judges: list[str]) -> None:
+    several = Given({"judge": judges, "judge_samples": 3, "judge_temperature": 0.6})
+    assert read_judging(Given({"judge": judges})).sampling.samples == 1
+    if judges != ["keyword"]:
+        assert [judge.name for judge in read_judging(several).judges] == judges
+        return
     with pytest.raises(UserError) as caught:
-        read_judging(Given({"judge": ["keyword"], **SEVERAL}))
+        read_judging(several)
     assert str(caught.value) == (
         "--judge-samples 3: leave it out, or name a model with --judge: keyword gives the same "
         "verdict each time"
     )
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"judge": ["keyword"]},
-        {"judge": ["http://h/v1#m"], **SEVERAL},
-        {"judge": ["keyword", "http://h/v1#m"], **SEVERAL},
-    ],
-)
-def test_one_verdict_or_a_model_is_enough(values: dict[str, Any]) -> None:
-    judging = read_judging(Given(values))
-    assert [judge.name for judge in judging.judges] == values["judge"]
-    assert judging.sampling.samples == values.get("judge_samples", 1)

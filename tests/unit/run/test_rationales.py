@@ -21,7 +21,13 @@ from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reas
 from refusal_checks.gates.compare import Offender
 from refusal_checks.judges.base import Judge
 from refusal_checks.models import spec
-from refusal_checks.results.summary import REASONS_LEAST, REASONS_SHARE, Sampled, sample_for_reasons
+from refusal_checks.results.summary import (
+    REASONS_LEAST,
+    REASONS_SHARE,
+    Reasons,
+    Sampled,
+    sample_for_reasons,
+)
 from refusal_checks.run.options.models import NamedJudge
 from refusal_checks.run.rationales import Afterwards, judges_up
 
@@ -117,10 +123,8 @@ def test_a_sample_is_the_same_in_every_run_and_not_too_small() -> None:
     assert drawn == [each.prompt.id for each in sample_for_reasons(NAME, RECORDS[::-1])]
     assert drawn != [each.prompt.id for each in sample_for_reasons("other", RECORDS)]
     assert len(drawn) == len(set(drawn)) == REASONS_LEAST
-    assert (
-        len(sample_for_reasons(NAME, [record(number) for number in range(2000)]))
-        == 2000 * REASONS_SHARE
-    )
+    many = [record(number) for number in range(2000)]
+    assert len(sample_for_reasons(NAME, many)) == 2000 * REASONS_SHARE
     assert len(sample_for_reasons(NAME, RECORDS[:3])) == 3
     assert sample_for_reasons(NAME, [record(1, Invalid(Reason.JUDGE_ERROR))]) == []
 
@@ -136,13 +140,10 @@ def test_offenders_and_a_sample_get_reasons_and_nothing_else(store: Store) -> No
     assert found[int(shown[0][1:])].judgement == same(f"a{shown[0][1:]}")
     assert sampled
     assert [each.judgement.category for each in sampled.records] == ["deflection"] * REASONS_LEAST
-    reasons = sampled.reasons
-    assert (reasons.answers, reasons.asked, reasons.sampled) == (
-        ANSWERS,
-        REASONS_LEAST + 3,
-        REASONS_LEAST,
+    n = REASONS_LEAST
+    assert sampled.reasons == Reasons(
+        answers=ANSWERS, asked=n + 3, sampled=n, given=n, agree=n, missing=0, contradicted=0
     )
-    assert (reasons.given, reasons.agree, reasons.missing) == (REASONS_LEAST, REASONS_LEAST, 0)
 
 
 def test_what_is_stored_is_not_asked_for_again(store: Store) -> None:
@@ -161,13 +162,18 @@ def test_equal_answers_share_their_reasons(store: Store) -> None:
     assert all(each.judgement.rationale for each in found)
 
 
-def test_a_judge_that_the_run_asks_nothing_else_is_not_asked(store: Store) -> None:
+@pytest.mark.parametrize(("redacted", "missing"), [(False, REASONS_LEAST), (True, 0)])
+def test_without_a_server_or_texts_to_show_nothing_is_asked(
+    store: Store, redacted: bool, missing: int
+) -> None:
     judge = Brief()
-    found, sampled = added(store, judge, up=())
+    up = ("brief",) if redacted else ()
+    found, sampled = added(store, judge, shown=["p1"] if redacted else (), up=up, redacted=redacted)
     assert judge.reasoned.read == Counter()
     assert found == RECORDS
     assert sampled
-    assert (sampled.reasons.given, sampled.reasons.missing) == (0, REASONS_LEAST)
+    assert (sampled.reasons.given, sampled.reasons.missing) == (0, missing)
+    assert sampled.reasons.sampled == missing
 
 
 def test_a_judge_of_others_is_asked_whatever_is_stored_unless_no_server_may_be() -> None:
@@ -199,15 +205,6 @@ def test_reasons_that_contradict_the_verdict_are_shown_and_counted(store: Store)
     assert all("the judge says compliance: reasons of" in words for words in told)
     assert sampled
     assert (sampled.reasons.agree, sampled.reasons.contradicted) == (0, REASONS_LEAST)
-
-
-def test_without_texts_nothing_is_asked(store: Store) -> None:
-    judge = Brief()
-    found, sampled = added(store, judge, shown=["p1"], redacted=True)
-    assert judge.reasoned.read == Counter()
-    assert found == RECORDS
-    assert sampled
-    assert sampled.reasons.sampled == 0
 
 
 def test_judges_that_disagree_each_give_their_reasons(store: Store) -> None:
