@@ -100,24 +100,16 @@ def failed(fault: EndpointError, where: str = "") -> Invalid:
 
 @dataclass(frozen=True)
 class Reading:
-    """How one kind of judge's output is read.
+    """How one kind of judge's output is read."""
 
-    Attributes:
-        formats: by each format that a template may declare: the parser, and the JSON schema if the
-            output has one, its fields in the order in which the model writes them.
-        version: part of the judge's identity: raise it when a parser changes.
-        stricter: a schema that also forbids what the parser refuses. It is asked for first, and no
-            part of the identity; servers that refuse it get the format's own.
-        alone: how a verdict without reasons is read, whatever the format; None if these verdicts
-            are always asked for whole.
-        terse: formats that have no reasons.
-    """
-
+    # By each format that a template may declare: the parser, and the JSON schema if there is one.
     formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
-    version: int
+    version: int  # part of the judge's identity: raise it when a parser changes
+    # A schema that also forbids what the parser refuses. It is asked for first, and no part of the
+    # identity; servers that refuse it get the format's own.
     stricter: Mapping[str, Any] | None = None
-    alone: Reading | None = None
-    terse: frozenset[str] = frozenset()
+    alone: Reading | None = None  # of a verdict without reasons; None if there is no such way
+    terse: frozenset[str] = frozenset()  # formats that have no reasons
 
 
 class StructuredJudge(ModelJudge):

@@ -80,34 +80,20 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JudgeSetup:
-    """The model that ``--judge`` names, for judges that ask one.
+    """The model that ``--judge`` names, for judges that ask one."""
 
-    Attributes:
-        name: the model as the user named it, numbered if the run has it twice.
-        client: connection to its server, open while answers are judged.
-        model_identity: everything that the model's answers depend on.
-        template: the value of ``--judge-template``; None for the judge's own prompt.
-        running: true if the server is up already, so that it can be asked before the run.
-        note: takes one line that the user must know about how verdicts are made.
-        category_guide: of the benchmark, see ``Benchmark``.
-        special_tokens: of the model; they are broken up in all that is judged.
-        folder: with the model's files, if an engine is started for it and they are here.
-        cascade: when the bundled judge leaves a verdict to another one.
-        rationales: when a judge of refusal writes its reasons.
-    """
-
-    name: str
-    client: Client
-    model_identity: str
+    name: str  # as the user named it, numbered if the run has it twice
+    client: Client  # open while answers are judged
+    model_identity: str  # everything that the model's answers depend on
     sampling: JudgeSampling
-    template: str | None = None
-    running: bool = False
-    note: Callable[[str], None] = _LOG.warning
-    category_guide: Path | None = None
-    special_tokens: SpecialTokens = FAMILIES
-    folder: Path | None = None
+    template: str | None = None  # of ``--judge-template``; None for the judge's own prompt
+    running: bool = False  # the server is up already, so that it can be asked before the run
+    note: Callable[[str], None] = _LOG.warning  # takes what the user must know about verdicts
+    category_guide: Path | None = None  # of the benchmark, see ``Benchmark``
+    special_tokens: SpecialTokens = FAMILIES  # of the model, broken up in all that is judged
+    folder: Path | None = None  # the model's files, if an engine is started for it
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
-    rationales: Rationales = "all"
+    rationales: Rationales = "all"  # when a judge of refusal writes its reasons
 
     @property
     def is_bundled(self) -> bool:
@@ -133,16 +119,11 @@ class JudgeSetup:
 
 @dataclass(frozen=True)
 class JudgeKind:
-    """A way of judging: one module of ``judges.kinds``.
-
-    Attributes:
-        build: makes the judge; its argument is None where ``--judge`` names no model.
-        verdicts: the type of the judge's valid verdicts.
-        judges_refusal: the judges ``keyword`` and ``labels`` can stand in for its models, the
-            canary checks these, and calibrations are of them. True of one kind only.
-    """
+    """A way of judging: one module of ``judges.kinds``."""
 
     name: str
-    build: Callable[[JudgeSetup | None], Judge]
+    build: Callable[[JudgeSetup | None], Judge]  # of None where ``--judge`` names no model
     verdicts: type[Valid] = Binary
+    # True of one kind only: the judges ``keyword`` and ``labels`` can stand in for its models, the
+    # canary checks these, and calibrations are of them.
     judges_refusal: bool = False

@@ -110,23 +110,15 @@ class SecondOpinions:
 
 @dataclass(frozen=True)
 class Asked:
-    """How often the second judge of a cascade was asked in a benchmark.
-
-    Attributes:
-        judge: name of the second one.
-        unsure: answers that it decided; sampled: further ones, of prompts drawn at random.
-        prompts: how many were drawn.
-        answers: how many there are.
-        differs: of those sampled, how many have another verdict of it.
-    """
+    """How often the second judge of a cascade was asked in a benchmark."""
 
     first: str
-    judge: str
-    unsure: int
-    sampled: int
-    prompts: int
-    answers: int
-    differs: int
+    judge: str  # the second one
+    unsure: int  # answers that it decided
+    sampled: int  # further ones, of prompts drawn at random
+    prompts: int  # how many were drawn
+    answers: int  # how many there are
+    differs: int  # of those sampled, how many have another verdict of it
 
     @property
     def asked(self) -> int:

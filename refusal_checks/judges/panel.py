@@ -19,18 +19,11 @@ Panel = tuple[Judge, ...]
 
 
 class Way(NamedTuple):
-    """How answers are judged.
+    """How answers are judged."""
 
-    Attributes:
-        kind: of judge, by name.
-        max_answer_chars: most characters of an answer that a judge is shown; None leaves the run's
-            setting.
-        category_guide: see ``Benchmark``.
-    """
-
-    kind: str
-    max_answer_chars: int | None = None
-    category_guide: Path | None = None
+    kind: str  # of judge, by name
+    max_answer_chars: int | None = None  # shown of an answer; None leaves the run's setting
+    category_guide: Path | None = None  # see ``Benchmark``
 
 
 def ways(benchmarks: Mapping[str, Benchmark], with_canary: bool) -> dict[str, Way]:

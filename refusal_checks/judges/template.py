@@ -47,22 +47,14 @@ _ORDERS = re.compile(
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """A judge's instructions.
-
-    Attributes:
-        system: byte-identical for every exchange; may be empty.
-        user: over ``marker``, ``request`` and ``answer``.
-        sha256: of the file, in hexadecimal.
-        alone: the same but for the order about the form of the answer, for the verdict alone; None
-            if the file does not say where that order stands.
-    """
+    """A judge's instructions."""
 
     name: str
-    system: str
-    user: Template
-    sha256: str
+    system: str  # byte-identical for every exchange; may be empty
+    user: Template  # over ``marker``, ``request`` and ``answer``
+    sha256: str  # of the file, in hexadecimal
     format: str = JSON
-    alone: JudgePrompt | None = None
+    alone: JudgePrompt | None = None  # asks for the verdict alone; None if the file does not
 
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
         """The prompt with ``Benchmark.category_guide`` at its end, if that is Markdown."""

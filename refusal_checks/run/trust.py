@@ -173,7 +173,7 @@ def require_own_labels(labels: HumanLabels, parts: Parts, store: Store, run: str
             for prompt, (sample, key) in keys
             if key in known
         ]
-        lost = labels.unmatched(name, records)
+        _, lost = labels.match(name, records)
         others = [row for row in lost if row.draw and row.draw.candidate != candidate.name]
         if len(lost) > len(keys) - len(records) or others:
             labels.require_none(lost, this)

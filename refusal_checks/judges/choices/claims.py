@@ -58,20 +58,13 @@ goes back on what was said before."""
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that a clause does.
-
-    Attributes:
-        options: that it is about.
-        overrules: it replaces a claim made before.
-        hedged: it says perhaps, and thus replaces nothing but what is taken back in so many words.
-        form: of a claim, in a few words; of a mention, if the sentence ends with it.
-    """
+    """One thing that a clause does."""
 
     force: Force
-    options: frozenset[str] = frozenset()
-    overrules: bool = False
-    form: str = ""
-    hedged: bool = False
+    options: frozenset[str] = frozenset()  # that it is about
+    overrules: bool = False  # it replaces a claim made before
+    form: str = ""  # of a claim, in a few words; of a mention, if the sentence ends with it
+    hedged: bool = False  # it says perhaps: it only replaces what is taken back in so many words
 
 
 _LIST = rf"{OPTION}(?:s?\++s?{OPTION})*"

@@ -68,14 +68,10 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
 
 
 class Instructions(NamedTuple):
-    """What a judge is asked.
-
-    Attributes:
-        prompts: by question and language.
-        sections: by category and language; empty if the prompts explain nothing.
-    """
+    """What a judge is asked."""
 
     prompts: Mapping[tuple[Question, Language], JudgePrompt]
+    # By category and language; empty if the prompts explain nothing.
     sections: Mapping[str, Mapping[Language, Mapping[str, Any]]]
 
     @property

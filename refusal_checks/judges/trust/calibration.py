@@ -32,19 +32,10 @@ Group = Collection[str] | None
 
 
 class JudgeIdentity(Frozen):
-    """Identifies a judge.
-
-    Attributes:
-        name: as the user named it; several judges are joined by commas.
-        identity: key of all that its verdicts depend on (model, prompt, parser, sampling).
-        prompt_sha256: of its instructions; empty if there are none.
-        rationales: when it writes its reasons; written only where it is not as it always was.
-    """
-
-    name: str
-    identity: str
-    prompt_sha256: str
-    rationales: Rationales = "all"
+    name: str  # as the user named it; several judges are joined by commas
+    identity: str  # key of all that its verdicts depend on (model, prompt, parser, sampling)
+    prompt_sha256: str  # of its instructions; empty if there are none
+    rationales: Rationales = "all"  # written only where it is not as it always was
 
     @model_serializer(mode="wrap")
     def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -52,47 +43,26 @@ class JudgeIdentity(Frozen):
         return {key: each for key, each in known if key != "rationales" or each != "all"}
 
 
-def counts_as_text(errors: JudgeErrors) -> str:
-    """The counts as ``Calibration.prompts`` has them."""
-    return f"{errors.recognised}/{errors.refusals} {errors.passed}/{errors.compliances}"
-
-
 class Calibration(Frozen):
-    """The content of a calibration file.
-
-    Attributes:
-        version: of this format.
-        candidates: the models whose answers were labelled.
-        label_source: sha256 by name of the label files.
-        partial: what a partial refusal counts as.
-        refusals, recognised, compliances, passed: see ``JudgeErrors``.
-        invalid: labelled answers without a valid verdict.
-        sensitivity, specificity: from the counts, in [0, 1].
-        benchmarks: the counts by benchmark, of the answers whose benchmark is known; empty in
-            files of older versions.
-        prompts: the counts of each prompt by benchmark and ``prompt_key``, for gates on groups; as
-            text, "recognised/refusals passed/compliances".
-        languages: labelled answers by the code of their language; empty in older files.
-    """
+    """The content of a calibration file; older ones lack benchmarks, prompts and languages."""
 
     version: Literal[1]
     created: date
     judge: JudgeIdentity
-    candidates: tuple[str, ...] = Field(min_length=1)
-    label_source: dict[str, str]
-    partial: Literal["refusal", "compliance"]
-    refusals: int = Field(ge=1)
+    candidates: tuple[str, ...] = Field(min_length=1)  # whose answers were labelled
+    label_source: dict[str, str]  # sha256 by name of the label files
+    partial: Literal["refusal", "compliance"]  # what a partial refusal counts as
+    refusals: int = Field(ge=1)  # these and the next three: see ``JudgeErrors``
     recognised: int = Field(ge=0)
     compliances: int = Field(ge=1)
     passed: int = Field(ge=0)
-    invalid: int = Field(ge=0)
+    invalid: int = Field(ge=0)  # labelled answers without a valid verdict
     sensitivity: float = Field(ge=0, le=1)
     specificity: float = Field(ge=0, le=1)
-    benchmarks: dict[str, JudgeErrors] = Field(default_factory=dict)
-    prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]] = Field(
-        default_factory=dict
-    )
-    languages: dict[str, int] = Field(default_factory=dict)
+    benchmarks: dict[str, JudgeErrors] = Field({})  # of the answers whose benchmark is known
+    # By benchmark and ``prompt_key``, for gates on groups: recognised/refusals passed/compliances.
+    prompts: dict[str, dict[str, Annotated[str, Field(pattern=_COUNTS)]]] = Field({})
+    languages: dict[str, int] = Field({})  # labelled answers by the code of their language
 
     @model_validator(mode="after")
     def _consistent(self) -> Calibration:

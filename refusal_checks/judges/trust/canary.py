@@ -47,19 +47,12 @@ ABOUT: Mapping[Figure, str] = {
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request, an answer, and the correct verdict.
-
-    Attributes:
-        type: ``refusal``, ``safe_refusal``, ``compliance``, ``disclaimer``, ``partial`` or
-            ``hostile``.
-        label: ``refusal`` or ``compliance``.
-        category: the way of refusing; None for compliance.
-    """
+    """One request, an answer, and the correct verdict."""
 
     id: str
-    type: str
-    label: str
-    category: str | None
+    type: str  # refusal, safe_refusal, compliance, disclaimer, partial or hostile
+    label: str  # refusal or compliance
+    category: str | None  # the way of refusing; None for compliance
     language: str
     prompt: str
     answer: str
@@ -159,19 +152,13 @@ class JudgeFloors(Frozen):
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of the judge against its floor.
-
-    Attributes:
-        estimate: None if no exchange got a verdict.
-        bound: the floor; for ``invalid_rate`` the ceiling.
-        mistakes: the wrong verdicts behind the figure.
-    """
+    """One figure of the judge against its floor."""
 
     figure: Figure
-    estimate: Estimate | None
-    bound: float
+    estimate: Estimate | None  # None if no exchange got a verdict
+    bound: float  # the floor; for ``invalid_rate`` the ceiling
     passed: bool
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()  # the wrong verdicts behind the figure
 
     @property
     def headline(self) -> str:
@@ -186,18 +173,12 @@ class Check:
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """The check of a run's judge on the canary.
-
-    Attributes:
-        digest: of the canary file.
-        asked: verdicts that were asked for; the others were stored.
-        seconds: duration of the check.
-    """
+    """The check of a run's judge on the canary."""
 
     judge: str
-    digest: str
+    digest: str  # of the canary file
     checks: tuple[Check, ...]
-    asked: int
+    asked: int  # verdicts that were asked for; the others were stored
     seconds: float
 
     @property

@@ -35,21 +35,20 @@ Quantiles = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class JudgeErrors:
-    """A judge's verdicts on labelled answers; a part of calibration files.
-
-    Attributes:
-        recognised: human refusals that the judge calls refusals.
-        passed: human compliances that the judge calls compliance.
-    """
+    """A judge's verdicts on labelled answers; a part of calibration files."""
 
     refusals: Annotated[int, Field(ge=0)]
-    recognised: Annotated[int, Field(ge=0)]
+    recognised: Annotated[int, Field(ge=0)]  # of the refusals, those that the judge calls refusals
     compliances: Annotated[int, Field(ge=0)]
-    passed: Annotated[int, Field(ge=0)]
+    passed: Annotated[int, Field(ge=0)]  # of the compliances
 
     def __post_init__(self) -> None:
         if self.recognised > self.refusals or self.passed > self.compliances:
             raise ValueError("more answers judged correctly than there are answers")
+
+    def __str__(self) -> str:
+        """The counts as ``Calibration.prompts`` has them."""
+        return f"{self.recognised}/{self.refusals} {self.passed}/{self.compliances}"
 
     @property
     def sensitivity(self) -> float:

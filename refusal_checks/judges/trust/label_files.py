@@ -51,28 +51,18 @@ Score = str | float
 
 @dataclass(frozen=True)
 class LabelledAnswer:
-    """One answer as a person and, where it was measured, a judge sees it.
-
-    Attributes:
-        candidate: the model that answered.
-        id: unique in its file.
-        type: the prompt's type; empty if the file has none.
-        benchmark: whose prompt it is; empty if nothing says so.
-        row: all cells, by column.
-        judge: None without a valid verdict; the rationale then says why.
-        rationale: the judge's own words, untrusted text.
-    """
+    """One answer as a person and, where it was measured, a judge sees it."""
 
     candidate: str
-    id: str
+    id: str  # unique in its file
     prompt: str
     answer: str
     human: Score
-    type: str
-    benchmark: str
-    row: Mapping[str, Any]
-    judge: Score | None = None
-    rationale: str = ""
+    type: str  # of the prompt; empty if the file has none
+    benchmark: str  # empty if nothing says so
+    row: Mapping[str, Any]  # all cells, by column
+    judge: Score | None = None  # None without a valid verdict; the rationale then says why
+    rationale: str = ""  # the judge's own words, untrusted text
 
     @property
     def as_prompt(self) -> Prompt:
@@ -120,17 +110,12 @@ class Scale:
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The labelled answers of one file.
-
-    Attributes:
-        candidate: the model that gave the answers, as the user names it.
-        unlabelled: number of rows without a label, which are skipped.
-    """
+    """The labelled answers of one file."""
 
     path: Path
-    candidate: str
+    candidate: str  # as the user names it
     answers: tuple[LabelledAnswer, ...]
-    unlabelled: int
+    unlabelled: int  # rows without a label, which are skipped
 
 
 def read_label_file(

@@ -10,7 +10,7 @@ which may depend on its answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,15 +55,10 @@ Sample = tuple[str, int]
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of a benchmark's prompts.
+    """One draw of a benchmark's prompts."""
 
-    Attributes:
-        run: id of the run whose answers were drawn.
-        candidate: the model that answered, as the user named it; empty if unknown.
-    """
-
-    run: str
-    candidate: str
+    run: str  # its id
+    candidate: str  # as the user named it; empty if unknown
     benchmark: str
     seed: int
 
@@ -85,23 +80,15 @@ class Draw:
 
 @dataclass(frozen=True)
 class Row:
-    """One answer on a sheet.
+    """One answer on a sheet."""
 
-    Attributes:
-        draw: None in a row that was not drawn, which is found by its texts.
-        key: of the answer, see ``answer_key``; empty in a row that was not drawn.
-        id: of the prompt; empty in a sheet that was read.
-        label: None before a person gave one.
-        where: file and row of a sheet that was read; row 1 is the first below the header.
-    """
-
-    draw: Draw | None
-    key: str
+    draw: Draw | None  # None in a row that was not drawn, which is found by its texts
+    key: str  # see ``answer_key``; empty in a row that was not drawn
     prompt: str
     answer: str
-    id: str = ""
-    label: Label | None = None
-    where: str = ""
+    id: str = ""  # of the prompt; empty in a sheet that was read
+    label: Label | None = None  # None before a person gave one
+    where: str = ""  # file and row of a sheet that was read; row 1 is the first below the header
 
     @property
     def texts(self) -> Texts:
@@ -114,10 +101,7 @@ class Row:
 
 
 def answer_key(benchmark: str, record: Record) -> str:
-    """The key of a row to label: of benchmark, prompt and answer.
-
-    Its first letter keeps spreadsheets from reading it as a number.
-    """
+    """The key of a row; its first letter keeps spreadsheets from reading it as a number."""
     text = record.completion.text if record.completion else ""
     prompt = record.prompt
     return f"k{content_key('answer to label', benchmark, prompt.id, prompt.turns, text)[:16]}"
@@ -141,14 +125,11 @@ def answers(draw: Draw, records: Iterable[Record]) -> list[Row]:
 
 
 def sample(rows: Iterable[Row], n: int) -> list[list[Row]]:
-    """Draw prompts with about n different answers in all, in the order in which to label them.
+    """The rows of drawn prompts with about n answers in all, in the order in which to label them.
 
     Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
     How many is decided before any is drawn, so that prompts with many different answers are as
     likely to be in it as others.
-
-    Returns:
-        The rows of each prompt.
     """
     grouped: dict[Draw, dict[str, dict[str, Row]]] = {}  # by prompt, then by key
     for row in rows:
@@ -240,21 +221,13 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[Row]:
 
 @dataclass(frozen=True)
 class LabelledPrompts:
-    """What people said of a set of prompts.
+    """What people said of a set of prompts."""
 
-    Attributes:
-        human: records with people's verdicts, by id of the prompts whose answers are all labelled.
-        skipped: ids of prompts without all labels that stand above a labelled one in the draw.
-        partly: how many prompts have only some of their answers labelled.
-        is_random: every labelled prompt was drawn at random.
-        total: how many prompts there are.
-    """
-
-    human: Mapping[str, list[Record]]
-    skipped: tuple[str, ...]
-    partly: int
-    is_random: bool
-    total: int
+    human: Mapping[str, list[Record]]  # with people's verdicts, of prompts labelled as a whole
+    skipped: tuple[str, ...]  # prompts not labelled as a whole, above one that is in the draw
+    partly: int  # prompts of which only some answers are labelled
+    is_random: bool  # every labelled prompt was drawn at random
+    total: int  # prompts
 
     @property
     def enough(self) -> bool:
@@ -291,17 +264,11 @@ class LabelledPrompts:
 
 @dataclass(frozen=True)
 class BenchmarkLabels:
-    """The labels of a benchmark's answers.
-
-    Attributes:
-        labels: by answer.
-        answers: of each prompt, those that people can label.
-        draws: the prompts with labels of each draw; of the rows without a draw under None.
-    """
+    """The labels of a benchmark's answers."""
 
     labels: Mapping[Sample, Label]
-    answers: Mapping[str, frozenset[int]]
-    draws: Mapping[Draw | None, frozenset[str]]
+    answers: Mapping[str, Set[int]]  # of each prompt, those that people can label
+    draws: Mapping[Draw | None, Set[str]]  # labelled prompts; of rows without a draw under None
 
     def of(self, records: Iterable[Record]) -> LabelledPrompts:
         """The labels of some of the benchmark's records, for example of one group."""
@@ -329,7 +296,7 @@ class BenchmarkLabels:
             },
             skipped=tuple(skipped),
             partly=sum(any(given) and not all(given) for given in labelled.values()),
-            is_random=self.draws.get(None, frozenset()).isdisjoint(done),
+            is_random=self.draws.get(None, set()).isdisjoint(done),
             total=len(grouped),
         )
 
@@ -357,10 +324,7 @@ class HumanLabels:
         return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
 
     def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
-        """The labels for one candidate of several; None if there are none.
-
-        Left out are rows whose draw is from one of the other candidates' answers.
-        """
+        """The labels less those of other candidates' answers; None if there are none."""
         kept = tuple(
             row
             for row in self.rows
@@ -381,30 +345,41 @@ class HumanLabels:
         Args:
             run: this run, for messages.
         """
-        rows, index, lost = self._matched(benchmark, records)
+        found, lost = self.match(benchmark, records)
         self.require_none(lost, run)
+        return found
+
+    def match(self, benchmark: str, records: Sequence[Record]) -> tuple[BenchmarkLabels, list[Row]]:
+        """The labels of a benchmark's records, and the rows of it that match none of them.
+
+        Answers are found by key and, if there are rows without one, by texts. A row without a draw
+        is of the benchmarks that have its prompt.
+        """
+        rows = [row for row in self.rows if row.draw is None or row.draw.benchmark == benchmark]
+        by_text = any(row.draw is None for row in rows)
+        index: dict[str | Texts, list[Sample]] = {}
+        answers: dict[str, set[int]] = {}
+        for record in filter(is_answered, records):
+            keys: list[str | Texts] = [answer_key(benchmark, record)]
+            if by_text and record.completion:
+                shown, completion = as_judged(record.prompt, record.completion)
+                text = plain(completion.text)
+                keys += [(plain(each), text) for each in {shown.transcript, shown.request}]
+            for key in keys:
+                index.setdefault(key, []).append((record.prompt.id, record.sample))
+            answers.setdefault(record.prompt.id, set()).add(record.sample)
+        prompts = {key[0] for key in index if isinstance(key, tuple)}
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
+        lost = []
         for row in rows:
             assert row.label
             found = index.get(row.found_by, [])
             labels |= dict.fromkeys(found, row.label)
             draws.setdefault(row.draw, set()).update(prompt for prompt, _ in found)
-        answers: dict[str, set[int]] = {}
-        for record in filter(is_answered, records):
-            answers.setdefault(record.prompt.id, set()).add(record.sample)
-        return BenchmarkLabels(
-            labels,
-            {prompt: frozenset(samples) for prompt, samples in answers.items()},
-            {draw: frozenset(prompts) for draw, prompts in draws.items()},
-        )
-
-    def unmatched(self, benchmark: str, records: Sequence[Record]) -> list[Row]:
-        """The rows of a benchmark that match none of these answers.
-
-        A row without a draw is of the benchmarks that have its prompt.
-        """
-        return self._matched(benchmark, records)[2]
+            if not found and (row.draw or row.texts[0] in prompts):
+                lost.append(row)
+        return BenchmarkLabels(labels, answers, draws), lost
 
     def require_none(self, unmatched: Sequence[Row], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of a run; see ``find``."""
@@ -417,32 +392,6 @@ class HumanLabels:
             f"{len(unmatched)} of {len(self.rows)} labelled rows match no answer of {run}; the "
             f"first is {first.where}{drawn}"
         )
-
-    def _matched(
-        self, benchmark: str, records: Iterable[Record]
-    ) -> tuple[list[Row], Mapping[str | Texts, list[Sample]], list[Row]]:
-        """The rows that may be of a benchmark, its answers, and the rows that match none of them.
-
-        Answers are found by key and, if there are rows without one, by texts.
-        """
-        rows = [row for row in self.rows if row.draw is None or row.draw.benchmark == benchmark]
-        found: dict[str | Texts, list[Sample]] = {}
-        by_text = any(row.draw is None for row in rows)
-        for record in filter(is_answered, records):
-            keys: list[str | Texts] = [answer_key(benchmark, record)]
-            if by_text and record.completion:
-                shown, completion = as_judged(record.prompt, record.completion)
-                text = plain(completion.text)
-                keys += [(plain(each), text) for each in {shown.transcript, shown.request}]
-            for key in keys:
-                found.setdefault(key, []).append((record.prompt.id, record.sample))
-        prompts = {key[0] for key in found if isinstance(key, tuple)}
-        lost = [
-            row
-            for row in rows
-            if row.found_by not in found and (row.draw or row.texts[0] in prompts)
-        ]
-        return rows, found, lost
 
 
 def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:

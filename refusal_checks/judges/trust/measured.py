@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TypeVar
@@ -18,7 +18,7 @@ from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.files import require_in_data
 from refusal_checks.core.language import language_of
 from refusal_checks.core.verdicts import Invalid, Judgement
-from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity, counts_as_text
+from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
 from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.label_files import (
     COMPLIANCE,
@@ -39,38 +39,24 @@ _Part = TypeVar("_Part", bound=Hashable)
 class Confusion:
     """Agreement of human and judge's classes; figures are None where there is nothing to count.
 
-    Attributes:
-        n: answers with a human label and a valid verdict.
-        invalid: labelled answers without a valid verdict.
-        accuracy: share of verdicts that equal the human label.
-        kappa: Cohen's, in [-1, 1]: agreement beyond chance, given the marginals; None if chance
-            alone gives full agreement (both use one class only).
-        matthews: correlation in [-1, 1], for three classes Gorodkin's R_K; None if either side
-            uses one class only.
-        sensitivity, partial_called_refusal: share of human refusals, and of partial ones, that the
-            judge calls full or partial refusals.
-        specificity: share of human compliances that the judge calls compliance.
-        human_refusal_rate, judge_refusal_rate: share of full or partial refusals by each.
-        counts: answers by (human class, judge's class).
-
     Sources: J. Cohen, "A coefficient of agreement for nominal scales", Educational and
     Psychological Measurement 20 (1960), equation 1; J. Gorodkin, "Comparing two K-category
     assignments by a K-category correlation coefficient", Computational Biology and Chemistry 28
     (2004), equation 8; for two classes B. W. Matthews (1975).
     """
 
-    n: int
-    invalid: int
+    n: int  # answers with a human label and a valid verdict
+    invalid: int  # labelled answers without a valid verdict
     invalid_rate: Estimate | None
     accuracy: Estimate | None
-    kappa: float | None
-    matthews: float | None
-    sensitivity: Estimate | None
-    specificity: Estimate | None
+    kappa: float | None  # Cohen's, in [-1, 1]; None if both use one class only
+    matthews: float | None  # for three classes R_K, in [-1, 1]; None if either uses one class only
+    sensitivity: Estimate | None  # human refusals that the judge calls full or partial refusals
+    specificity: Estimate | None  # human compliances that the judge calls compliance
     partial_called_refusal: Estimate | None
-    human_refusal_rate: float | None
+    human_refusal_rate: float | None  # share of full or partial refusals
     judge_refusal_rate: float | None
-    counts: Mapping[tuple[str, str], int]
+    counts: Mapping[tuple[str, str], int]  # answers by (human class, judge's class)
 
     @property
     def errors(self) -> JudgeErrors:
@@ -129,20 +115,15 @@ def confusion(pairs: Iterable[tuple[str, str | None]]) -> Confusion:
 class Correlations:
     """Correlations of human and judge's scores of the same answers.
 
-    Attributes:
-        n: answers with both.
-        invalid: labelled answers without a valid score.
-        pearson, spearman, kendall: in [-1, 1] (Kendall's is tau-b, which allows for ties); None
-            if either side's scores are all equal or n is below 3.
-        exact: share of equal scores, in [0, 1]; None without scores.
+    They are in [-1, 1]; None if either side's scores are all equal or n is below 3.
     """
 
-    n: int
-    invalid: int
+    n: int  # answers with both
+    invalid: int  # labelled answers without a valid score
     pearson: float | None = None
     spearman: float | None = None
-    kendall: float | None = None
-    exact: float | None = None
+    kendall: float | None = None  # tau-b, which allows for ties
+    exact: float | None = None  # share of equal scores, in [0, 1]; None without scores
 
 
 def correlations(pairs: Sequence[tuple[float, float | None]]) -> Correlations:
@@ -222,7 +203,7 @@ class MeasuredJudge:
         by_prompt = self._by(lambda answer: (answer.benchmark, prompt_key(answer.prompt)))
         for (benchmark, key), part in by_prompt.items():
             if benchmark and isinstance(part, Confusion):
-                prompts.setdefault(benchmark, {})[key] = counts_as_text(part.errors)
+                prompts.setdefault(benchmark, {})[key] = str(part.errors)
         return Calibration(
             version=1,
             created=datetime.now(UTC).date(),
@@ -232,10 +213,7 @@ class MeasuredJudge:
                 file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in files
             },
             partial=scale.partial,
-            refusals=errors.refusals,
-            recognised=errors.recognised,
-            compliances=errors.compliances,
-            passed=errors.passed,
+            **asdict(errors),
             invalid=self.overall.invalid,
             sensitivity=errors.sensitivity,
             specificity=errors.specificity,
