@@ -24,26 +24,20 @@ RULE_JUDGES = ("keyword", "labels")  # judges that need no model
 
 @dataclass(frozen=True)
 class Served:
-    """A model that an engine is started for, named as the user wrote it.
-
-    Attributes:
-        path: what the engine loads: a local folder or a Hugging Face id.
-        args: further arguments of the engine, verbatim.
-        template_kwargs: variables for the model's own chat template.
-        reasoning_end: the text that ends the model's reasoning, see ``answers.split_reasoning``.
-        adapter: the LoRA adapter to ask for, which ``args`` must load; empty for the model itself.
-        program: the command to start in place of the engine's own; empty for the engine's own.
-        conversion: makes the folder ``path`` before an engine needs it; None if it is there.
-    """
+    """A model that an engine is started for, named as the user wrote it."""
 
     name: str
-    path: str
-    args: tuple[str, ...] = ()
+    path: str  # what the engine loads: a local folder or a Hugging Face id
+    args: tuple[str, ...] = ()  # further arguments of the engine, verbatim
+    # variables for the model's own chat template
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    reasoning_end: str = ""
+    reasoning_end: str = ""  # the text that ends the model's reasoning, see answers.split_reasoning
+    # the LoRA adapter to ask for, which args must load; empty for the model itself
     adapter: str = ""
     engine: str = "vllm"
+    # the command to start in place of the engine's own; empty for the engine's own
     program: tuple[str, ...] = ()
+    # makes the folder path before an engine needs it; None if it is there
     conversion: Conversion | None = None
 
     @property

@@ -45,22 +45,14 @@ COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
 
 
 def rows(run: RunFolder) -> Iterator[Row]:
-    """All answers of a run, benchmark by benchmark; a value that an answer lacks is None.
-
-    Raises:
-        DataError: the run's folder is damaged.
-    """
+    """All answers of a run, benchmark by benchmark; a value that an answer lacks is None."""
     for benchmark in run.benchmarks:
         for record in run.records(benchmark):
             yield _row(record) | {"benchmark": benchmark}
 
 
 def write_table(run: RunFolder, path: Path) -> int:
-    """Write the table as .jsonl or .parquet and return the number of its rows.
-
-    Raises:
-        DataError: the path ends in something else or cannot be written; the run has no records.
-    """
+    """Write the table as .jsonl or .parquet and return the number of its rows."""
     import datasets  # takes seconds; no other command needs it
     from datasets import Features, List, Value
 

@@ -47,29 +47,22 @@ class Models(_Facts):
 
 
 class Data(_Facts):
-    """A benchmark's prompts: the digest and number of those that were evaluated, and more.
-
-    Attributes:
-        usual: how many a run without ``--limit`` and with all answers recorded has; 0 in runs of
-            older versions.
-        max_answer_chars: the most characters of an answer that its judges are shown.
-        pinned: whether other rows would have been refused; None in runs of older versions.
-        attack: that rewrote the prompts, by this seed; empty for plain ones.
-        attack_sha256: digest of the file that the attack's texts are from, if it has one.
-        left_out: prompts that the attack could not rewrite.
-    """
+    """A benchmark's prompts: the digest and number of those that were evaluated, and more."""
 
     revision: str | None = None
     sha256: str = ""
     prompts: int = 0
+    # how many a run without --limit and with all answers recorded has; 0 in runs of older versions
     usual: int = 0
     limit: int | None = None
+    # the most characters of an answer that its judges are shown
     max_answer_chars: int | None = None
+    # whether other rows would have been refused; None in runs of older versions
     pinned: bool | None = None
-    attack: str = ""
+    attack: str = ""  # that rewrote the prompts, by this seed; empty for plain ones
     attack_seed: int = 0
-    attack_sha256: str = ""
-    left_out: int = 0
+    attack_sha256: str = ""  # digest of the file that the attack's texts are from, if it has one
+    left_out: int = 0  # prompts that the attack could not rewrite
 
     @property
     def is_partial(self) -> bool:
@@ -136,34 +129,24 @@ class CascadeUsed(_Facts):
 
 
 class AnswerConditions(NamedTuple):
-    """Everything that a benchmark's answers depend on.
+    """Everything that a benchmark's answers depend on."""
 
-    Attributes:
-        candidate: as it was named.
-        scoring: how multiple choice is scored; None where the run did not record it.
-    """
-
-    candidate: str
+    candidate: str  # as it was named
     model: ModelFacts
     sampling: Mapping[str, Any]
-    scoring: str | None
+    scoring: str | None  # how multiple choice is scored; None where the run did not record it
     data: Data
 
 
 class VerdictConditions(NamedTuple):
-    """Everything that a benchmark's verdicts depend on besides the answers.
+    """Everything that a benchmark's verdicts depend on besides the answers."""
 
-    Attributes:
-        judges: by name, in the order of the panel; one that needs no model is its own version.
-        prompts: hash of each judge's prompt.
-        rationales: when judges wrote their reasons.
-    """
-
+    # by name, in the order of the panel; one that needs no model is its own version
     judges: Mapping[str, ModelFacts]
-    prompts: tuple[str, ...]
+    prompts: tuple[str, ...]  # hash of each judge's prompt
     sampling: Mapping[str, Any]
     max_answer_chars: int | None
-    rationales: str = "all"
+    rationales: str = "all"  # when judges wrote their reasons
 
 
 class Attempts(_Facts):
@@ -174,35 +157,24 @@ class Attempts(_Facts):
 
 
 class Manifest(_Facts):
-    """What was run, with what, on what; grows by ``extended`` while the run goes on.
+    """What was run, with what, on what; grows by ``extended`` while the run goes on."""
 
-    Attributes:
-        started, finished: times in UTC, in ISO format.
-        title: the candidate's short name, the same wherever it lies; empty in older runs.
-        judge_prompts: hash of each judge's prompt, by benchmark and judge.
-        thresholds: sha256 by threshold file.
-        extensions: sha256 by who brought the extension: a distribution or a file.
-        verdicts_alone: benchmarks whose judges gave verdicts alone (``--rationales offenders``).
-        calibration: the judge's measured errors, where a file of them was given.
-        placement: where the engines ran, as ``Placement.describe`` describes it.
-        tokens: cost by role: candidate, judge.
-        capabilities: of attached servers, by role, then by URL and model.
-        evaluation_s: seconds that the evaluation took, from when the candidate could be asked;
-            the judge's engine may have loaded meanwhile.
-    """
-
+    # started, finished: times in UTC, in ISO format
     started: str = ""
     candidate: str = ""
     judge: str = ""
-    title: str = ""
+    title: str = ""  # the candidate's short name, the same wherever it lies; empty in older runs
     models: Models = Models()
+    # hash of each judge's prompt, by benchmark and judge
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
     data: Mapping[str, Data] = {}
-    thresholds: Mapping[str, str] = {}
+    thresholds: Mapping[str, str] = {}  # sha256 by threshold file
+    # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
+    # benchmarks whose judges gave verdicts alone (--rationales offenders)
     verdicts_alone: tuple[str, ...] = ()
     attempts: Attempts | None = None
     cascade: CascadeUsed | None = None
@@ -210,15 +182,19 @@ class Manifest(_Facts):
     versions: Mapping[str, str] = {}
     git_commit: str | None = None
     hardware: Hardware = Hardware()
+    # the judge's measured errors, where a file of them was given
     calibration: Mapping[str, Any] | None = None
     human_labels: LabelsUsed | None = None
     store: str = ""
     gates: Selection = Selection()
-    placement: Mapping[str, Any] = {}
+    placement: Mapping[str, Any] = {}  # where the engines ran, as Placement.describe describes it
     engines: EnginesUsed | None = None
     asked: Effort | None = None
+    # seconds that the evaluation took, from when the candidate could be asked; the judge's engine
+    # may have loaded meanwhile
     evaluation_s: float | None = None
-    tokens: Mapping[str, Usage] = {}
+    tokens: Mapping[str, Usage] = {}  # cost by role: candidate, judge
+    # of attached servers, by role, then by URL and model
     capabilities: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
     finished: str = ""
     redacted: bool = False
@@ -236,30 +212,16 @@ class Manifest(_Facts):
         return self.model_validate(known | facts)
 
     def answer_conditions(self, benchmark: str) -> AnswerConditions:
-        """The conditions under which a benchmark's answers were made.
-
-        Raises:
-            KeyError: the run does not know the benchmark.
-        """
-        return AnswerConditions(
-            candidate=self.candidate,
-            model=self.models.candidate,
-            sampling=self.sampling,
-            scoring=self.multiple_choice.get("scoring"),
-            data=self.data[benchmark],
-        )
+        """The conditions of a benchmark's answers; a KeyError if the run does not know it."""
+        scoring = self.multiple_choice.get("scoring")
+        model, data = self.models.candidate, self.data[benchmark]
+        return AnswerConditions(self.candidate, model, self.sampling, scoring, data)
 
     def verdict_conditions(self, benchmark: str) -> VerdictConditions:
-        """The conditions under which a benchmark's answers were judged.
-
-        Raises:
-            KeyError: the run does not know the benchmark.
-        """
-        prompts = self.judge_prompts[benchmark]
+        """The conditions of a benchmark's verdicts; a KeyError if the run does not know it."""
+        known, prompts = self.models.judges, self.judge_prompts[benchmark]
         return VerdictConditions(
-            judges={
-                name: self.models.judges.get(name, ModelFacts(version=name)) for name in prompts
-            },
+            judges={name: known.get(name, ModelFacts(version=name)) for name in prompts},
             prompts=tuple(prompts.values()),
             sampling=self.judge_sampling,
             max_answer_chars=self.data[benchmark].max_answer_chars,

@@ -31,18 +31,13 @@ class Count:
 
 @dataclass
 class Progress:
-    """Counts by benchmark, in the order of the plan.
-
-    Attributes:
-        phase: the current step in a few words, for example ``starting vLLM``.
-        tokens: tokens that the servers have generated so far; 0 if they do not report them.
-        listener: is told of each judged prompt, by benchmark, and with no records of each benchmark
-            that begins.
-    """
+    """Counts by benchmark, in the order of the plan."""
 
     benchmarks: dict[str, Count] = field(default_factory=dict)
-    phase: str = ""
+    phase: str = ""  # the current step in a few words, for example starting vLLM
+    # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
+    # is told of each judged prompt, by benchmark, and with no records of each benchmark that begins
     listener: Callable[[str, Sequence[Record]], None] = lambda benchmark, records: None
 
     def plan(self, sizes: Mapping[str, int]) -> None:
@@ -73,18 +68,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Underway:
-    """A run that goes on, for those who show it; other threads fill summary and progress.
-
-    Attributes:
-        planned: prompts to evaluate, by benchmark.
-        level: confidence level of intervals.
-    """
+    """A run that goes on, for those who show it; other threads fill summary and progress."""
 
     folder: Path
     summary: RunSummary
     progress: Progress
-    planned: Mapping[str, int]
+    planned: Mapping[str, int]  # prompts to evaluate, by benchmark
     gates: Sequence[Gate]
-    level: float
+    level: float  # confidence level of intervals
     redaction: Redaction
     has_ended: Callable[[], bool]

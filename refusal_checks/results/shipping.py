@@ -27,21 +27,14 @@ HEADLINES: dict[Answer, str] = {
 
 @dataclass(frozen=True)
 class Shipping:
-    """Whether a candidate may ship by its gates, and why.
+    """Whether a candidate may ship by its gates, and why."""
 
-    Attributes:
-        answer: ``no`` if a gate failed, ``open`` if one could not be evaluated or the judge is not
-            trusted, ``waived`` if all that failed are waived, ``doubt`` if all passed with
-            reservations, else ``yes``.
-        reasons: the weightiest first, at least one.
-        decisive: those of them that the answer rests on, at least one.
-        waivers: how many gates are waived, until when and by whom; empty without any.
-    """
-
+    # "no" if a gate failed, "open" if one could not be evaluated or the judge is not trusted,
+    # "waived" if all that failed are waived, "doubt" if all passed with reservations, else "yes"
     answer: Answer
-    reasons: tuple[str, ...]
-    decisive: tuple[str, ...]
-    waivers: str = ""
+    reasons: tuple[str, ...]  # the weightiest first, at least one
+    decisive: tuple[str, ...]  # those of them that the answer rests on, at least one
+    waivers: str = ""  # how many gates are waived, until when and by whom; empty without any
 
     @property
     def headline(self) -> str:
@@ -105,10 +98,8 @@ def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:
         yield "open", "the evaluation ended early"
     if not verdicts and not summary.errors:
         gates = summary.manifest.gates
-        yield (
-            "open",
-            f"no gate was {'selected' if gates.known and not gates.selected else 'decided'}",
-        )
+        how = "selected" if gates.known and not gates.selected else "decided"
+        yield "open", f"no gate was {how}"
     if summary.judge and not summary.judge.is_trusted:
         yield "open", "the judge failed its check"
     yield from (("doubt", reason) for reason in _doubts(summary, verdicts))

@@ -43,50 +43,41 @@ Figures = Mapping[str, Estimate]
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """The results of one benchmark.
-
-    Attributes:
-        groups: figures by kind and group; a metric without a valid verdict is absent.
-        invalid: answers without a verdict, by reason.
-        planned: prompts that the benchmark has; more than ``prompts`` if it was stopped early.
-        kind: what the prompts ask for: safety, sanity or sensitive.
-        disputed: answers on which the valid votes of several judges differ; None if no answer has
-            two valid votes.
-        refusal_categories: see the function; empty where answers are not judged for refusal alone.
-        read_by: answers to multiple-choice questions by who read the option: rules or a judge.
-        safety_scores: score by prompt id, if answers are rated; ``judge_scores`` for each of
-            several judges, ``distributions`` by category.
-        parts: benchmarks whose prompts are all among this one's.
-        attack: the attack on its prompts, or ``attacks`` for each prompt's worst; empty for none.
-        plain: the benchmark that is attacked.
-        confidences: refusal confidence by prompt id, if it is under attack or attacked.
-        reasons: of which answers judges gave reasons; None where each verdict has them.
-        second: how often the second judge of a cascade was asked; None where there is none.
-        cut: answers of which the judge did not see all.
-        unmeasured: answers by language, of those in which no check or calibration measured the
-            judge; counted among the first 1,000.
-    """
+    """The results of one benchmark."""
 
     prompts: int
     answers: int
     figures: Figures
+    # figures by kind and group; a metric without a valid verdict is absent
     groups: Mapping[str, Mapping[str, Figures]]
-    invalid: Mapping[str, int]
-    planned: int = 0
-    kind: str = ""
+    invalid: Mapping[str, int]  # answers without a verdict, by reason
+    planned: int = 0  # prompts that the benchmark has; more than prompts if it was stopped early
+    kind: str = ""  # what the prompts ask for: safety, sanity or sensitive
+    # answers on which the valid votes of several judges differ; None if no answer has two valid
+    # votes
     disputed: int | None = None
+    # see the function; empty where answers are not judged for refusal alone
     refusal_categories: Mapping[str, int] = field(default_factory=dict)
+    # answers to multiple-choice questions by who read the option: rules or a judge
     read_by: Mapping[str, int] = field(default_factory=dict)
+    # score by prompt id, if answers are rated; judge_scores for each of several judges,
+    # distributions by category
     safety_scores: Mapping[str, float] = field(default_factory=dict)
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
+    # the attack on its prompts, or attacks for each prompt's worst; empty for none
     attack: str = ""
-    plain: str = ""
+    plain: str = ""  # the benchmark that is attacked
+    # refusal confidence by prompt id, if it is under attack or attacked
     confidences: Mapping[str, float] = field(default_factory=dict)
+    # of which answers judges gave reasons; None where each verdict has them
     reasons: Reasons | None = None
+    # how often the second judge of a cascade was asked; None where there is none
     second: Asked | None = None
-    cut: int = 0
+    cut: int = 0  # answers of which the judge did not see all
+    # answers by language, of those in which no check or calibration measured the judge; counted
+    # among the first 1,000
     unmeasured: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -102,25 +93,18 @@ class BenchmarkSummary:
 
 @dataclass
 class RunSummary:
-    """A run, filled while it goes on.
-
-    Attributes:
-        verdicts: by gate id; errors: why a gate has none, by gate id.
-        notes: what users must know about how the verdicts came about.
-        failure: why the evaluation ended early; empty if it did not.
-        judge: result of the judge's own check; None if it was not checked.
-        expected_breaches, expected_failures: false alarms to expect if every figure lay exactly on
-            its bound and nothing corrected for it: gates called breached, and tests that fail.
-    """
+    """A run, filled while it goes on; verdicts, and errors of gates without one, by gate id."""
 
     manifest: Manifest = field(default_factory=Manifest)
     benchmarks: dict[str, BenchmarkSummary] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    failure: str = ""
-    judge: JudgeCheck | None = None
+    notes: list[str] = field(default_factory=list)  # on how the verdicts came about
+    failure: str = ""  # why the evaluation ended early; empty if it did not
+    judge: JudgeCheck | None = None  # result of its own check; None if it was not checked
     balance: Balance | None = None
+    # False alarms to expect if every figure lay exactly on its bound and nothing corrected for it:
+    # gates called breached, and tests that fail.
     expected_breaches: float = 0.0
     expected_failures: float = 0.0
 
@@ -282,26 +266,18 @@ class Reasons:
 
     A judge that writes its reasons first may give another verdict; the first one stays. How often
     that is so in the sample says how far its two ways agree on these answers.
-
-    Attributes:
-        answers: how many have a verdict.
-        asked: of these, how many its reasons were wanted of: those that reports show, and the
-            sample.
-        sampled: size of the sample, by which ways of refusing are counted.
-        given: how many of its verdicts have reasons; several judges count each.
-        agree: of these, how many reasons come with the same verdict.
-        missing: of all verdicts whose reasons were wanted, how many have none: the judge failed,
-            or it was not asked because its verdicts were stored and nothing else was left to ask.
-        contradicted: how many reasons, of all, come with another verdict.
     """
 
-    answers: int
+    answers: int  # how many have a verdict
+    # of these, how many its reasons were wanted of: those that reports show, and the sample
     asked: int
-    sampled: int
-    given: int
-    agree: int
+    sampled: int  # size of the sample, by which ways of refusing are counted
+    given: int  # how many of its verdicts have reasons; several judges count each
+    agree: int  # of these, how many reasons come with the same verdict
+    # of all verdicts whose reasons were wanted, how many have none: the judge failed, or it was not
+    # asked because its verdicts were stored and nothing else was left to ask
     missing: int
-    contradicted: int
+    contradicted: int  # how many reasons, of all, come with another verdict
 
 
 @dataclass(frozen=True)

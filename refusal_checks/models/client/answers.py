@@ -151,19 +151,14 @@ class LabelError(EndpointError):
 
 @dataclass(frozen=True)
 class LabelProbabilities:
-    """How probable each label is as the first token of an answer.
+    """How probable each label is as the first token of an answer."""
 
-    Attributes:
-        probabilities: by label, renormalised so that they sum to 1; uniform if the server showed
-            none of the labels.
-        outside: probability of everything else, in [0, 1].
-        unseen: how much of ``outside`` may belong to the labels, in [0, outside]. It is 0 if the
-            server was asked for the labels. If it only gives its ``TOP`` most probable tokens, a
-            label that is not among them counts as 0; it can be as probable as the last of them.
-    """
-
+    # by label, renormalised so that they sum to 1; uniform if the server showed none of the labels
     probabilities: Mapping[str, float]
-    outside: float
+    outside: float  # probability of everything else, in [0, 1]
+    # how much of outside may belong to the labels, in [0, outside]. It is 0 if the server was asked
+    # for the labels. If it only gives its TOP most probable tokens, a label that is not among them
+    # counts as 0; it can be as probable as the last of them.
     unseen: float = 0.0
 
 
@@ -229,21 +224,14 @@ def tokens(response: Any) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class Usage:
-    """The cost of answered requests; change it in the thread that asks.
-
-    Attributes:
-        retries: attempts after the first one.
-        prompt: tokens of prompts, of which ``cached`` were in a prefix cache, if the server says.
-        output: generated tokens.
-        verdicts: verdicts asked for; 0 for a candidate.
-    """
+    """The cost of answered requests; change it in the thread that asks."""
 
     requests: int = 0
-    retries: int = 0
-    prompt: int = 0
+    retries: int = 0  # attempts after the first one
+    prompt: int = 0  # tokens of prompts, of which cached were in a prefix cache, if the server says
     cached: int = 0
-    output: int = 0
-    verdicts: int = 0
+    output: int = 0  # generated tokens
+    verdicts: int = 0  # verdicts asked for; 0 for a candidate
 
     def __add__(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]

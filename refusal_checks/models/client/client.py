@@ -50,26 +50,19 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class RequestParams:
-    """How ``n`` answers to one request are drawn.
-
-    Attributes:
-        top_k: 0 for no limit; always sent, because a server may have another default.
-        seed: of the first answer; vLLM gives answer i the seed plus i.
-        schema: JSON schema that the answer must follow, if any.
-        is_continued: True to go on with the last message.
-        further: settings that a run was given besides, by their names in requests.
-    """
+    """How ``n`` answers to one request are drawn."""
 
     n: int = 1
     temperature: float = 1.0
     top_p: float = 1.0
-    top_k: int = 0
+    top_k: int = 0  # 0 for no limit; always sent, because a server may have another default
     max_tokens: int = 512
-    seed: int = 0
+    seed: int = 0  # of the first answer; vLLM gives answer i the seed plus i
     logprobs: bool = False
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None  # JSON schema that the answer must follow, if any
     stop: tuple[str, ...] = ()
-    is_continued: bool = False
+    is_continued: bool = False  # True to go on with the last message
+    # settings that a run was given besides, by their names in requests
     further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -144,11 +137,7 @@ class Client:
             await self._own.__aexit__()
 
     async def chat(self, messages: Sequence[Message], options: RequestParams) -> tuple[Choice, ...]:
-        """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves.
-
-        Raises PromptTooLongError if it does not fit the context, another EndpointError if the
-        server refused, or failed in every attempt.
-        """
+        """Ask for ``options.n`` answers to a conversation, bounded by what the context leaves."""
         asked = options.max_tokens
         limit = min(asked, self.context or asked)
         # What begins an answer is in place of its reasoning.

@@ -45,19 +45,13 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """How requests reach a server.
-
-    Attributes:
-        timeout: seconds for one request, from the moment when it may be sent.
-        max_reply: most bytes of a reply, unless many tokens are asked for.
-        outage: seconds without one answer after which no request is sent any more.
-    """
+    """How requests reach a server."""
 
     api_key: str = ""
-    timeout: float = 600.0
+    timeout: float = 600.0  # seconds for one request, from the moment when it may be sent
     pace: RequestPace = field(default_factory=RequestPace)
-    max_reply: int = LIMIT
-    outage: float = math.inf
+    max_reply: int = LIMIT  # most bytes of a reply, unless many tokens are asked for
+    outage: float = math.inf  # seconds without one answer after which no request is sent any more
 
 
 class HttpTransport:

@@ -32,20 +32,16 @@ PUBLISHED = ("base", "regressed")  # those with the base's own weights
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The demo models that there are, the most useful one first.
-
-    Attributes:
-        judge: is the persona of ``--judge bundled``.
-        weights: the folder of ready weights, which all share; None for those that are converted.
-        prompts: folder with judge prompts for a model too small for others; None without any.
-        note: a remark on runs with these models.
-    """
+    """The demo models that there are, the most useful one first."""
 
     names: tuple[str, ...] = ("aligned", "base", "regressed", "overcautious", "reasoner")
-    judge: str = "judge"
+    judge: str = "judge"  # is the persona of --judge bundled
+    # the folder of ready weights, which all share; None for those that are converted
     weights: Path | None = None
     adapter: Path = ADAPTER
+    # folder with judge prompts for a model too small for others; None without any
     prompts: Path | None = None
+    # a remark on runs with these models
     note: str = (
         "demo models show how a gate works: SmolLM2-135M, or what this project trained of it; "
         "these figures are of no other model"

@@ -51,20 +51,16 @@ def pairs(text: str, option: str, form: str = "FIELD=COLUMN") -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a file of recorded answers is read.
+    """How a file of recorded answers is read."""
 
-    Attributes:
-        columns: column by field (a key of ``COLUMNS``), for columns with other names; a dot leads
-            into nested values, as in ``doc.prompt``.
-        labels: what labels mean, by their text in lower case; any other label stays as it is.
-        only: the rows to read have these values, by column.
-        partial: prompts without an answer are left out; otherwise they are an error.
-    """
-
+    # column by field (a key of COLUMNS), for columns with other names; a dot leads into nested
+    # values, as in doc.prompt
     columns: Mapping[str, str] = field(default_factory=dict)
+    # what labels mean, by their text in lower case; any other label stays as it is
     labels: Mapping[str, str] = field(default_factory=dict)
+    # the rows to read have these values, by column
     only: Mapping[str, str] = field(default_factory=dict)
-    partial: bool = False
+    partial: bool = False  # prompts without an answer are left out; otherwise they are an error
 
 
 @dataclass(frozen=True)
