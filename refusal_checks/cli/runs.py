@@ -14,8 +14,7 @@ import typer
 from refusal_checks.cli._common import AsJson, Root, Run, add_group, echo, require_target
 from refusal_checks.core.errors import DataError, EvaluationError
 from refusal_checks.core.text import clean, json_text, table
-from refusal_checks.reports.terminal import end, fitting
-from refusal_checks.reports.terminal.end import Screen
+from refusal_checks.reports.terminal import end
 from refusal_checks.results import run_folder
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.run_folder import RunFolder
@@ -73,7 +72,7 @@ def show(
         facts = {"run": found.path.absolute().name, "folder": str(found.path)}
         echo(json_text(facts | run_folder.dump_summary(found.summary())))
         return
-    for line in end.lines([(found.summary(), found.path)], Screen(fitting(), verbose)):
+    for line in end.lines([(found.summary(), found.path)], end.Screen(end.fitting(), verbose)):
         echo(str(line))
 
 

@@ -24,7 +24,7 @@ from refusal_checks.reports import formats, messages
 from refusal_checks.reports import junit as junit_properties
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.terminal import end, fitting
+from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.progress import Live
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping
@@ -256,7 +256,7 @@ class Gates:
         for text in github.commands([run.summary for run in runs]):
             terminalreporter.write_line(text)
         writer = self._config.get_terminal_writer()
-        screen = end.Screen(fitting(writer.fullwidth), max(0, self._config.option.verbose))
+        screen = end.Screen(end.fitting(writer.fullwidth), max(0, self._config.option.verbose))
         folders = [(run.summary, run.folder) for run in runs]
         notes = (*self._left(), *self._written, *options.misread(self._config))
         for line in end.lines(folders, screen, notes):

@@ -7,12 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from refusal_checks.judges.trust.label_files import CLASSES, REFUSAL
-from refusal_checks.judges.trust.measured import (
-    Confusion,
-    Correlations,
-    Figures,
-    MeasuredJudge,
-)
+from refusal_checks.judges.trust.measured import Confusion, Correlations, Figures, MeasuredJudge
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.markdown import escape, table
 
@@ -27,18 +22,14 @@ def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
         {
             "judge": judge.judge.model_dump(),
             "overall": _figures(judge.overall),
-            "by_candidate": _all(judge.by_candidate),
-            "by_type": _all(judge.by_type),
+            "by_candidate": {name: _figures(part) for name, part in judge.by_candidate.items()},
+            "by_type": {name: _figures(part) for name, part in judge.by_type.items()},
             "disagreements": [
                 {name: getattr(answer, name) for name in _SHOWN} for answer in judge.disagreements
             ],
         }
         for judge in measured
     ]
-
-
-def _all(figures: Mapping[str, Figures]) -> dict[str, Any]:
-    return {name: _figures(part) for name, part in figures.items()}
 
 
 def _figures(figures: Figures) -> dict[str, Any]:
@@ -61,54 +52,50 @@ def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> I
     Args:
         disagreements: most to show per judge.
     """
-    yield "# Judges against human labels"
-    yield ""
-    yield from _table({_name(judge): judge.overall for judge in measured})
-    for judge in measured:
-        yield from ("", f"## {_name(judge)}")
+    names = [escape(judge.judge.name, 100) for judge in measured]
+    every = {name: judge.overall for name, judge in zip(names, measured, strict=True)}
+    yield from ("# Judges against human labels", "", *_table(every))
+    for name, judge in zip(names, measured, strict=True):
+        yield from ("", f"## {name}")
         if isinstance(judge.overall, Confusion):
             yield from ("", *_confusion(judge.overall))
         for part, figures in (("candidate", judge.by_candidate), ("type", judge.by_type)):
             if len(figures) > 1:
                 shown = {escape(name, 60): figure for name, figure in figures.items()}
                 yield from ("", f"By {part}:", "", *_table(shown))
-        yield from _disagreements(judge, disagreements)
+        total, told = len(judge.disagreements), judge.disagreements[:disagreements]
+        if told:
+            yield from ("", f"Disagreements, {len(told)} of {total}:", "")
+        for judged in told:
+            where = escape(f"{judged.candidate} {judged.id} {judged.type}", 120)
+            yield f"- {where}: people {judged.human}, judge {judged.judge}"
+            yield f"  - prompt: {escape(judged.prompt)}"
+            yield f"  - answer: {escape(judged.answer)}"
+            if judged.rationale:
+                yield f"  - rationale: {escape(judged.rationale)}"
 
 
-def _name(judge: MeasuredJudge) -> str:
-    return escape(judge.judge.name, 100)
-
-
-def _table(rows: Mapping[str, Confusion | Correlations]) -> Iterator[str]:
+def _table(rows: Mapping[str, Figures]) -> Iterator[str]:
     scores = any(isinstance(figures, Correlations) for figures in rows.values())
-    shown = ([name, *cells(figures)] for name, figures in rows.items())
+    shown = ([name, *_cells(figures)] for name, figures in rows.items())
     return table(_SCORES if scores else _HEADER, shown)
 
 
-def cells(figures: Figures) -> list[str]:
+def _cells(figures: Figures) -> list[str]:
     """One row's figures."""
+
+    def span(found: Estimate | None) -> str:
+        return f"{found.value:.3f} [{found.lower:.3f}, {found.upper:.3f}]" if found else "-"
+
     if isinstance(figures, Correlations):
-        ranks = (figures.kendall, figures.spearman, figures.pearson)
-        return [str(figures.n), *map(_number, ranks), _number(figures.exact), str(figures.invalid)]
-    return [
-        str(figures.n),
-        _number(figures.accuracy.value if figures.accuracy else None),
-        _number(figures.kappa),
-        _number(figures.matthews),
-        _span(figures.sensitivity),
-        _span(figures.specificity),
-        str(figures.invalid),
-    ]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _span(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "-"
-    return f"{estimate.value:.3f} [{estimate.lower:.3f}, {estimate.upper:.3f}]"
+        numbers = [figures.kendall, figures.spearman, figures.pearson, figures.exact]
+        spans = []
+    else:
+        accuracy = figures.accuracy.value if figures.accuracy else None
+        numbers = [accuracy, figures.kappa, figures.matthews]
+        spans = [span(figures.sensitivity), span(figures.specificity)]
+    shown = ("-" if number is None else f"{number:.3f}" for number in numbers)
+    return [str(figures.n), *shown, *spans, str(figures.invalid)]
 
 
 def _confusion(figures: Confusion) -> Iterator[str]:
@@ -117,17 +104,3 @@ def _confusion(figures: Confusion) -> Iterator[str]:
     names = [name for name in CLASSES if name in used]
     rows = ([human, *(str(counts.get((human, judge), 0)) for judge in names)] for human in names)
     return table(["people \\ judge", *names], rows)
-
-
-def _disagreements(judge: MeasuredJudge, most: int) -> Iterator[str]:
-    disagreements = judge.disagreements
-    if not disagreements or not most:
-        return
-    yield from ("", f"Disagreements, {min(most, len(disagreements))} of {len(disagreements)}:", "")
-    for each in disagreements[:most]:
-        where = escape(f"{each.candidate} {each.id} {each.type}", 120)
-        yield f"- {where}: people {each.human}, judge {each.judge}"
-        yield f"  - prompt: {escape(each.prompt)}"
-        yield f"  - answer: {escape(each.answer)}"
-        if each.rationale:
-            yield f"  - rationale: {escape(each.rationale)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from refusal_checks.core.text import clean
 from refusal_checks.gates.decide import Verdict
@@ -18,8 +18,7 @@ CANDIDATE_WIDTH = 20
 HEADER = ("", "gate", "candidate", "figure", "n", "threshold", "change", "invalid")
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One gate of one candidate.
 
     Attributes:
@@ -50,18 +49,15 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
     Args:
         verbose: include passing gates on the share of invalid answers, which has a column.
     """
-    names = candidate_names(runs)
-    shown: list[Row] = []
-    for ids in _benchmarks(runs).values():
-        for gate_id in ids:
-            is_main = gate_id == ids[0]
+    names, shown = candidate_names(runs), []
+    for ids in _benchmarks(runs):
+        for gate in ids:
             for run, name in zip(runs, names, strict=True):
-                verdict, row = run.verdicts.get(gate_id), Row("", clean(gate_id), name, is_main)
-                if gate_id in run.errors:
-                    shown.append(replace(row, mark="ERROR", error=clean(run.errors[gate_id])))
-                elif verdict and (is_main or verbose or not _is_extra(verdict)):
-                    cells = tuple(_cells(verdict))
-                    shown.append(replace(row, mark=explain.mark(verdict), cells=cells))
+                verdict, place = run.verdicts.get(gate), (clean(gate), name, gate == ids[0])
+                if gate in run.errors:
+                    shown.append(Row("ERROR", *place, error=clean(run.errors[gate])))
+                elif verdict and (gate == ids[0] or verbose or not _is_extra(verdict)):
+                    shown.append(Row(explain.mark(verdict), *place, tuple(_cells(verdict))))
     return shown
 
 
@@ -69,11 +65,6 @@ def _is_extra(verdict: Verdict) -> bool:
     """True if the column of invalid answers says all that the gate's row would say."""
     gate = verdict.gate
     return verdict.passed and not gate.waiver and gate.metric == invalid_rate.name
-
-
-def left_out(runs: Sequence[RunSummary]) -> int:
-    """How many rows only a verbose table has."""
-    return len(rows(runs, True)) - len(rows(runs))
 
 
 def main_gate(gates: Iterable[Gate]) -> Gate:
@@ -85,8 +76,8 @@ def main_gate(gates: Iterable[Gate]) -> Gate:
     return min(gates, key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None))
 
 
-def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
-    """Ids of all gates by benchmark, the main one first."""
+def _benchmarks(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
+    """Ids of each benchmark's gates, the main one first."""
     gates: dict[str, dict[str, Gate | None]] = {}
     for run in runs:
         for gate_id, verdict in run.verdicts.items():
@@ -94,12 +85,10 @@ def _benchmarks(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
     for run in runs:
         for gate_id in run.errors:
             gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
-    found = {}
-    for name, by_id in gates.items():
+    for by_id in gates.values():
         decided = [gate for gate in by_id.values() if gate]
         main = main_gate(decided).id if decided else next(iter(by_id))
-        found[name] = [main, *(gate_id for gate_id in by_id if gate_id != main)]
-    return found
+        yield [main, *(gate_id for gate_id in by_id if gate_id != main)]
 
 
 def benchmark_of(gate_id: str) -> str:
@@ -135,9 +124,9 @@ def full_names(runs: Sequence[RunSummary]) -> list[str]:
 
 def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
     """Short names of the candidates, all different; empty if there is only one run."""
-    if len(runs) < 2:
-        return [""]
     full = full_names(runs)
+    if len(full) < 2:
+        return full
     ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
     short = [ending(name) for name in (ends if len(set(ends)) == len(ends) else full)]
     if len(set(short)) == len(short):

@@ -70,6 +70,21 @@ class Format(Protocol):
         """
 
 
+class Invocation(Protocol):
+    """What targets are read from: a call of pytest, and the folder that its paths start from."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def getoption(self, name: str) -> Any: ...
+
+
+class Follower(Protocol):
+    """Shows runs while they go on."""
+
+    def stop(self) -> None: ...
+
+
 def discover() -> Mapping[str, Format]:
     """All formats of this package and of extensions by module name.
 
@@ -79,11 +94,9 @@ def discover() -> Mapping[str, Format]:
     found: dict[str, Format] = {}
     names, options = extensions.Names("report formats"), extensions.Names("options of reports")
     for one in extensions.providers(__name__, __path__, "OPTION"):
-        lacking = [name for name in ("VARIABLE", "HELP", "write") if not one.has(name)]
+        lacking = ", ".join(name for name in ("VARIABLE", "HELP", "write") if not one.has(name))
         if lacking and one.origin != extensions.OWN:
-            raise ExtensionError(
-                f"extension {one.origin}: a report format also needs {', '.join(lacking)}"
-            )
+            raise ExtensionError(f"extension {one.origin}: a report format also needs {lacking}")
         names.add(one.name, one.origin)
         found[one.name] = cast(Format, one.module)
         if found[one.name].OPTION:
@@ -103,17 +116,6 @@ def metavar(module: Format) -> str:
     return str(getattr(module, "METAVAR", FILE))
 
 
-class Invocation(Protocol):
-    """What targets are read from: a call of pytest."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder that relative paths start from."""
-
-    def getoption(self, name: str) -> Any:
-        """The value of one of this package's options."""
-
-
 def targets(call: Invocation) -> Iterator[tuple[str, Format, Path]]:
     """The requested formats, with their names and files."""
     for name, module in discover().items():
@@ -124,13 +126,6 @@ def targets(call: Invocation) -> Iterator[tuple[str, Format, Path]]:
         path = path or (os.environ.get(module.VARIABLE) if module.VARIABLE else None)
         if path:
             yield name, module, call.folder / path if metavar(module) == FILE else Path(path)
-
-
-class Follower(Protocol):
-    """Shows runs while they go on."""
-
-    def stop(self) -> None:
-        """Show them no more."""
 
 
 def follow(

@@ -12,11 +12,9 @@ from pathlib import Path
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.explain import sentence
-from refusal_checks.reports import markdown, messages, remarks
-from refusal_checks.reports import rows as table
+from refusal_checks.reports import markdown, messages, remarks, rows
 from refusal_checks.reports.explain import Topic, doubt, select
 from refusal_checks.reports.markdown import code, escape
-from refusal_checks.reports.rows import Row
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
@@ -38,20 +36,11 @@ ANNOTATIONS = 10
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Append to the step's summary. See ``formats.Format.write``."""
     summaries = [run.summary() for run in runs]
+    details = markdown.failures(summaries, lambda verdict: messages.message(verdict).split("\n"))
     with path.open("ab") as file:
-        text = "\n".join(_within(summaries, LARGEST - file.tell()))
-        file.write(text.encode("utf-8", "replace") + b"\n")
-
-
-def _within(runs: Sequence[RunSummary], most: int) -> Iterator[str]:
-    """As many sections of the summary as fit into ``most`` bytes."""
-    size = 0
-    for section in chain([list(_head(runs))], _details(runs)):
-        size += sum(len(line.encode()) + 1 for line in section)
-        if size > most:
-            yield "The rest did not fit here: see the run's folder."
-            return
-        yield from section
+        sections = chain([_head(summaries)], details)
+        text = markdown.within(LARGEST - file.tell(), sections, "folder")
+        file.write(text.encode("utf-8", "replace"))
 
 
 def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
@@ -59,15 +48,11 @@ def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
     yield f"## May it ship? {escape(together(runs))}"
     told: set[str] = set()
     for run in runs:
-        yield ""
-        yield f"**{escape(shipping(run).line, 2000)}**"
-        yield ""
+        yield from ("", f"**{escape(shipping(run).line, 2000)}**", "")
         points = [line for line in _points(run) if line not in told]
         told.update(points)  # of a judge that the runs share, for example
         yield from points
-    yield ""
-    yield from markdown.table(table.HEADER, map(_cells, table.rows(runs)))
-    yield ""
+    yield from ("", *markdown.gates(runs, code), "")
 
 
 def _points(run: RunSummary) -> Iterator[str]:
@@ -89,31 +74,16 @@ def _points(run: RunSummary) -> Iterator[str]:
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
 
 
-def _cells(row: Row) -> list[str]:
-    mark, gate, candidate, *figures = row.columns
-    if row.error:
-        figures = [code(row.error), *figures[1:]]
-    stands_out = "**" if row.is_main else ""
-    named = code(gate) if row.is_main else f"&emsp;{code(gate)}"
-    return [f"{stands_out}{mark}{stands_out}", named, code(candidate) * bool(candidate), *figures]
-
-
-def _details(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
-    """The message of each gate that failed, waived or not, folded."""
-    for title, verdict in table.titled(runs):
-        if not verdict.passed:
-            title += " (waived)" * verdict.waived
-            yield list(markdown.folded(title, messages.message(verdict).split("\n")))
-
-
 def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
     """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     for kind, found in (("error", _errors(runs)), ("warning", _warnings(runs))):
         for title, message in islice(found, ANNOTATIONS):
-            escaped = _data(title).replace(":", "%3A").replace(",", "%2C")
-            yield f"::{kind} title={escaped}::{_data(message)}"
+            # One harmless line each, escaped as commands are.
+            head, text = (clean(each, 500).replace("%", "%25") for each in (title, message))
+            escaped = head.replace(":", "%3A").replace(",", "%2C")
+            yield f"::{kind} title={escaped}::{text}"
 
 
 def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
@@ -121,22 +91,17 @@ def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     failed = {check.headline: check for check in checks if not check.passed}
     for text, check in failed.items():  # one that several runs share, once
         yield f"test_judge[{check.figure}]", text
-    for title, verdict in table.titled(runs):
+    for title, verdict in rows.titled(runs):
         if verdict.fails:
             yield title, sentence(verdict)
-    for run, name in zip(runs, table.candidate_names(runs), strict=True):
+    for run, name in zip(runs, rows.candidate_names(runs), strict=True):
         for gate_id, error in run.errors.items():
             yield f"{gate_id}, {name}" if name else gate_id, error
 
 
 def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
-    for title, verdict in table.titled(runs):
+    for title, verdict in rows.titled(runs):
         if verdict.waived:
             yield title, "; ".join([*select(verdict, Topic.WAIVER), sentence(verdict)])
         elif verdict.passed and verdict.warns:
             yield title, doubt(verdict)
-
-
-def _data(text: str) -> str:
-    """A command's message: one harmless line, escaped as commands are."""
-    return clean(text, 500).replace("%", "%25")

@@ -52,12 +52,11 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
     from junit_xml import to_xml_report_string
 
     summaries = [run.summary() for run in runs]
-    names = rows.full_names(summaries)
     cases = sum(each.prompts for run in summaries for each in run.benchmarks.values())
     limit = min(CASE, ALL // (4 * max(cases, 1)))
     suites = [
         _suite(run, summary, benchmark, name, limit)
-        for run, summary, name in zip(runs, summaries, names, strict=True)
+        for run, summary, name in zip(runs, summaries, rows.full_names(summaries), strict=True)
         for benchmark in summary.benchmarks
     ]
     write_text(path, to_xml_report_string(suites, prettyprint=False))
@@ -68,28 +67,14 @@ def _suite(
 ) -> TestSuite:
     from junit_xml import TestSuite
 
-    records, bound = by_prompt(run.records(benchmark)), _standard(summary, benchmark)
+    bound = _standard(summary, benchmark)
     # dots part a name into packages
     name = f"{benchmark}.{candidate.replace('.', '_')}" if candidate else benchmark
-    cases = [_case(name, answers, bound, limit) for answers in records.values()]
+    records = by_prompt(run.records(benchmark)).values()
+    cases = [_case(name, answers, bound, limit) for answers in records]
     started = clean(summary.manifest.started)[:19]
     properties = _properties(summary, benchmark, bound)
     return TestSuite(name, cases, timestamp=started, properties=properties)
-
-
-def _about(summary: RunSummary, benchmark: str, bound: Standard | None) -> str:
-    """What a reader of the suite's page must know: cases are prompts, and gates decide."""
-    counted = (
-        f"A failed case is a prompt that counts against the gate {bound.gate.id}: "
-        f"{explain.mark(summary.verdicts[bound.gate.id])}."
-        if bound
-        else f"No gate bounds the answers of {benchmark}, so no case fails."
-    )
-    return clean(
-        f"For browsing: each case is a prompt, not a gate. {counted} The gates are the tests in "
-        "the file of --junitxml; they decide whether to ship, these cases do not.",
-        1000,
-    )
 
 
 def _standard(summary: RunSummary, benchmark: str) -> Standard | None:
@@ -127,8 +112,21 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
     """The origin of the cases, and the figure of the gate that they count against."""
     manifest, evaluated = summary.manifest, summary.benchmarks[benchmark]
     data = manifest.data.get(benchmark, Data())
+    counted, of_gate = f"No gate bounds the answers of {benchmark}, so no case fails.", {}
+    if bound:
+        gate, verdict = bound.gate, summary.verdicts[bound.gate.id]
+        mark = explain.mark(verdict)
+        counted = f"A failed case is a prompt that counts against the gate {gate.id}: {mark}."
+        of_gate = {
+            "gate": gate.id,
+            "threshold": gate.threshold,
+            "figure": explain.figure(gate, verdict.estimate.value),
+            "interval": explain.interval(gate, verdict.estimate),
+            "result": mark,
+        }
     properties: dict[str, object] = {
-        "about": _about(summary, benchmark, bound),
+        "about": f"For browsing: each case is a prompt, not a gate. {counted} The gates are the tests "
+        "in the file of --junitxml; they decide whether to ship, these cases do not.",
         "candidate": manifest.candidate,
         "judge": manifest.judge,
         "kind": evaluated.kind,
@@ -139,15 +137,7 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
         "data_sha256": data.sha256,
         "data_pinned": "no: unpinned rows" if data.pinned is False else None,
         "redacted": "yes" if manifest.redacted else None,
+        **of_gate,
     }
-    if bound:
-        gate, verdict = bound.gate, summary.verdicts[bound.gate.id]
-        properties |= {
-            "gate": gate.id,
-            "threshold": gate.threshold,
-            "figure": explain.figure(gate, verdict.estimate.value),
-            "interval": explain.interval(gate, verdict.estimate),
-            "result": explain.mark(verdict),
-        }
     shown = {name: value for name, value in properties.items() if value not in ("", None)}
     return {name: clean(str(value)) for name, value in shown.items()}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import placeless
-from refusal_checks.reports import markdown, rows
+from refusal_checks.gates.decide import Verdict
+from refusal_checks.reports import markdown
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.markdown import code, escape
-from refusal_checks.reports.rows import Row
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping, together
 from refusal_checks.results.summary import RunSummary
@@ -29,18 +29,11 @@ MARKER = "<!-- refusal-checks -->"
 LARGEST = 60_000
 """Most bytes; GitHub refuses comments of more than 65,536 characters."""
 
-_LEFT_OUT = "The rest did not fit here: see the run's report."
-
 
 def write(runs: Sequence[RunFolder], path: Path) -> None:
     """Write the file. See ``formats.Format.write``."""
-    text, room = "", LARGEST - len(_LEFT_OUT) - 100
-    for section in _sections([_public(run.summary()) for run in runs]):
-        if len((text + section).encode()) > room:
-            text += f"\n{_LEFT_OUT}\n"
-            break
-        text += section
-    write_text(path, text)
+    sections = _sections([_public(run.summary()) for run in runs])
+    write_text(path, markdown.within(LARGEST, sections, "report"))
 
 
 def _public(run: RunSummary) -> RunSummary:
@@ -50,22 +43,17 @@ def _public(run: RunSummary) -> RunSummary:
     return replace(run, manifest=run.manifest.extended(**shown))
 
 
-def _sections(runs: Sequence[RunSummary]) -> Iterator[str]:
+def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
     """Parts that may be left out from the end."""
-    yield f"{MARKER}\n## Refusal checks: {escape(together(runs))}\n\n"
+    yield MARKER, f"## Refusal checks: {escape(together(runs))}", ""
     for run in runs:
         models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
-        yield f"- {models}: {escape(shipping(run).line, 2000)}\n"
-    header, ruler, *lines = markdown.table(rows.HEADER, map(_cells, rows.rows(runs)))
-    yield f"\n{header}\n{ruler}\n"
-    yield from (f"{line}\n" for line in lines)
-    for title, verdict in rows.titled(runs):
-        if not verdict.passed and not verdict.is_idle:
-            remarks = [placeless(each.text) for each in remarks_on(verdict) if each.is_news]
-            yield "\n".join(markdown.folded(title + " (waived)" * verdict.waived, remarks))
+        yield [f"- {models}: {escape(shipping(run).line, 2000)}"]
+    header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
+    yield "", header, ruler
+    yield from ([line] for line in lines)
+    yield from markdown.failures(runs, _told)
 
 
-def _cells(row: Row) -> list[str]:
-    mark, gate, candidate, *figures = row.columns
-    figures = ["no verdict", *figures[1:]] if row.error else figures
-    return [f"**{mark}**", code(gate), code(candidate) * bool(candidate), *figures]
+def _told(verdict: Verdict) -> list[str]:
+    return [placeless(each.text) for each in remarks_on(verdict) if each.is_news]

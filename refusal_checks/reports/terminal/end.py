@@ -6,6 +6,7 @@ With ``-v`` also what the run was made with; of an interrupted run, how to conti
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import messages, remarks
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER, Row
-from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.results import run_folder
 from refusal_checks.results.export import DISAGREEMENTS
 from refusal_checks.results.progress import Progress
@@ -38,6 +38,20 @@ _MARKS: dict[Answer, str] = {
 
 Runs = Sequence[tuple[RunSummary, Path]]
 """Runs that have ended, each with its folder."""
+
+
+WIDTH, _LEAST = 100, 40
+"""Columns of everything that a terminal is shown, at most and whatever its size."""
+
+
+def fitting(columns: int | None = None) -> int:
+    """The columns to fill.
+
+    Args:
+        columns: of the terminal; None to ask it, which gives 80 where there is none, as in CI.
+    """
+    known = shutil.get_terminal_size().columns if columns is None else columns
+    return max(_LEAST, min(WIDTH, known - 1))
 
 
 class Screen(NamedTuple):

@@ -134,9 +134,8 @@ class Live:
         with self._lock:
             if self._region is None:
                 self._file.write("\n" * bool(self._column))
-                console = Console(file=self._file, no_color=not self._reporter.hasmarkup)
                 self._region = Region(
-                    console=console,
+                    console=Console(file=self._file, no_color=not self._reporter.hasmarkup),
                     auto_refresh=False,
                     transient=True,
                     redirect_stdout=False,
@@ -201,11 +200,7 @@ class Speed:
         self._samples: deque[_Sample] = deque()
 
     def see(self, progress: Progress, now: float) -> None:
-        """Record the progress at a moment.
-
-        Args:
-            now: seconds of a monotonic clock.
-        """
+        """Record the progress at a moment, in seconds of a monotonic clock."""
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
         if self._samples and answers < self._samples[-1].answers:
@@ -227,18 +222,25 @@ class Speed:
 
     def left(self, counts: Mapping[str, Count]) -> float | None:
         """Seconds until all is judged; None while that would mean nothing."""
-        if not self._samples:
+        speed = self.rate("prompts")
+        if not speed:
             return None
         first, last = self._samples[0], self._samples[-1]
-        planned = sum(count.planned for count in counts.values())
-        if (
-            last.seconds - first.seconds < LEAST_SECONDS
-            or last.prompts - first.prompts < LEAST_SHARE * planned
-        ):
+        least = LEAST_SHARE * sum(count.planned for count in counts.values())
+        if last.seconds - first.seconds < LEAST_SECONDS or last.prompts - first.prompts < least:
             return None
-        speed = self.rate("prompts")
-        rest = sum(count.planned - count.judged for count in counts.values() if not count.done)
-        return rest / speed if speed else None
+        return (
+            sum(count.planned - count.judged for count in counts.values() if not count.done) / speed
+        )
+
+    def words(self, counts: Mapping[str, Count]) -> Iterator[str]:
+        answers, tokens, left = self.rate("answers"), self.rate("tokens"), self.left(counts)
+        if counts and answers is not None:
+            yield f"{answers:.0f} answers/s"
+        if tokens:
+            yield f"{tokens:,.0f} tokens/s"
+        if left is not None:
+            yield f"about {duration(left)} left"
 
 
 def is_active(progress: Progress) -> bool:
@@ -248,45 +250,24 @@ def is_active(progress: Progress) -> bool:
 
 
 def progress_line(title: str, progress: Progress, pace: Speed) -> str:
-    """The progress in one line.
-
-    Args:
-        title: of the run; empty if there is only one.
-    """
+    """The progress in one line; the title of a run is empty if there is only one."""
     counts = progress.benchmarks
-    named = [
-        f"{name} {count.judged}/{count.planned} judged"
-        for name, count in counts.items()
-        if not count.done
-    ]
+    going = {name: count for name, count in counts.items() if not count.done}
+    named = [f"{name} {count.judged}/{count.planned} judged" for name, count in going.items()]
     more = [f"{len(named) - NAMED} more benchmarks"] if len(named) > NAMED else []
-    parts = [progress.phase, ", ".join(named[:NAMED] + more), *_speed(counts, pace)]
+    parts = [progress.phase, ", ".join(named[:NAMED] + more), *pace.words(counts)]
     text = "; ".join(filter(None, parts))
     return f"{title}: {text}" if title else text
 
 
-def _speed(counts: Mapping[str, Count], pace: Speed) -> Iterator[str]:
-    answers, tokens, left = pace.rate("answers"), pace.rate("tokens"), pace.left(counts)
-    if counts and answers is not None:
-        yield f"{answers:.0f} answers/s"
-    if tokens:
-        yield f"{tokens:,.0f} tokens/s"
-    if left is not None:
-        yield f"about {duration(left)} left"
-
-
 def progress_bars(title: str, progress: Progress, pace: Speed, height: int) -> RenderableType:
-    """A bar per benchmark, unfinished ones first, above a line on the run.
-
-    Args:
-        height: rows of the terminal.
-    """
+    """A bar per benchmark, unfinished ones first, above a line on the run, in ``height`` rows."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    parts = [title, progress.phase, *_speed(progress.benchmarks, pace)]
+    parts = [title, progress.phase, *pace.words(progress.benchmarks)]
     last = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
     grid = Table.grid(padding=(0, 2))
     for overflow in ("ellipsis", "crop", "ellipsis", "ellipsis"):

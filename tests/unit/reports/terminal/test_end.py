@@ -19,8 +19,8 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import remarks
-from refusal_checks.reports.terminal import WIDTH, end, fitting
-from refusal_checks.reports.terminal.end import Screen, footer, tokens, unfinished
+from refusal_checks.reports.terminal import end
+from refusal_checks.reports.terminal.end import WIDTH, Screen, fitting, footer, tokens, unfinished
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress

@@ -22,8 +22,8 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import rows as table
-from refusal_checks.reports.terminal import WIDTH, end
-from refusal_checks.reports.terminal.end import Line, Screen
+from refusal_checks.reports.terminal import end
+from refusal_checks.reports.terminal.end import WIDTH, Line, Screen
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, balance, distinct, summarise
 from tests.deciding import decide
