@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from refusal_checks.reports.page.history import collect
 from refusal_checks.reports.page.page import write_history
+from refusal_checks.reports.page.several import collect
 from tests.chromium import browser
 from tests.many_runs import opened, write_runs
 

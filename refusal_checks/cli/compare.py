@@ -13,9 +13,8 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import clean, count, json_text, table
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.reports import explain
-from refusal_checks.reports.page.compare import SideBySide, side_by_side
-from refusal_checks.reports.page.history import ManyRuns, collect
 from refusal_checks.reports.page.model import GateRow, RunView
+from refusal_checks.reports.page.several import ManyRuns, SideBySide, collect, side_by_side
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import RedactedFolder

@@ -21,8 +21,7 @@ from refusal_checks.plugin import failures, junit, options, xdist
 from refusal_checks.plugin.failures import Discreet
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.reports import formats, messages
-from refusal_checks.reports import junit as junit_properties
-from refusal_checks.reports.explain import Topic, doubt, select
+from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end
 from refusal_checks.reports.terminal.progress import Live
@@ -160,7 +159,7 @@ class Gates:
             found = junit.of_error(gate, fault, board)
             request.node.user_properties.extend(found)
             raise _first_line(fault) from None
-        request.node.user_properties.extend(junit_properties.properties(outcome, provenance))
+        request.node.user_properties.extend(messages.properties(outcome, provenance))
         return outcome
 
     def pass_check(self, request: pytest.FixtureRequest, verdict: Verdict) -> Callable[[], None]:
@@ -175,7 +174,7 @@ class Gates:
             if verdict.warns:
                 warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
             if not verdict.passed:
-                waiver = select(verdict, Topic.WAIVER) if verdict.waived else ()
+                waiver = select(verdict, "waiver") if verdict.waived else ()
                 sentence = f"{verdict.gate.benchmark}: {explain.sentence(verdict)}"
                 request.node.stash[_HEADLINE] = "; ".join([*waiver, sentence])
                 request.node.stash[_WAIVED] = verdict.waived
@@ -199,7 +198,7 @@ class Gates:
                 pytest.fail("\n".join(messages.judge_message(result)), pytrace=False)
 
         if outcome.check:
-            request.node.user_properties.extend(junit_properties.of_judge(outcome.check, figure))
+            request.node.user_properties.extend(messages.of_judge(outcome.check, figure))
         return check
 
     @pytest.hookimpl(wrapper=True)

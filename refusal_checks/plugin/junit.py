@@ -16,8 +16,8 @@ import pytest
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.canary import JudgeCheck
-from refusal_checks.reports import junit
-from refusal_checks.reports.junit import FILE, LINE, TAG
+from refusal_checks.reports import messages
+from refusal_checks.reports.messages import FILE, LINE, TAG
 from refusal_checks.results.outbox import Board
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.run.session import JUDGE_TEST
@@ -56,7 +56,7 @@ def of_error(gate: Gate, fault: EvaluationError, board: Board) -> list[tuple[str
     facts: dict[str, str] = {}
     with suppress(EvaluationError):
         facts = board.provenance()
-    return junit.of_error(gate, str(fault).partition("\n")[0], facts)
+    return messages.of_error(gate, str(fault).partition("\n")[0], facts)
 
 
 def _always(element: Element) -> Callable[[], Element]:

@@ -18,23 +18,16 @@ LEVEL = 0.95
 
 
 class Cell(NamedTuple):
-    """One benchmark under one attack.
-
-    Attributes:
-        rate: the share of the prompts that is refused.
-        change: of that share, against the same prompts asked plainly; None if the run has none.
-        lost, gained: prompts that are refused only plainly, and only under the attack.
-        worse: prompts that moved the wrong way: lost ones, or gained ones where answers are right.
-    """
+    """One benchmark under one attack."""
 
     name: str
     plain: str
     attack: str
-    rate: Estimate
-    change: Estimate | None = None
-    lost: int = 0
-    gained: int = 0
-    worse: int = 0
+    rate: Estimate  # the share of the prompts that is refused
+    change: Estimate | None = None  # of that, against the same prompts asked plainly, if any were
+    lost: int = 0  # prompts that are refused only plainly
+    gained: int = 0  # prompts that are refused only under the attack
+    worse: int = 0  # that moved the wrong way: lost ones, or gained ones where answers are right
 
 
 def matrix(summary: RunSummary) -> dict[str, list[Cell]]:
@@ -73,11 +66,7 @@ def _compared(
 
 
 def _spread(found: BenchmarkSummary, level: float | None) -> float:
-    """How many times as wide clusters of prompts make the interval of the rate.
-
-    Args:
-        level: of the run's intervals; None where an older run did not record it.
-    """
+    """How many times as wide clusters of prompts make the interval; older runs have no level."""
     rate = found.figures.get(rejection_rate.name)
     if rate is None or level is None:
         return 1.0

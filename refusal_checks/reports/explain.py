@@ -6,8 +6,7 @@ escapes them for its medium.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from enum import Enum, auto
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.text import clean, count
@@ -21,55 +20,52 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import RunSummary
 
-
-class Topic(Enum):
-    """What a remark is about; reports choose by it. A new kind of sentence gets a new topic."""
-
-    SUMMARY = auto()  # one sentence for people who decide
-    HEADLINE = auto()  # the figure and what it must be
-    WAIVER = auto()  # that the gate may fail for some time, or that it no longer may
-    MISS = auto()  # by how many prompts
-    DECIDED = auto()  # pass or fail at the confidence level
-    DOUBT = auto()  # inconclusive, and what would decide
-    VIEW = auto()  # the figure as judged, corrected, with human labels
-    NOISE = auto()  # how far the judge agrees with itself
-    PROVENANCE = auto()  # why the threshold is what it is
-    INVALID = auto()  # answers without a verdict
-    INVALID_DECIDES = auto()  # they alone decide the gate
-    SKIPPED = auto()  # what was not checked
-    BASELINE = auto()  # the earlier run, and what makes it hard to compare
-    CHANGE = auto()  # how many prompts moved
-    CHANGE_BOUNDS = auto()  # the change with its interval, p-value and margins
-    NOT_COMPARED = auto()  # prompts that the comparison leaves out
+TOPICS: Mapping[str, Collection[str]] = {
+    "summary": ("brief", "page"),  # one sentence for people who decide
+    "headline": (),  # the figure and what it must be
+    "waiver": ("brief", "page", "verbose"),  # until when the gate may fail, or that it may not
+    "miss": ("page",),  # by how many prompts
+    "decided": ("details",),  # pass or fail at the confidence level
+    "doubt": ("page", "verbose"),  # inconclusive, and what would decide
+    "view": ("details", "verbose"),  # the figure as judged, corrected, with human labels
+    "noise": ("details", "verbose"),  # how far the judge agrees with itself
+    "provenance": ("brief", "details", "verbose"),  # why the threshold is what it is
+    "invalid": ("brief", "details"),  # answers without a verdict
+    "invalid_decides": ("brief", "page", "verbose"),  # they alone decide the gate
+    "skipped": ("page",),  # what was not checked
+    "baseline": ("details",),  # the earlier run, and what makes it hard to compare
+    "change": ("brief", "page", "verbose"),  # how many prompts moved
+    "change_bounds": ("details", "verbose"),  # the change with interval, p-value and margins
+    "not_compared": ("details", "verbose"),  # prompts that the comparison leaves out
+}
+"""What a remark is about, and who shows it beside those that show all: a terminal's failures, the
+page at once, the page on demand, the end of a run with ``-v``. A new kind of sentence gets a new
+topic."""
 
 
 class Remark(NamedTuple):
     """One harmless line about a gate; no news if it only confirms that nothing is wrong."""
 
-    topic: Topic
+    topic: str
     text: str
     is_news: bool = True
 
 
 class Moved(NamedTuple):
-    """Prompts that moved in one direction since an earlier run.
+    """Prompts that moved in one direction since an earlier run."""
 
-    Attributes:
-        how: how many there are in all, and how they moved.
-        flips: some of them, with untrusted texts, unescaped.
-    """
-
-    how: str
-    flips: Sequence[Flip]
+    how: str  # how many there are in all, and how they moved
+    flips: Sequence[Flip]  # some of them, with untrusted texts, unescaped
 
     @property
     def heading(self) -> str:
         return f"{len(self.flips)} of {self.how}"
 
 
-def select(verdict: Verdict, *topics: Topic) -> list[str]:
-    """The texts on some topics that are news, in reading order."""
-    return [each.text for each in remarks_on(verdict) if each.topic in topics and each.is_news]
+def select(verdict: Verdict, about: str) -> list[str]:
+    """The texts that are news on a topic, or for those that show it, in reading order."""
+    every = remarks_on(verdict)
+    return [x.text for x in every if x.is_news and about in (x.topic, *TOPICS[x.topic])]
 
 
 def headline(verdict: Verdict) -> str:
@@ -86,7 +82,7 @@ def headline(verdict: Verdict) -> str:
 
 def doubt(verdict: Verdict) -> str:
     """The headline of an inconclusive gate, and what would decide it."""
-    return "; ".join([headline(verdict), *select(verdict, Topic.DOUBT)])
+    return "; ".join([headline(verdict), *select(verdict, "doubt")])
 
 
 def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
@@ -119,25 +115,25 @@ def spurious_failures(summary: RunSummary) -> str:
 def remarks_on(verdict: Verdict) -> Iterator[Remark]:
     """Everything to say about a verdict, in reading order."""
     gate, n = verdict.gate, verdict.estimate.n
-    yield Remark(Topic.SUMMARY, sentence(verdict))
-    yield Remark(Topic.HEADLINE, headline(verdict))
+    yield Remark("summary", sentence(verdict))
+    yield Remark("headline", headline(verdict))
     if gate.waiver and not verdict.is_idle:
-        yield Remark(Topic.WAIVER, _waiver(verdict, gate.waiver))
+        yield Remark("waiver", _waiver(verdict, gate.waiver))
     if verdict.missed_by:
-        yield Remark(Topic.MISS, f"misses the threshold by {verdict.missed_by} of {n} prompts")
+        yield Remark("miss", f"misses the threshold by {verdict.missed_by} of {n} prompts")
     level = f"at {100 * verdict.level:.4g}% confidence"
     if verdict.outcome is Outcome.INCONCLUSIVE:
         text = f"inconclusive {level}: {_why_open(verdict)}; {what_decides(verdict)}"
-        yield Remark(Topic.DOUBT, text)
+        yield Remark("doubt", text)
     else:
         verb = "passes" if verdict.outcome is Outcome.PASS else "fails"
-        yield Remark(Topic.DECIDED, f"{verb} {level}", not verdict.passed)
+        yield Remark("decided", f"{verb} {level}", not verdict.passed)
     views = ""
     for view in verdict.views:
         note = f" ({clean(view.note)})" if view.note else ""
         views += f"{spanned(gate, view.estimate)} {_USES[view.use]}{note}; "
     if views:
-        yield Remark(Topic.VIEW, f"{views}the figure {_USES[verdict.use]} decides")
+        yield Remark("view", f"{views}the figure {_USES[verdict.use]} decides")
     if noise := verdict.noise:
         share = noise.flipped / noise.answers if noise.answers else 0.0
         text = (
@@ -145,12 +141,12 @@ def remarks_on(verdict: Verdict) -> Iterator[Remark]:
             f"repeats; the figure's standard deviation over the repeats is "
             f"{figure(gate, noise.deviation)}, {noise.of_interval:.1%} of the interval's variance"
         )
-        yield Remark(Topic.NOISE, text)
+        yield Remark("noise", text)
     if gate.provenance:
-        yield Remark(Topic.PROVENANCE, f"why this gate: {clean(gate.provenance)}")
+        yield Remark("provenance", f"why this gate: {clean(gate.provenance)}")
     yield from _invalid(verdict)
     if verdict.skipped:
-        yield Remark(Topic.SKIPPED, clean(verdict.skipped))
+        yield Remark("skipped", clean(verdict.skipped))
     if verdict.comparison:
         yield from _changes(verdict, verdict.comparison)
 
@@ -205,27 +201,27 @@ _USES = {
 def _invalid(verdict: Verdict) -> Iterator[Remark]:
     gate = verdict.gate
     if not verdict.invalid:
-        yield Remark(Topic.INVALID, f"invalid: none of {verdict.answers} answers", is_news=False)
+        yield Remark("invalid", f"invalid: none of {verdict.answers} answers", is_news=False)
         return
     low, high = (figure(gate, value) for value in verdict.bounds)
     extremes = [f"{figure(gate, value)} if counted as {name}" for name, value in verdict.extremes]
     bounds = ", ".join(extremes) or ("" if low == high else f"{low} to {high}")
     share = f"invalid: {verdict.invalid:.1%} of {verdict.answers} answers have no verdict"
-    yield Remark(Topic.INVALID, share + (f" ({bounds})" if bounds and not verdict.flips else ""))
+    yield Remark("invalid", share + (f" ({bounds})" if bounds and not verdict.flips else ""))
     if verdict.flips:
         text = f"the invalid answers alone decide this gate ({bounds}): look at them first"
-        yield Remark(Topic.INVALID_DECIDES, text)
+        yield Remark("invalid_decides", text)
 
 
 def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
     gate, change = verdict.gate, compared.change
     show = METRICS[gate.metric].show_change
     name = f"{clean(compared.candidate, 60)} of {clean(compared.started, 30)}"
-    yield Remark(Topic.BASELINE, f"compared with {name}")
+    yield Remark("baseline", f"compared with {name}")
     for difference in compared.differences:
-        yield Remark(Topic.BASELINE, f"not comparable: {clean(difference)}")
+        yield Remark("baseline", f"not comparable: {clean(difference)}")
     is_news = bool(gate.has_margins or compared.lost or compared.gained)
-    yield Remark(Topic.CHANGE, moves(gate, compared), is_news)
+    yield Remark("change", moves(gate, compared), is_news)
     span = show(change.value, change.lower, change.upper)
     parts = [f"change {span}, n = {change.n}"]
     p = compared.p_flips
@@ -238,7 +234,7 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         parts.append(f"at least {show(compared.lower)} {bound}, {drop} allows {show(low)}")
     if high is not None:
         parts.append(f"at most {show(compared.upper)} {bound}, {rise} allows {show(high)}")
-    yield Remark(Topic.CHANGE_BOUNDS, "; ".join(parts), is_news)
+    yield Remark("change_bounds", "; ".join(parts), is_news)
     counts = (
         (compared.only_now, "only in this run"),
         (compared.only_then, "only in the baseline"),
@@ -246,7 +242,7 @@ def _changes(verdict: Verdict, compared: Comparison) -> Iterator[Remark]:
         (compared.unscored, "without a score in one of the runs"),
     )
     if left_out := [f"{count(n, 'prompt')} {why}" for n, why in counts if n]:
-        yield Remark(Topic.NOT_COMPARED, f"not compared: {', '.join(left_out)}", is_news)
+        yield Remark("not_compared", f"not compared: {', '.join(left_out)}", is_news)
 
 
 _HUMAN = ("human labels of {} prompts {}", "human labels")

@@ -47,11 +47,7 @@ def _figures(figures: Figures) -> dict[str, Any]:
 
 
 def to_markdown(measured: Sequence[MeasuredJudge], disagreements: int = 20) -> Iterator[str]:
-    """The lines of a page: judges side by side, then each by candidate and by type.
-
-    Args:
-        disagreements: most to show per judge.
-    """
+    """The lines of a page: judges side by side, then each by candidate, type, disagreements."""
     names = [escape(judge.judge.name, 100) for judge in measured]
     every = {name: judge.overall for name, judge in zip(names, measured, strict=True)}
     yield from ("# Judges against human labels", "", *_table(every))

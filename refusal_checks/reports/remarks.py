@@ -14,7 +14,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.reports import attack_matrix, explain
-from refusal_checks.reports.explain import Topic, select, spurious_failures
+from refusal_checks.reports.explain import select, spurious_failures
 from refusal_checks.results.summary import BenchmarkSummary, RunSummary
 
 
@@ -70,7 +70,7 @@ def _full_sentence(verdict: Verdict) -> str:
     """A gate's sentence under its benchmark's name, with how many prompts moved and its waiver."""
     moved = verdict.comparison and moves(verdict.gate, verdict.comparison)
     more = [moved] if moved and moved[0].isdigit() else []
-    told = [f"{text[0].upper()}{text[1:]}." for text in (*more, *select(verdict, Topic.WAIVER))]
+    told = [f"{text[0].upper()}{text[1:]}." for text in (*more, *select(verdict, "waiver"))]
     return f"{clean(verdict.gate.benchmark, 60)}: {' '.join([sentence(verdict), *told])}"
 
 
@@ -198,27 +198,9 @@ def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
 MOST = 5
 """Most lines of remarks unless all are asked for."""
 
-DETAILS = (
-    Topic.WAIVER,
-    Topic.VIEW,
-    Topic.NOISE,
-    Topic.DOUBT,
-    Topic.INVALID_DECIDES,
-    Topic.CHANGE,
-    Topic.CHANGE_BOUNDS,
-    Topic.NOT_COMPARED,
-    Topic.PROVENANCE,
-)
-"""What the table and a gate's sentence do not say."""
-
 
 def brief_lines(runs: Sequence[tuple[str, RunSummary]], width: int) -> Iterator[str]:
-    """What matters most of the runs, the weightiest first, in few lines.
-
-    Args:
-        runs: each with the candidate's name, which is empty if there is only one.
-        width: columns to fill.
-    """
+    """What matters most of the runs (empty names if there is one), the weightiest first."""
     told: list[list[str]] = []
     for name, run in runs:
         for text, example in wrong(run):
@@ -247,21 +229,17 @@ def fitted(text: str, width: int) -> list[str]:
 
 
 def full_lines(summary: RunSummary, verbosity: int = 1) -> Iterator[str]:
-    """All remarks on one run, in lines of any length.
-
-    Args:
-        verbosity: from 2, also the spurious failures to expect.
-    """
+    """All remarks on one run, in lines of any length; from ``-vv`` on, spurious failures too."""
     verdicts = summary.verdicts
     yield from _notes(summary)
     yield from dict.fromkeys(
         f"{verdict.gate.benchmark}: {text}"
         for verdict in verdicts.values()
-        for text in select(verdict, Topic.BASELINE)
+        for text in select(verdict, "baseline")
     )
     yield from _skipped(summary)
     for gate_id, verdict in verdicts.items():
-        details = select(verdict, *DETAILS)
+        details = select(verdict, "verbose")
         if details or not verdict.passed:
             yield f"{clean(gate_id)}: {sentence(verdict)}"
             yield from (f"  {text}" for text in details)

@@ -19,23 +19,14 @@ HEADER = ("", "gate", "candidate", "figure", "n", "threshold", "change", "invali
 
 
 class Row(NamedTuple):
-    """One gate of one candidate.
+    """One gate of one candidate."""
 
-    Attributes:
-        mark: the outcome of its test, for example ``pass?``; ERROR without a verdict.
-        gate: its id, as ``-k`` takes it.
-        candidate: empty if the run has only one.
-        is_main: True for the first row of a benchmark, whose gate stands for it.
-        cells: figure with interval, n, threshold, change, share of invalid answers.
-        error: why there is no verdict; the cells are empty then.
-    """
-
-    mark: str
-    gate: str
-    candidate: str
-    is_main: bool
-    cells: tuple[str, ...] = ("", "", "", "", "")
-    error: str = ""
+    mark: str  # the outcome of its test, for example ``pass?``; ERROR without a verdict
+    gate: str  # its id, as ``-k`` takes it
+    candidate: str  # empty if the run has only one
+    is_main: bool  # the first row of a benchmark, whose gate stands for it
+    cells: tuple[str, ...] = ("", "", "", "", "")  # from figure to invalid, see ``HEADER``
+    error: str = ""  # why there is no verdict; the cells are empty then
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -46,8 +37,7 @@ class Row(NamedTuple):
 def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
     """The rows of all runs: by benchmark, then gate, then candidate.
 
-    Args:
-        verbose: include passing gates on the share of invalid answers, which has a column.
+    If verbose, also passing gates on the share of invalid answers, which has a column.
     """
     names, shown = candidate_names(runs), []
     for ids in _benchmarks(runs):
@@ -68,11 +58,7 @@ def _is_extra(verdict: Verdict) -> bool:
 
 
 def main_gate(gates: Iterable[Gate]) -> Gate:
-    """The gate that stands for its benchmark: preferably on all prompts, not on invalid answers.
-
-    Args:
-        gates: those of one benchmark, at least one.
-    """
+    """Of a benchmark's gates the one that stands for it, preferably one on all its answers."""
     return min(gates, key=lambda gate: (gate.metric == invalid_rate.name, gate.group is not None))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.explain import sentence
 from refusal_checks.reports import markdown, messages, remarks, rows
-from refusal_checks.reports.explain import Topic, doubt, select
+from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.markdown import code, escape
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import shipping, together
@@ -102,6 +102,6 @@ def _errors(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
 def _warnings(runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     for title, verdict in rows.titled(runs):
         if verdict.waived:
-            yield title, "; ".join([*select(verdict, Topic.WAIVER), sentence(verdict)])
+            yield title, "; ".join([*select(verdict, "waiver"), sentence(verdict)])
         elif verdict.passed and verdict.warns:
             yield title, doubt(verdict)

@@ -125,8 +125,8 @@ def _properties(summary: RunSummary, benchmark: str, bound: Standard | None) -> 
             "result": mark,
         }
     properties: dict[str, object] = {
-        "about": f"For browsing: each case is a prompt, not a gate. {counted} The gates are the tests "
-        "in the file of --junitxml; they decide whether to ship, these cases do not.",
+        "about": f"For browsing: each case is a prompt, not a gate. {counted} The gates are the "
+        "tests in the file of --junitxml; they decide whether to ship, these cases do not.",
         "candidate": manifest.candidate,
         "judge": manifest.judge,
         "kind": evaluated.kind,

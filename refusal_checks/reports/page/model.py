@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import groupby
+from typing import NamedTuple
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count, pathless
@@ -19,7 +19,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.models.demo import BUNDLED
 from refusal_checks.models.spec import RULE_JUDGES
 from refusal_checks.reports import explain
-from refusal_checks.reports.explain import Topic, select
+from refusal_checks.reports.explain import select
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.shipping import Shipping, shipping
@@ -33,17 +33,6 @@ TONES = {
     "skip": "skip",
 }
 """The colours of marks, those first that need attention."""
-
-_REASONS = (
-    Topic.SUMMARY,
-    Topic.WAIVER,
-    Topic.MISS,
-    Topic.DOUBT,
-    Topic.INVALID_DECIDES,
-    Topic.SKIPPED,
-    Topic.CHANGE,
-)
-"""What is said of a gate at once; all else is a detail."""
 
 
 @dataclass(frozen=True)
@@ -83,26 +72,16 @@ class RunView:
 
 @dataclass(frozen=True)
 class GateRow:
-    """One gate of one run.
-
-    Attributes:
-        number: of its verdict in the run; None for a gate without one.
-        verdict: None if there is none, or none yet.
-        error: why it has none.
-        planned: the gate where it has no verdict; None where only its id is known.
-        early: the figure so far, where there is no verdict yet.
-        change: of the figure since the first of several runs; None for that run, and for others
-            that cannot be compared with it.
-    """
+    """One gate of one run, whose verdict may be missing for an error, or be still to come."""
 
     run: RunView
     id: str
-    number: int | None = None
+    number: int | None = None  # of its verdict in the run
     verdict: Verdict | None = None
-    error: str = ""
-    planned: Gate | None = None
-    early: Estimate | None = None
-    change: Estimate | None = None
+    error: str = ""  # why it has none
+    planned: Gate | None = None  # where it has no verdict, and more than its id is known
+    early: Estimate | None = None  # the figure so far, where there is no verdict yet
+    change: Estimate | None = None  # since the first of several runs, if they can be compared
 
     @property
     def gate(self) -> Gate | None:
@@ -176,13 +155,12 @@ class GateRow:
     @property
     def reasons(self) -> Sequence[str]:
         """Why it needs attention, in plain words."""
-        return select(self.verdict, *_REASONS) if self.verdict else [self.error] * bool(self.error)
+        return select(self.verdict, "page") if self.verdict else [self.error] * bool(self.error)
 
     @property
     def details(self) -> Sequence[str]:
         """What else no column shows."""
-        others = set(Topic) - {Topic.HEADLINE, *_REASONS}
-        return select(self.verdict, *others) if self.verdict else ()
+        return select(self.verdict, "details") if self.verdict else ()
 
     @property
     def needs_attention(self) -> bool:
@@ -209,21 +187,13 @@ def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
     return sorted([*errors, *decided, *undecided], key=lambda row: list(TONES).index(row.mark))
 
 
-@dataclass(frozen=True)
-class Section:
-    """Gates that stand together.
-
-    Attributes:
-        rows: always shown.
-        folded: shown on demand.
-        title: of the folded ones, with their outcomes.
-        is_open: show them at once, since one needs attention and no shown row says so.
-    """
+class Section(NamedTuple):
+    """Gates that stand together: some always shown, others folded under a title."""
 
     rows: Sequence[GateRow]
     folded: Sequence[GateRow]
     title: str
-    is_open: bool = False
+    is_open: bool = False  # since a folded one needs attention, and no other row says so
 
 
 def sections(found: Sequence[GateRow]) -> list[Section]:
@@ -231,12 +201,9 @@ def sections(found: Sequence[GateRow]) -> list[Section]:
 
     Gates on groups are folded under their benchmark, and gates on judging that need nobody.
     """
-    own = [row for row in found if not row.is_of_judging]
-    order = list(dict.fromkeys(row.benchmark for row in own))
-    own.sort(key=lambda row: order.index(row.benchmark))
-    parts = []
-    for _, each in groupby(own, lambda row: row.benchmark):
-        part = list(each)
+    parts, own = [], [row for row in found if not row.is_of_judging]
+    for benchmark in dict.fromkeys(row.benchmark for row in own):
+        part = [row for row in own if row.benchmark == benchmark]
         whole = [row for row in part if not row.is_of_a_group]
         groups = [row for row in part if row.is_of_a_group]
         is_open = any(row.needs_attention for row in groups)
@@ -257,10 +224,7 @@ def _title(found: Sequence[GateRow], about: str) -> str:
 
 
 def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
-    """The manifest by its first keys: path and value of every fact that applied to the run.
-
-    Paths of the machine are cut to the names of their files.
-    """
+    """The manifest by its first keys: path and value of each fact that applied, without folders."""
     manifest = summary.manifest
     values, idle = manifest.model_dump(), set()
     if manifest.candidate.startswith("replay:"):

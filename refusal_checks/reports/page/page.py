@@ -6,10 +6,11 @@ Model output reaches it as escaped template values, or as JSON that the script s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,44 +18,146 @@ from markupsafe import Markup
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import write_text
-from refusal_checks.core.prompts import Kind
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
+from refusal_checks.core.verdicts import Judgement
+from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.judges.trust.canary import ABOUT
-from refusal_checks.metrics import METRICS
+from refusal_checks.metrics import METRICS, confidence
 from refusal_checks.reports import explain, remarks
 from refusal_checks.reports.attack_matrix import matrix
+from refusal_checks.reports.messages import standard
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
-from refusal_checks.reports.page.compare import SideBySide, side_by_side
-from refusal_checks.reports.page.history import ManyRuns, links, report_file, trends
 from refusal_checks.reports.page.model import RunView, Section, facts, rows, sections
-from refusal_checks.reports.page.records import Payload
 from refusal_checks.reports.page.render import document, embed
-from refusal_checks.reports.page.scatter import scatter
+from refusal_checks.reports.page.several import (
+    ManyRuns,
+    SideBySide,
+    links,
+    report_file,
+    side_by_side,
+    trends,
+)
 from refusal_checks.results.progress import Count
 from refusal_checks.results.run_folder import PastRun, RunFolder
 
 
-@dataclass(frozen=True)
-class Report:
-    """One run with what the page works out of it; the template asks for the rest.
+class Payload:
+    """A benchmark's records as JSON for the page's script, and what the charts need of them.
+
+    Everything is an array, whose places are named here and in ``script.js``; recurring words are
+    numbers in a table::
+
+    benchmark  {"name", "kind", "groups": [kind of group ...], "judges": [name ...],
+                "words": [[verdict, tone] ...], "prompts": [prompt ...]}
+    prompt     [id, [group or null ...], turns, confidence, [gate ...], reference, [answer ...]]
+    turns      text of the user, or [[role, text] ...]
+    answer     [text or null, judgement, facts, [[judge, judgement] ...]]
+    judgement  [word, category or null, rationale]
+    facts      what else is known, for example "ended by length, 12 tokens"
+
+    A tone is the colour of a verdict: ``refusing``, ``answering`` or ``invalid``.
+
+    Args:
+        verdicts: the run's; each prompt lists the numbers of those that it counts against.
+        records: are read once.
 
     Attributes:
-        answer: the tone of the headline.
+        text: the JSON.
+        confidences: the refusal confidence of each prompt that has one.
         against: by number of a verdict, how many prompts count against its gate.
-        counts: how far each benchmark is; None for a run that has ended.
     """
 
+    def __init__(
+        self, name: str, kind: str, verdicts: Sequence[Verdict], records: Iterable[Record]
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        own = (
+            (n, standard(each)) for n, each in enumerate(verdicts) if each.gate.benchmark == name
+        )
+        self._standards = {number: bound for number, bound in own if bound}
+        self._words: dict[tuple[str, str], int] = {}
+        self._judges: dict[str, int] = {}
+        self._groups: dict[str, None] = {}
+        self.confidences: list[float] = []
+        self.against: Counter[int] = Counter()
+        found = groupby(records, lambda record: record.prompt)
+        prompts = ",".join(embed(self._prompt(prompt, list(answers))) for prompt, answers in found)
+        tables = {"groups": [*self._groups], "judges": [*self._judges], "words": [*self._words]}
+        head = {"name": name, "kind": kind, **tables}
+        # embed() makes it safe
+        self.text = Markup(f'{embed(head)[:-1]},"prompts":[{prompts}]}}')  # noqa: S704
+
+    def _prompt(self, prompt: Prompt, answers: Sequence[Record]) -> list[Any]:
+        for kind in prompt.groups:
+            self._groups.setdefault(kind)
+        score = confidence(answers)
+        if score is not None:
+            self.confidences.append(score)
+        against = [n for n, bound in self._standards.items() if bound.is_missed_by(answers)]
+        self.against.update(against)
+        turns = [[turn.role, turn.content] for turn in prompt.messages]
+        return [
+            prompt.id,
+            [prompt.groups.get(kind) for kind in self._groups],
+            prompt.request if len(turns) == 1 and turns[0][0] == "user" else turns,
+            None if score is None else round(score, 4),
+            against,
+            prompt.reference,
+            [self._answer(record) for record in answers],
+        ]
+
+    def _answer(self, record: Record) -> list[Any]:
+        text = record.completion.text if record.completion else None
+        own, judges = self._judgement(record.judgement), self._judges
+        votes = [
+            [judges.setdefault(vote.judge, len(judges)), self._judgement(vote.judgement)]
+            for vote in record.votes
+        ]
+        return [text, own, ", ".join(_facts(record)), votes]
+
+    def _judgement(self, judgement: Judgement) -> list[Any]:
+        number = self._words.setdefault(judgement.shown, len(self._words))
+        return [number, judgement.category, judgement.rationale]
+
+
+def _facts(record: Record) -> Iterator[str]:
+    completion, judgement = record.completion, record.judgement
+    if completion:
+        if completion.finish_reason != "stop":
+            yield f"ended by {completion.finish_reason}"
+        if completion.tokens:
+            yield f"{completion.tokens} tokens"
+        if completion.mean_logprob is not None:
+            yield f"mean log-probability {completion.mean_logprob:.3f}"
+        if completion.reasoning:
+            yield f"reasoning {completion.reasoning}"
+        if completion.label is not None:
+            yield f"recorded label {completion.label}"
+    if judgement.verdict != judgement.shown[0]:
+        yield judgement.verdict
+    if judgement.cut:
+        yield f"{judgement.cut} characters not shown to the judge"
+    if judgement.escaped:
+        yield f"{judgement.escaped} special tokens broken up for the judge"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run with what the page works out of it; the template asks for the rest."""
+
     run: RunView
-    answer: str
+    answer: str  # the tone of the headline
     headline: str
     reasons: Sequence[str]
     sections: Sequence[Section]
     payloads: Sequence[Payload]
-    against: Mapping[int, int] = field(default_factory=dict)
-    counts: Mapping[str, Count] | None = None
+    against: Mapping[int, int] = field(default_factory=dict)  # prompts by number of a verdict
+    counts: Mapping[str, Count] | None = None  # by benchmark, while the run goes on
     histograms: Sequence[Columns] = ()
     bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
     radars: Sequence[Radar] = ()
@@ -77,14 +180,7 @@ class Report:
 
 
 def report(run: RunView, recent: Mapping[str, Sequence[Record]] | None = None) -> Report:
-    """A run that has ended.
-
-    Args:
-        recent: the records to show, by benchmark, without histograms; None for all of its folder.
-
-    Raises:
-        DataError: its folder is damaged.
-    """
+    """A run that has ended, with all records of its folder or the `recent` ones by benchmark."""
     folder, known = run.folder, run.summary.benchmarks
     names = sorted(known, key=lambda name: [*Kind, known[name].kind].index(known[name].kind))
     benchmarks = {name: known[name] for name in names}  # those that must be refused first
@@ -119,14 +215,7 @@ def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payl
 
 
 def write(path: Path, title: str, **views: Any) -> None:
-    """Write the page; readers see all of the new one, or the old one.
-
-    Args:
-        views: what it shows: ``reports``, ``comparison``, ``history``, and how it goes on.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the page of ``reports``, ``comparison`` or ``history``, all of it or none."""
     empty: dict[str, Any] = {"reports": [], "comparison": None, "history": None, "reload": None}
     tools = {
         "about": ABOUT,
@@ -138,7 +227,7 @@ def write(path: Path, title: str, **views: Any) -> None:
         "metrics": METRICS,
         "moved": explain.moved,
         "notes": remarks.beside_the_gates,
-        "scatter_of": scatter,
+        "scatter_of": charts.scatter,
         "spurious_failures": explain.spurious_failures,
     }
     written = datetime.now(UTC).isoformat(timespec="seconds")
@@ -149,8 +238,7 @@ def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
     """Write the page of runs that have ended; several stand side by side, too.
 
     Raises:
-        OSError: the file cannot be written.
-        DataError: a run's folder is damaged.
+        OSError, DataError: the file cannot be written, or a run's folder is damaged.
     """
     past = [PastRun(run, run.summary()) for run in runs]
     found = [report(RunView(number, *each)) for number, each in enumerate(past)]
@@ -158,7 +246,7 @@ def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
     with suppress(UserError):  # there is one run, or one is named twice
         comparison = side_by_side(past)
     title = ", ".join(f"{each.run.candidate}: {each.headline}" for each in found)
-    together = scatter([each.run for each in found], baselines=False)
+    together = charts.scatter([each.run for each in found], baselines=False)
     write(path, title, reports=found, together=together, comparison=comparison)
 
 
@@ -179,12 +267,7 @@ def write_history(found: ManyRuns, path: Path) -> None:
 
 
 def write_reports(found: ManyRuns, path: Path) -> None:
-    """Write the report of each run beside the page of all, unless it is newer than the run.
-
-    Raises:
-        OSError: a file cannot be written.
-        DataError: a run's records are damaged.
-    """
+    """Write the report of each run beside the page of all, unless it is newer than the run."""
     for run in found.runs:
         target = report_file(run.folder, path)
         if not target.is_file() or target.stat().st_mtime < run.folder.summary_file.stat().st_mtime:

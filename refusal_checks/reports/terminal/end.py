@@ -21,20 +21,11 @@ from refusal_checks.reports.rows import HEADER, Row
 from refusal_checks.results import run_folder
 from refusal_checks.results.export import DISAGREEMENTS
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.shipping import Answer, shipping
+from refusal_checks.results.shipping import shipping
 from refusal_checks.results.summary import RunSummary
 
 ROWS = 12
 """Most rows of the table before gates on groups that passed are folded."""
-
-_MARKS: dict[Answer, str] = {
-    "yes": "pass",
-    "doubt": "warn?",
-    "waived": "warn?",
-    "open": "FAIL?",
-    "no": "FAIL",
-}
-"""The outcome of a gate that has the colour of an answer."""
 
 Runs = Sequence[tuple[RunSummary, Path]]
 """Runs that have ended, each with its folder."""
@@ -45,11 +36,7 @@ WIDTH, _LEAST = 100, 40
 
 
 def fitting(columns: int | None = None) -> int:
-    """The columns to fill.
-
-    Args:
-        columns: of the terminal; None to ask it, which gives 80 where there is none, as in CI.
-    """
+    """The columns to fill, of a terminal or of the one that there is (80 without one, as in CI)."""
     known = shutil.get_terminal_size().columns if columns is None else columns
     return max(_LEAST, min(WIDTH, known - 1))
 
@@ -61,34 +48,25 @@ class Screen(NamedTuple):
     verbosity: int = 0
 
 
-COLOURS: Mapping[str, Mapping[str, bool]] = {
-    "pass": {"green": True},
-    "pass?": {"yellow": True},
-    "warn?": {"yellow": True},
-    "waived": {"yellow": True, "bold": True},
-    "skip": {"yellow": True},
-    "FAIL": {"red": True, "bold": True},
-    "FAIL?": {"red": True},
-    "ERROR": {"red": True, "bold": True},
+COLOURS = {
+    **dict.fromkeys(("pass", "yes"), "green"),
+    **dict.fromkeys(("pass?", "warn?", "skip", "doubt"), "yellow"),
+    **dict.fromkeys(("FAIL?", "open"), "red"),
+    **dict.fromkeys(("FAIL", "ERROR", "no"), "red bold"),
+    "waived": "yellow bold",
 }
-"""pytest's markup for each outcome; the words say the same without it."""
+"""pytest's markup for the outcomes of gates and for answers; the words say the same without it."""
 
 MARK_WIDTH = 7
 
 
 class Line(NamedTuple):
-    """A line of the summary.
-
-    Attributes:
-        mark: what may be coloured: the outcome of a gate's test, or the whole of an answer.
-        is_bold: True if the text is bold on terminals that can show that.
-        colour: the outcome whose colour the mark has, if it is none itself.
-    """
+    """A line of the summary: a mark that may be coloured, and a text that may be bold."""
 
     text: str
-    mark: str = ""
+    mark: str = ""  # the outcome of a gate's test, or the whole of an answer
     is_bold: bool = False
-    colour: str = ""
+    colour: str = ""  # of a mark that is no outcome itself, see ``COLOURS``
 
     def __str__(self) -> str:
         return self.mark + self.text
@@ -96,16 +74,12 @@ class Line(NamedTuple):
     @property
     def pieces(self) -> tuple[tuple[str, Mapping[str, bool]], ...]:
         """Its parts, each with pytest's markup for it."""
-        colour = COLOURS.get(self.colour or self.mark, {})
-        return (self.mark, colour), (self.text, {"bold": self.is_bold})
+        looks = COLOURS.get(self.colour or self.mark, "").split()
+        return (self.mark, dict.fromkeys(looks, True)), (self.text, {"bold": self.is_bold})
 
 
 def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[Line]:
-    """All that the terminal shows about runs that have ended, the answer last.
-
-    Args:
-        reports: where reports were written, a line each.
-    """
+    """All that the terminal shows about runs that have ended, reports' places too, answer last."""
     summaries, width = [summary for summary, _ in runs], screen.width
     names = [f"{name}: " if name else "" for name in table_rows.candidate_names(summaries)]
     named = list(zip(names, summaries, strict=True))
@@ -142,16 +116,13 @@ def lines(runs: Runs, screen: Screen, reports: Iterable[str] = ()) -> Iterator[L
     for name, run in named:  # may it ship?
         found = shipping(run)
         for text in wrapped(f"{name}{found.question}", width):
-            yield Line("", text, is_bold=True, colour=_MARKS[found.answer])
+            yield Line("", text, is_bold=True, colour=found.answer)
 
 
 def table_lines(rows: Sequence[Row], width: int) -> Iterator[Line]:
     """The table without empty columns, and without those that have no room.
 
     No gate's name is cut, since ``-k`` takes it: where it has no room, it stands above its row.
-
-    Args:
-        width: columns of the terminal.
     """
     if not rows:
         return
@@ -297,12 +268,9 @@ def _time(summary: RunSummary) -> Iterator[str]:
 def unfinished(
     progress: Progress, summary: RunSummary, gates: int, store: Path, fresh: bool
 ) -> Iterator[str]:
-    """What an interrupted run has done, and how to continue it; nothing about a complete run.
+    """What an interrupted run of so many gates has done, and how to continue it, if it has a rest.
 
-    Args:
-        gates: how many the run was to decide.
-        store: where the finished work is.
-        fresh: True if that store is only this run's.
+    A ``fresh`` run's store, where the finished work is, is its own.
     """
     counts = progress.benchmarks
     if not counts or all(done.done for done in counts.values()):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from refusal_checks.reports.page.compare import side_by_side
-from refusal_checks.reports.page.history import collect
 from refusal_checks.reports.page.page import write_comparison, write_history
+from refusal_checks.reports.page.several import collect, side_by_side
 from refusal_checks.results.run_folder import PastRun
 from tests.chromium import Watched, serious_faults, why_not
 from tests.many_runs import manifest, opened, write_runs

@@ -23,7 +23,7 @@ from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.thresholds import Thresholds
 from refusal_checks.metrics import by_prompt
-from refusal_checks.reports.explain import Topic, select
+from refusal_checks.reports.explain import select
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 from tests.unit.gates.test_rates import calibration
@@ -50,7 +50,7 @@ def test_a_confident_pass_holds_in_both_worst_cases(records: Many) -> None:
     assert (whole.outcome, whole.passed) == (Outcome.INCONCLUSIVE, False)
     assert whole.flips
     assert whole.need is None
-    (doubt,) = select(whole, Topic.DOUBT)
+    (doubt,) = select(whole, "doubt")
     assert doubt == (
         "inconclusive at 95% confidence: the valid answers pass, but with the invalid ones counted "
         "one way or the other the interval is [70.5%, 96.7%]; verdicts on these answers would "
@@ -100,7 +100,7 @@ def test_a_pair_without_a_verdict_counts_against_the_margin(records: Many) -> No
     assert hidden.comparison
     assert hidden.comparison.doubtful == 22
     assert hidden.need is None
-    (doubt,) = select(hidden, Topic.DOUBT)
+    (doubt,) = select(hidden, "doubt")
     assert "the change of 22 prompts with invalid answers leaves bounds of -" in doubt
 
 

@@ -20,7 +20,7 @@ from refusal_checks.gates.rates import Noise, RateView
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
-from refusal_checks.reports import explain, junit
+from refusal_checks.reports import explain, messages
 from refusal_checks.reports.explain import doubt, moved, remarks_on, what_decides
 from refusal_checks.reports.messages import brief_message, exchange, message
 from tests.deciding import decide
@@ -81,7 +81,7 @@ def test_all_that_is_said_of_a_verdict(
 ) -> None:
     verdict = CASES[case](records)
     told = [
-        f"{each.topic.name}{'' if each.is_news else ' (no news)'}: {each.text}"
+        f"{each.topic.upper()}{'' if each.is_news else ' (no news)'}: {each.text}"
         for each in remarks_on(verdict)
     ]
     told += [f"moved: {each.heading}" for each in moved(verdict)]
@@ -90,15 +90,15 @@ def test_all_that_is_said_of_a_verdict(
 
 def test_a_warning_is_the_headline_and_the_doubt(records: Many) -> None:
     verdict = CASES["doubt"](records)
-    texts = {each.topic.name: each.text for each in remarks_on(verdict)}
+    texts = {each.topic.upper(): each.text for each in remarks_on(verdict)}
     assert doubt(verdict) == f"{texts['HEADLINE']}; {texts['DOUBT']}"
 
 
 @pytest.mark.parametrize("case", ["breach", "views and noise", "change"])
 def test_properties_of_junit(records: Many, case: str, snapshot: SnapshotAssertion) -> None:
-    found = junit.properties(CASES[case](records), {"commit": "abc", "sha/other": "of another"})
+    found = messages.properties(CASES[case](records), {"commit": "abc", "sha/other": "of another"})
     own = [pair for pair in found if not pair[0].startswith("dd_tags")]
-    assert found[len(own) :] == [(junit.TAG.format(name), value) for name, value in own]
+    assert found[len(own) :] == [(messages.TAG.format(name), value) for name, value in own]
     assert "\n".join(f"{name}: {value}" for name, value in own) == snapshot
 
 

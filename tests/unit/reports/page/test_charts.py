@@ -16,8 +16,8 @@ from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
+from refusal_checks.reports.page.charts import RADIUS, Scatter, labels, scatter
 from refusal_checks.reports.page.model import RunView
-from refusal_checks.reports.page.scatter import RADIUS, Scatter, labels, scatter
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance, summarise
 from tests.deciding import decide

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.page.compare import SideBySide, side_by_side
+from refusal_checks.reports.page.several import SideBySide, side_by_side
 from refusal_checks.results.run_folder import PastRun
 from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run

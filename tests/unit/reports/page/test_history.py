@@ -11,7 +11,7 @@ import pytest
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.page.history import Trend, collect, trends
+from refusal_checks.reports.page.several import Trend, collect, trends
 from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run
 

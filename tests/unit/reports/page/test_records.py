@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.records import Record
-from refusal_checks.reports.page.records import Payload
+from refusal_checks.reports.page.page import Payload
 from refusal_checks.reports.page.render import breaks, embed, visible
 from tests.report_runs import refusals
 
