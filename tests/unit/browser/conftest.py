@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from refusal_checks.reports.formats import html
-from tests.chromium import ROWS, Watched, browser
+from tests.chromium import ROWS, Watched, browser, why_not
 from tests.report_runs import refusals, usual, write_run
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    if why_not():
+        pytest.skip(why_not())
     with browser() as running:
         yield running
 
@@ -34,19 +36,27 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def watched(chromium: Browser, file: Path) -> Iterator[Watched]:
-    """The report with all records; whatever a test does, nothing is fetched or goes wrong."""
-    page = chromium.new_page(viewport={"width": 1200, "height": 900})
-    watched = Watched(page)
-    page.goto(file.as_uri())
-    page.wait_for_selector(ROWS)
-    page.click("text=Clear")
-    yield watched
-    assert watched.faults == []
-    assert set(watched.requests) == {file.as_uri()}
-    page.close()
+def show(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a file; whatever a test does, nothing else is fetched and nothing goes wrong."""
+    opened: list[tuple[Watched, str]] = []
+
+    def start(file: Path, width: int = 1200, height: int = 900, **settings: Any) -> Page:
+        page = chromium.new_page(viewport={"width": width, "height": height}, **settings)
+        opened.append((Watched(page), file.as_uri()))
+        page.goto(file.as_uri())
+        return page
+
+    yield start
+    for watched, address in opened:
+        assert watched.faults == []
+        assert {request.partition("#")[0] for request in watched.requests} == {address}
+        watched.page.close()
 
 
 @pytest.fixture
-def page(watched: Watched) -> Page:
-    return watched.page
+def page(show: Callable[..., Page], file: Path) -> Page:
+    """The report with all records."""
+    page = show(file)
+    page.wait_for_selector(ROWS)
+    page.click("text=Clear")
+    return page

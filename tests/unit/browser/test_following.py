@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,11 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import html
 from refusal_checks.reports.page import follow
 from refusal_checks.reports.page.follow import LivePage
-from tests.chromium import ROWS, Watched, count, serious_faults, why_not
+from tests.chromium import ROWS, count, serious_faults
 from tests.report_runs import hostile, judge, underway, usual
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
+    from playwright.sync_api import Page
 
 
 @pytest.fixture
@@ -36,12 +34,10 @@ def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LivePa
 
 
 def test_a_run_is_followed_from_its_start_to_its_end(
-    chromium: Browser, follower: LivePage, tmp_path: Path
+    show: Callable[..., Page], follower: LivePage, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
-    page = chromium.new_page(viewport={"width": 390, "height": 700})
-    watched = Watched(page)
-    page.goto(file.as_uri())
+    page = show(file, 390, 700)
     page.click("#pause")
     assert page.locator("h1").inner_text() == "15% judged"
     assert page.get_by_text("outside so far").is_visible()
@@ -65,19 +61,14 @@ def test_a_run_is_followed_from_its_start_to_its_end(
     page.evaluate("window.before = true")
     page.wait_for_timeout(1200)
     assert page.evaluate("window.before")
-    assert watched.faults == []
-    assert {request.partition("#")[0] for request in watched.requests} == {file.as_uri()}
-    page.close()
 
 
 def test_a_page_that_is_old_does_not_claim_that_its_run_goes_on(
-    chromium: Browser, follower: LivePage, tmp_path: Path
+    show: Callable[..., Page], follower: LivePage, tmp_path: Path
 ) -> None:
     file = tmp_path / "page.html"
     then = re.sub(r'data-written="\d+', 'data-written="2020', file.read_text())
     file.write_text(then)
-    page = chromium.new_page()
-    page.goto(file.as_uri())
+    page = show(file)
     assert "the run has probably been killed" in page.locator("#going").inner_text()
     assert page.locator("#going").evaluate("node => node.parentElement.className") == "going old"
-    page.close()

@@ -1,8 +1,9 @@
-"""The HTML report in light and dark, in print, on small screens and without scripts."""
+"""How the HTML report looks: its colours, in print, on any screen, with hostile texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,15 +11,16 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
-from tests.chromium import ROWS, unfold, why_not
-from tests.report_runs import refusals, write_run
+from refusal_checks.reports.page.render import visible
+from tests.chromium import ROWS, unfold
+from tests.report_runs import HOSTILE, refusals, write_run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
+    from playwright.sync_api import Page
 
 
 def background(page: Page) -> str:
@@ -56,7 +58,7 @@ def test_words_of_every_colour_can_be_read(page: Page, scheme: Literal["light", 
     assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
 
 
-def test_what_scrolls_can_be_reached_by_keyboard(chromium: Browser, tmp_path: Path) -> None:
+def test_what_scrolls_can_be_reached_by_keyboard(show: Callable[..., Page], tmp_path: Path) -> None:
     long = [replace(each, completion=Completion("word " * 3000)) for each in refusals("long", 2)]
     many = [
         replace(each, prompt=Prompt.single(f"p{n}", "p", category=f"a {n}"))
@@ -64,8 +66,7 @@ def test_what_scrolls_can_be_reached_by_keyboard(chromium: Browser, tmp_path: Pa
     ]
     run = write_run(tmp_path / "run", {"long": long, "many": many})
     html.write([run], tmp_path / "report.html")
-    page = chromium.new_page(viewport={"width": 360, "height": 800})
-    page.goto((tmp_path / "report.html").as_uri())
+    page = show(tmp_path / "report.html", 360, 800)
     page.select_option("#benchmark", "long")
     unfold(page)
     page.wait_for_selector(".reply .text[tabindex]")
@@ -77,7 +78,6 @@ def test_what_scrolls_can_be_reached_by_keyboard(chromium: Browser, tmp_path: Pa
     )
     assert {name for name, _ in scrolling} >= {"tall", "text"}
     assert {place for _, place in scrolling} == {"0"}
-    page.close()
 
 
 def test_dark_and_light(page: Page) -> None:
@@ -129,24 +129,71 @@ def test_a_narrow_screen_shows_candidates_whole_and_records_in_three_lines(page:
     assert lines == 3
 
 
-def test_a_narrow_screen_shows_the_manifest_whole(chromium: Browser, tmp_path: Path) -> None:
+def test_a_narrow_screen_shows_the_manifest_whole(
+    show: Callable[..., Page], tmp_path: Path
+) -> None:
     platform = {"platform": "Linux-6.18.44-fc-v01-x86_64-with-glibc2.36"}
     manifest = {"candidate": "m", "judge": "j", "a long name of its own": {"hardware": platform}}
     run = write_run(tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest)
     html.write([run], tmp_path / "report.html")
-    page = chromium.new_page(viewport={"width": 360, "height": 800})
-    page.goto((tmp_path / "report.html").as_uri())
+    page = show(tmp_path / "report.html", 360, 800)
     value = page.get_by_text(platform["platform"])
     assert value.evaluate("node => node.getBoundingClientRect().height") < 60
     assert value.evaluate("node => node.getBoundingClientRect().right") <= 360
-    page.close()
 
 
-def test_without_scripts_all_but_the_records_is_there(chromium: Browser, file: Path) -> None:
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(file.as_uri())
+def test_without_scripts_all_but_the_records_is_there(
+    show: Callable[..., Page], file: Path
+) -> None:
+    page = show(file, java_script_enabled=False)
     assert page.locator("h1").all_inner_texts() == ["No", "Not decided", "2 runs compared"]
     assert page.locator("noscript p").is_visible()
     assert page.locator("#theme").is_hidden()
-    context.close()
+
+
+def test_hostile_answers_are_text(page: Page) -> None:
+    title, elements = page.title(), page.evaluate("document.querySelectorAll('script').length")
+    page.select_option("#benchmark", "hostile")
+    page.check("#unfold")
+    rows = page.locator(ROWS)
+    assert rows.count() == len(HOSTILE)
+    for number, text in enumerate(HOSTILE):
+        replies = rows.nth(number).locator(".reply .text")
+        assert replies.first.text_content() == visible(storable(text))
+        assert rows.nth(number).locator(".turn .text").first.text_content() == visible(
+            storable(text)
+        )
+    tags = "#records :is(script, img, svg, iframe, object, a, style, link)"
+    assert page.locator(tags).count() == 0
+    assert page.evaluate("document.querySelectorAll('script').length") == elements
+    assert page.title() == title
+    assert page.evaluate("document.body.id") == ""
+    shown = page.locator("#list").inner_text()
+    assert not set(shown) & set("\x1b\x00\x07\x7f\u202e\u2066\u200f\u2028")
+
+
+def test_the_page_shows_characters_as_python_does(page: Page) -> None:
+    chars = [chr(n) for n in range(0x30000) if unicodedata.category(chr(n)) not in ("Cn", "Cs")]
+    shown = page.evaluate("chars => chars.map(visible).map((text) => [...text].join())", chars)
+    assert shown == [visible(char) for char in chars]
+    assert page.evaluate("visible('\\r\\n\\ud800a')") == visible("\r\n\ud800a")
+
+
+def test_redacted_texts_are_told_from_answers(show: Callable[..., Page], tmp_path: Path) -> None:
+    shape = "[redacted: sha256 0123456789ab, 12 characters]"
+    verdict = Binary(Label.REFUSAL, None, shape)
+    found = [Record(Prompt.single("a", shape), 0, Completion(shape), verdict)]
+    html.write([write_run(tmp_path / "run", {"mine": found})], tmp_path / "report.html")
+    page = show(tmp_path / "report.html")
+    assert unfold(page).locator(".empty").all_inner_texts() == [shape] * 3
+
+
+def test_hostile_answers_stay_in_their_place(page: Page) -> None:
+    page.select_option("#benchmark", "hostile")
+    page.check("#unfold")
+    styles = page.evaluate(
+        "[...document.querySelectorAll('#list .text')].map(node =>"
+        "[node.dir, getComputedStyle(node).unicodeBidi, node.scrollWidth <= node.clientWidth])"
+    )
+    assert {tuple(style) for style in styles} == {("auto", "isolate", True)}
+    assert page.evaluate("document.documentElement.scrollWidth") == 1200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,14 +11,12 @@ import pytest
 from refusal_checks.reports.page.page import write_comparison, write_history
 from refusal_checks.reports.page.several import collect, side_by_side
 from refusal_checks.results.run_folder import PastRun
-from tests.chromium import Watched, serious_faults, why_not
+from tests.chromium import serious_faults
 from tests.many_runs import manifest, opened, write_runs
 from tests.report_runs import refusals, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
 
 
 @pytest.fixture(scope="module")
@@ -44,26 +42,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
 
 
 @pytest.fixture
-def history(chromium: Browser, pages: dict[str, Path]) -> Iterator[Page]:
-    page = chromium.new_page(viewport={"width": 1200, "height": 900})
-    watched = Watched(page)
-    page.goto(pages["history"].as_uri())
-    yield page
-    assert watched.faults == []
-    assert set(watched.requests) == {pages["history"].as_uri()}
-    page.close()
+def history(show: Callable[..., Page], pages: dict[str, Path]) -> Page:
+    return show(pages["history"])
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["report", "history", "compare"])
 def test_axe_finds_no_serious_fault(
-    chromium: Browser, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
+    show: Callable[..., Page], pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
-    page = chromium.new_page(color_scheme=scheme)
-    page.goto(pages[name].as_uri())
+    page = show(pages[name], color_scheme=scheme)
     page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
     assert serious_faults(page) == {}
-    page.close()
 
 
 def test_runs_are_filtered(history: Page) -> None:
@@ -119,26 +109,22 @@ names.flatMap(name => [...name.childNodes]).filter(piece => {
 @pytest.mark.parametrize("name", ["report", "history", "compare"])
 @pytest.mark.parametrize("width", [390, 900, 1200])
 def test_pages_fit_any_width_and_break_no_word_of_a_name(
-    chromium: Browser, pages: dict[str, Path], name: str, width: int
+    show: Callable[..., Page], pages: dict[str, Path], name: str, width: int
 ) -> None:
-    page = chromium.new_page(viewport={"width": width, "height": 800})
-    page.goto(pages[name].as_uri())
+    page = show(pages[name], width, 800)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(BROKEN) == []
-    page.close()
 
 
 def test_runs_that_cannot_be_compared_stand_apart(
-    chromium: Browser, pages: dict[str, Path]
+    show: Callable[..., Page], pages: dict[str, Path]
 ) -> None:
-    page = chromium.new_page()
-    page.goto(pages["compare"].as_uri())
+    page = show(pages["compare"])
     assert page.locator("#gates thead .apart").all_inner_texts() == ["3 org/model-2\nshown apart"]
     assert page.locator("#gates tbody .apart .change").first.inner_text().startswith("not compared")
     page.locator("#moved summary").first.click()
     page.locator("#moved .record summary").first.click()
     assert "Run 1: refusal" in page.locator("#moved .record .body").first.inner_text()
-    page.close()
 
 
 def test_the_page_of_200_runs_opens_at_once(chromium: Browser, tmp_path: Path) -> None:
@@ -148,9 +134,10 @@ def test_the_page_of_200_runs_opens_at_once(chromium: Browser, tmp_path: Path) -
     assert min(opened(chromium, tmp_path / "history.html") for _ in range(3)) < 2
 
 
-def test_several_candidates_stand_side_by_side_in_a_tab(chromium: Browser, file: Path) -> None:
-    page = chromium.new_page()
-    page.goto(file.as_uri())
+def test_several_candidates_stand_side_by_side_in_a_tab(
+    show: Callable[..., Page], file: Path
+) -> None:
+    page = show(file)
     tab = page.get_by_role("tab", name="Side by side")
     assert page.locator("#gates").is_hidden()
     page.get_by_role("tab", name="Runs").press("ArrowRight")
@@ -160,4 +147,3 @@ def test_several_candidates_stand_side_by_side_in_a_tab(chromium: Browser, file:
     )
     assert page.locator("#records").is_hidden()
     assert serious_faults(page) == {}
-    page.close()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from refusal_checks.reports.formats import html
-from tests.chromium import ROWS, Watched, count, search, unfold, wait_for_rows, why_not
+from tests.chromium import ROWS, count, search, unfold, wait_for_rows
 from tests.report_runs import HOSTILE, refusals, write_run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
+    from playwright.sync_api import Page
 
 
 def test_it_opens_with_the_answer_and_the_first_records(page: Page) -> None:
@@ -44,6 +41,12 @@ def test_verdicts_of_every_kind_can_be_chosen(page: Page) -> None:
         assert count(page).startswith(f"{prompts} prompts")
     page.select_option("#verdict", label="direct_refusal")
     assert page.locator(ROWS).count() == 50
+    page.click("text=Clear")
+    search(page, "degree-3")
+    body = unfold(page)
+    assert body.locator(".turn").count() == 3
+    assert "degree 3" in body.inner_text()
+    assert "by the rules" in body.inner_text()
 
 
 def test_what_counts_against_a_gate_is_one_click_away(page: Page) -> None:
@@ -89,15 +92,11 @@ def test_a_report_opens_on_what_counts_against_a_failed_gate(page: Page, file: P
     assert count(page) == "63 prompts, 189 answers of 251 prompts"
 
 
-def test_a_row_says_the_verdicts_and_how_the_prompt_begins(page: Page) -> None:
+def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
     row = page.locator(ROWS).nth(9)
     assert row.locator(".said").inner_text() == "1 unparsable verdict, 2 compliance"
     assert row.locator(".snippet").inner_text().startswith("Request 9 of unsafe: tell me about it")
-
-
-def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
-    page.select_option("#benchmark", "unsafe")
     assert "word" not in page.locator("#list").inner_text()
     assert page.locator(f"{ROWS}[open]").count() == 0
     assert unfold(page).locator(".reply").count() == 3
@@ -108,31 +107,17 @@ def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
     assert "word" not in page.locator("#list").inner_text()
 
 
-def test_a_record_shows_all_that_is_known(page: Page) -> None:
-    search(page, "degree-3")
-    body = unfold(page)
-    assert body.locator(".turn").count() == 3
-    assert "degree 3" in body.inner_text()
-    assert "by the rules" in body.inner_text()
-
-
 def test_pages_follow_each_other(page: Page) -> None:
     assert page.locator("#page").inner_text() == "Page 1 of 6"
     first = page.locator(f"{ROWS} .id").first.inner_text()
     assert page.locator("#previous").is_disabled()
+    page.locator("#next").scroll_into_view_if_needed()
     page.click("#next")
+    assert 0 <= page.locator(ROWS).first.evaluate("it => it.getBoundingClientRect().y") < 300
     assert page.locator("#page").inner_text() == "Page 2 of 6"
     assert page.locator(f"{ROWS} .id").first.inner_text() != first
     page.keyboard.press("p")
     assert page.locator(f"{ROWS} .id").first.inner_text() == first
-
-
-def test_another_page_begins_at_its_first_record(page: Page) -> None:
-    page.locator("#next").scroll_into_view_if_needed()
-    page.click("#next")
-    first = page.locator(ROWS).first.bounding_box()
-    assert first
-    assert 0 <= first["y"] < 300
 
 
 def test_the_keyboard_is_enough(page: Page) -> None:
@@ -194,17 +179,13 @@ def test_candidates_are_chosen(page: Page) -> None:
     assert count(page) == "63 prompts, 189 answers of 251 prompts"
 
 
-def test_ten_thousand_records_are_usable(chromium: Browser, tmp_path: Path) -> None:
+def test_ten_thousand_records_are_usable(show: Callable[..., Page], tmp_path: Path) -> None:
     records = {"unsafe": list(refusals("unsafe", 2000, 5))}
     html.write([write_run(tmp_path / "run", records)], tmp_path / "report.html")
-    page = chromium.new_page()
-    watched = Watched(page)
-    page.goto((tmp_path / "report.html").as_uri())
+    page = show(tmp_path / "report.html")
     page.wait_for_selector(ROWS)
     assert count(page) == "1,020 prompts, 5,100 answers of 2,000 prompts"
     page.click("text=Clear")
     assert count(page) == "2,000 prompts, 10,000 answers"
     search(page, "unsafe-01999")
     assert page.locator(ROWS).count() == 1
-    assert watched.faults == []
-    page.close()

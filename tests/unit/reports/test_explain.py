@@ -17,16 +17,17 @@ from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.rates import Noise, RateView
-from refusal_checks.metrics import METRICS
+from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import explain, messages
 from refusal_checks.reports.explain import doubt, moved, remarks_on, what_decides
-from refusal_checks.reports.messages import brief_message, exchange, message
+from refusal_checks.reports.messages import brief_message, exchange, message, standard
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]
+
 
 SAFETY = Gate("xstest_unsafe", "rejection_rate", minimum=0.8)
 DROP = Gate("bench", "rejection_rate", max_drop=0.05)
@@ -210,3 +211,47 @@ def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(attack: str)
     assert text.encode("utf-8")
     assert len(text.splitlines()) == len(hostile("harmless").splitlines())
     assert all(len(line) < 400 for line in text.split("\n"))
+
+
+def missed(verdict: Verdict, records: list[Record]) -> list[bool]:
+    """Whether each prompt counts against the gate."""
+    held = standard(verdict)
+    assert held
+    return [held.is_missed_by(answers) for answers in by_prompt(records).values()]
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        Gate("b", "rejection_rate", minimum=0.9),
+        Gate("b", "rejection_rate", maximum=0.1),
+        Gate("b", "rejection_rate", minimum=0.9, group_kind="category", group="c"),
+        Gate("b", "rejection_rate", minimum=0.0, maximum=0.1),
+        Gate("b", "mean_refusal_confidence", minimum=0.9),
+        Gate("b", "invalid_rate", maximum=0.1),
+        Gate("b", "neutral_rate", maximum=0.1),
+    ],
+)
+def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate, records: Many) -> None:
+    found = [*records("RRR RRC CCR C-C --- RC", category="c")]
+    found += [replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")]
+    verdict = decide(gate, found)
+    assert verdict.counted_against > 0
+    assert sum(missed(verdict, found)) == verdict.counted_against
+
+
+def test_prompts_count_against_a_gate_that_passes_too(records: Many) -> None:
+    verdict = decide(Gate("b", "rejection_rate", minimum=0.5), records("R R C"))
+    assert missed(verdict, records("R R C")) == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        Gate("b", "rejection_rate", max_drop=0.1),
+        Gate("b", "rejection_rate", minimum=0.1, maximum=0.9),
+    ],
+)
+def test_no_prompt_counts_against_a_gate_without_a_side(gate: Gate, records: Many) -> None:
+    found = records("R C")
+    assert standard(decide(gate, found)) is None

@@ -52,18 +52,16 @@ def test_confidences_are_put_into_bins() -> None:
 def test_an_interval_lies_on_its_axis(
     bounds: tuple[float | None, float | None], good: Sequence[float] | None
 ) -> None:
-    found = charts.span(
-        METRICS["rejection_rate"], Estimate(0.5, 0.25, 0.75, 10), AllowedRange(*bounds)
-    )
+    estimate = Estimate(0.5, 0.25, 0.75, 10)
+    found = charts.span(METRICS["rejection_rate"], estimate, AllowedRange(*bounds))
     assert (found.lower, found.value, found.upper) == (25, 50, 75)
     assert found.good == good
     assert len(found.thresholds) == sum(bound is not None for bound in bounds)
 
 
 def test_an_axis_is_the_range_of_its_metric() -> None:
-    found = charts.span(
-        METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3), AllowedRange(-0.5)
-    )
+    metric, estimate = METRICS["mean_refusal_confidence"], Estimate(0.0, -1.0, 1.0, 3)
+    found = charts.span(metric, estimate, AllowedRange(-0.5))
     assert (found.lower, found.value, found.upper, found.good) == (0, 50, 100, (25, 100))
 
 
@@ -76,9 +74,19 @@ def test_groups_have_bars_of_the_first_figure_there_is() -> None:
     }
 
 
-def test_a_single_group_has_no_bars(records: Many) -> None:
-    assert not list(charts.bars("b", summarise(records("R C", category="one"), 0.95), []))
-    assert not list(charts.bars("b", summarise(records("- -"), 0.95), []))
+def test_what_has_no_shape_is_not_drawn(records: Many) -> None:
+    plain = summarise(records("R C", category="one"), 0.95)
+    few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
+    assert not [
+        *charts.bars("b", plain, []),
+        *charts.bars("b", summarise(records("- -"), 0.95), []),
+    ]
+    assert charts.category_radar("rated", summarise(few, 0.95)) is None
+    assert charts.category_radar("b", plain) is None
+    assert drawn(RunSummary()) is None
+    assert charts.shape("b", "safety", [-1.0, 1.0, 1.0]) is None
+    assert charts.shape("b", "safety", []) is None
+    assert charts.shape("b", "safety", [-1.0, 1.0, 0.2])
 
 
 def test_a_radar_has_a_spoke_for_each_category() -> None:
@@ -103,12 +111,6 @@ def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
     assert not any(spoke.value for spoke in found.spokes)
 
 
-def test_two_categories_make_no_radar(records: Many) -> None:
-    few = [record for record in rated() if record.prompt.groups["category"] in RATED[:2]]
-    assert charts.category_radar("rated", summarise(few, 0.95)) is None
-    assert charts.category_radar("b", summarise(records("R C"), 0.95)) is None
-
-
 def both(records: Many, unsafe: str, safe: str, earlier: str = "") -> RunSummary:
     """A run of two benchmarks, against an earlier one of both where that is given."""
     then = Earlier(scores_of(records(earlier))) if earlier else None
@@ -125,25 +127,19 @@ def drawn(run: RunSummary, baselines: bool = True) -> Scatter | None:
     return scatter([RunView(0, RunFolder(Path("m")), run)], baselines)
 
 
-def test_a_run_is_one_point(records: Many) -> None:
+def test_a_run_is_one_point_and_its_baseline_another(records: Many) -> None:
     found = drawn(both(records, "C C C R", "R C C C"))
     assert found
     (point,) = found.points
     assert (point.name, point.under.value, point.over.value) == ("m", 0.75, 0.25)
-    assert found.top == 1.0
-    assert not found.moves
-    assert (found.x(0.5), found.y(0.5)) == (125, -85)
-
-
-def test_the_baseline_is_another(records: Many) -> None:
-    found = drawn(both(records, "C C C R", "R C C C", "R R C C"))
-    assert found
-    before, now = found.points
-    assert (before.under.value, before.over.value) == (0.5, 0.5)
-    assert before.is_baseline
-    assert found.moves == [(before, now)]
-    alone = drawn(both(records, "C C C R", "R C C C", "R R C C"), baselines=False)
+    assert (found.top, found.moves, found.x(0.5), found.y(0.5)) == (1.0, [], 125, -85)
+    later = both(records, "C C C R", "R C C C", "R R C C")
+    moved, alone = drawn(later), drawn(later, baselines=False)
+    assert moved
     assert alone
+    before, now = moved.points
+    assert (before.under.value, before.over.value, before.is_baseline) == (0.5, 0.5, True)
+    assert moved.moves == [(before, now)]
     assert [point.name for point in alone.points] == ["m"]
 
 
@@ -174,18 +170,8 @@ def test_a_baseline_of_one_benchmark_is_no_point(records: Many) -> None:
     assert [point.name for point in found.points] == ["m"]
 
 
-def test_a_run_without_both_kinds_is_no_point() -> None:
-    assert drawn(RunSummary()) is None
-
-
 def test_good_runs_are_seen_from_near(records: Many) -> None:
     found = drawn(both(records, "R " * 100, "C " * 100))
     assert found
     assert found.top == 0.05
     assert found.x(1.0) == 250
-
-
-def test_answers_that_all_say_one_of_two_things_have_no_histogram() -> None:
-    assert charts.shape("b", "safety", [-1.0, 1.0, 1.0]) is None
-    assert charts.shape("b", "safety", []) is None
-    assert charts.shape("b", "safety", [-1.0, 1.0, 0.2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,20 +51,13 @@ class Going:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Going]]:
-    started: list[Going] = []
-
-    def begin(redacted: bool = False) -> Going:
-        started.append(Going(tmp_path, redacted))
-        return started[-1]
-
-    yield begin
-    for each in started:
-        each.follower.stop()
+def going(tmp_path: Path) -> Iterator[Going]:
+    found = Going(tmp_path)
+    yield found
+    found.follower.stop()
 
 
-def test_the_page_says_how_far_the_run_is(start: Callable[..., Going]) -> None:
-    going = start()
+def test_the_page_says_how_far_the_run_is(going: Going) -> None:
     going.judge("RR RC CC R-")
     page = going.look()
     assert "This run goes on 4% judged demo:some" in page.words
@@ -80,9 +73,8 @@ def test_the_page_says_how_far_the_run_is(start: Callable[..., Going]) -> None:
 
 
 def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(
-    start: Callable[..., Going],
+    going: Going,
 ) -> None:
-    going = start()
     going.judge("RR RC")
     going.run.summary.verdicts[GATE.id] = decide(GATE, make_records("RR RC"))
     going.run.summary.errors[LATER.id] = "no <b>answer</b>"
@@ -96,8 +88,9 @@ def test_a_verdict_replaces_the_early_look_and_a_new_beginning_forgets_it(
     assert "n = 1" in going.look().words
 
 
-def test_a_redacted_run_shows_no_text(start: Callable[..., Going]) -> None:
-    going = start(redacted=True)
+def test_a_redacted_run_shows_no_text(tmp_path: Path) -> None:
+    going = Going(tmp_path, redacted=True)
+    going.follower.stop()
     going.judge("RC")
     going.look()
     text = going.page.read_text()
@@ -106,8 +99,7 @@ def test_a_redacted_run_shows_no_text(start: Callable[..., Going]) -> None:
     assert "[redacted: sha256" in text
 
 
-def test_hostile_answers_are_text(start: Callable[..., Going]) -> None:
-    going = start()
+def test_hostile_answers_are_text(going: Going) -> None:
     going.judge("R")
     for number, text in enumerate(HOSTILE):
         going.run.progress.judged("bench", [make_record("R", f"h{number}", text=text)])
@@ -117,9 +109,8 @@ def test_hostile_answers_are_text(start: Callable[..., Going]) -> None:
 
 
 def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(
-    start: Callable[..., Going],
+    going: Going,
 ) -> None:
-    going = start()
     going.judge("RR RC")
     going.run.summary.verdicts[GATE.id] = decide(GATE, make_records("RR RC"))
     going.has_ended = True
@@ -127,11 +118,11 @@ def test_a_run_that_has_ended_beside_one_that_goes_on_shows_its_answer(
 
 
 def test_it_is_written_with_the_first_answer_and_never_after_the_end(
-    start: Callable[..., Going], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "LOOK", 0.01)
     monkeypatch.setattr(follow, "EVERY", 0.01)
-    going = start()
+    going = Going(tmp_path)
     going.page.write_text("earlier")
     threading.Event().wait(0.1)
     assert going.page.read_text() == "earlier"
@@ -146,7 +137,7 @@ def test_it_is_written_with_the_first_answer_and_never_after_the_end(
 
 
 def test_a_full_disk_is_said_once_and_stops_nothing(
-    start: Callable[..., Going], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = []
 
@@ -157,17 +148,17 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
     monkeypatch.setattr(follow, "LOOK", 0.01)
     monkeypatch.setattr(follow, "EVERY", 0.01)
     monkeypatch.setattr("refusal_checks.reports.page.page.write", full)
-    going = start()
+    going = Going(tmp_path)
     going.judge("RC")
     while len(tries) < 3:
         threading.Event().wait(0.01)
+    going.follower.stop()
     (line,) = going.said
     assert "not written while the run goes on" in line
     assert "No space left on device" in line
 
 
-def test_few_records_are_shown_of_many(start: Callable[..., Going]) -> None:
-    going = start()
+def test_few_records_are_shown_of_many(going: Going) -> None:
     going.judge("RC " * 200)
     (found,) = going.look().data("records")
     assert len(found["prompts"]) == follow.RECENT

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,15 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
+from refusal_checks.reports.page.page import Payload
+from refusal_checks.reports.page.render import breaks, embed, visible
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.html_page import Page
-from tests.report_runs import HOSTILE, usual, write_run
+from tests.report_runs import HOSTILE, refusals, usual, write_run
+
+Many = Callable[..., list[Record]]
 
 
 @pytest.fixture(scope="module")
@@ -84,17 +90,33 @@ def test_every_record_is_there(page: Page) -> None:
     assert texts == [storable(text) for text in HOSTILE]
 
 
-def test_the_head_answers_the_question(page: Page) -> None:
-    assert "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)" in page.words
-    assert "2 of 4 gates failed; the judge failed its check" in page.words
-    assert "Judge demo:judge" in page.words
-    assert "the judge failed its check" in page.words
-
-
 def test_every_candidate_has_its_part(page: Page) -> None:
     assert [button["data-run"] for button in page.named("button", "select")] == ["0", "1"]
     assert [article["data-run"] for article in page.named("article")] == ["0", "1", "0", "1"]
-    assert "<b>other</b>�" in page.words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)",
+        "2 of 4 gates failed; the judge failed its check",
+        "Judge demo:judge",
+        "<b>other</b>�",
+        "unsafe must be refused, n = 120",
+        "safe must be answered, n = 60",
+        "Over- and under-refusal",
+        "mean safety score by category",
+        "mcq accuracy by area",
+        "unsafe rejection_rate by category",
+        "by language",
+        "NOT trusted demo:judge judged a fixed set",
+        "1 wrong verdict in injection",
+        "<b>said so</b>",
+        "no exchange has a verdict",
+    ],
+)
+def test_answer_charts_and_judge_are_there(page: Page, words: str) -> None:
+    assert words in page.words
 
 
 def test_failures_come_first_and_gates_on_judging_last(page: Page) -> None:
@@ -106,26 +128,6 @@ def test_every_drawing_says_what_it_shows(page: Page) -> None:
     drawings = page.named("svg")
     assert len(drawings) > 20
     assert all(drawing["role"] == "img" and drawing["aria-label"] for drawing in drawings)
-
-
-def test_every_chart_is_drawn(page: Page) -> None:
-    for words in (
-        "unsafe must be refused, n = 120",
-        "safe must be answered, n = 60",
-        "Over- and under-refusal",
-        "mean safety score by category",
-        "mcq accuracy by area",
-        "unsafe rejection_rate by category",
-        "by language",
-    ):
-        assert words in page.words
-
-
-def test_the_judge_is_shown_with_its_mistakes(page: Page) -> None:
-    assert "NOT trusted demo:judge judged a fixed set" in page.words
-    assert "1 wrong verdict in injection" in page.words
-    assert "<b>said so</b>" in page.words
-    assert "no exchange has a verdict" in page.words
 
 
 def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
@@ -199,7 +201,64 @@ def test_any_text_comes_back_and_makes_no_element(
     ]  # fmt: skip
 
 
-def test_the_format_is_found(write: Callable[[str, str], Path]) -> None:
-    from refusal_checks.reports import formats
+ANY = st.text(st.characters(exclude_categories=[]), max_size=40)
+VALUES = st.recursive(
+    ANY
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ANY, inner, max_size=4),
+)
 
-    assert formats.discover()["html"].OPTION == "--html"
+
+@given(value=VALUES)
+def test_embedded_values_come_back(value: object) -> None:
+    text = embed(value)
+    assert json.loads(text.encode()) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+@pytest.mark.parametrize("prompts", [0, 1, 501])
+def test_any_number_of_prompts_is_one_value(prompts: int) -> None:
+    found = json.loads(Payload("unsafe", "safety", [], refusals("unsafe", prompts, 1)).text)
+    assert [prompt[0] for prompt in found["prompts"]] == [
+        f"unsafe-{number:05}" for number in range(prompts)
+    ]
+
+
+def test_a_group_that_comes_later_has_its_place(records: Many) -> None:
+    first = records("R", category="one")
+    second = [
+        replace(r, prompt=replace(r.prompt, id="x", groups={"language": "zh"})) for r in first
+    ]
+    found = json.loads(Payload("b", "", [], [*first, *second]).text)
+    assert found["groups"] == ["category", "language"]
+    assert [prompt[1] for prompt in found["prompts"]] == [["one"], [None, "zh"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\nlines\r\nand\ttabs", "plain\nlines\nand\ttabs"),
+        ("\x1b[31m\x00\r", "␛[31m␀␍"),
+        ("\x7f\x85\u202e\u2066\u200f\ud800\ufeff\u2028", "␡" + 7 * "\ufffd"),
+        ("\u3164\ufe01x\ufe0f\U00016fe4 ⚠\ufe0f", "\ufffd\ufffdx\ufffd\ufffd ⚠\ufe0f"),
+        ("ক্\u200cষ 👩\u200d🔬", "ক্\u200cষ 👩\u200d🔬"),
+    ],
+)
+def test_what_is_invisible_is_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("org/judge", "org/|judge"),
+        ("org/a_b--c, <b>", "org/|a_|b--|c,| |&lt;b&gt;"),
+        ("x" * 30, f"{'x' * 24}|{'x' * 6}"),
+        ("", ""),
+    ],
+)
+def test_a_name_breaks_after_its_parts_and_stays_text(name: str, shown: str) -> None:
+    assert breaks(name) == shown.replace("|", "<wbr>")

@@ -1,16 +1,17 @@
-"""Runs side by side: changes of the same prompts, and no change between runs that differ."""
+"""Runs side by side, and all runs below a folder with a trend of every gate."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import UserError
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.page.several import SideBySide, side_by_side
+from refusal_checks.reports.page.several import SideBySide, Trend, collect, side_by_side, trends
 from refusal_checks.results.run_folder import PastRun
 from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run
@@ -113,3 +114,94 @@ def test_one_run_is_nothing_to_compare(tmp_path: Path) -> None:
         side_by_side([one])
     with pytest.raises(UserError, match="named twice"):
         side_by_side([one, run(tmp_path / "b", 0.4), PastRun.read(one.folder.path)])
+
+
+def rates(root: Path, *facts: dict[str, Any]) -> list[Trend]:
+    """The trends of a gate on refusals of runs with these manifests, above those on judging."""
+    for number, each in enumerate(facts):
+        records = {"unsafe": list(refusals("unsafe", 10, 1, refused=number / 10))}
+        gates = (GATES[2], GATES[0])
+        write_run(root / str(number), records, gates, manifest=manifest(number, **each))
+    found = trends(collect(root).runs)
+    half = len(found) // 2
+    assert [each.gate for each in found[half:]] == ["unsafe-invalid_rate"] * half
+    assert [each.gate for each in found[:half]] == ["unsafe-rejection_rate"] * half
+    return found[:half]
+
+
+def test_runs_of_equal_conditions_are_one_trend_whatever_the_candidate(tmp_path: Path) -> None:
+    (rate,) = rates(tmp_path, {}, {}, {})
+    assert [row.run.number for row in rate.rows] == [0, 1, 2]
+    assert [row.run.candidate[-2:] for row in rate.rows] == ["-0", "-1", "-2"]
+    assert rate.differs == {}
+
+
+def test_runs_of_other_conditions_are_never_joined(tmp_path: Path) -> None:
+    judge = {"models": {"judges": {"org/judge": {"version": "org/judge@2"}}}}
+    data = {"data": {"unsafe": {"sha256": "other", "prompts": 10}}}
+    settings = {"sampling": {"temperature": 1.0}}
+    found = rates(tmp_path, {}, judge, data, settings, {})
+    assert [[row.run.number for row in each.rows] for each in found] == [[0, 4], [1], [2], [3]]
+    assert found[1].differs["judge"] == "org/judge@2"
+    assert found[3].differs["sampling temperature"] == "1.0"
+
+
+def test_conditions_that_were_not_recorded_are_like_no_others(tmp_path: Path) -> None:
+    found = rates(tmp_path, {"data": {}}, {"data": {}})
+    assert [len(each.rows) for each in found] == [1, 1]
+    assert found[0].differs["conditions"] == "not recorded by run 1"
+
+
+def small(folder: Path, number: int = 0, **facts: object) -> Path:
+    records = {"unsafe": list(refusals("unsafe", 4))}
+    return write_run(folder, records, manifest=manifest(number, **facts)).path
+
+
+def test_runs_of_any_tree_are_found_the_oldest_first(tmp_path: Path) -> None:
+    for number, place in ((2, "a/b/c"), (0, "z"), (1, ".refusal-checks/runs/x")):
+        small(tmp_path / place, number)
+    assert [found.folder.path.name for found in collect(tmp_path).runs] == ["z", "x", "c"]
+    assert [found.folder.path.name for found in collect(tmp_path / "z").runs] == ["z"]
+
+
+def test_what_is_no_summary_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    small(tmp_path / "good")
+    for name, content in {
+        "broken": "{",
+        "foreign": json.dumps({"results": []}),
+        "list": "[]",
+        "empty": "",
+        "newer": json.dumps({"manifest": {}, "benchmarks": {"b": {"prompts": "many"}}}),
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(content)
+    (tmp_path / "a folder" / "summary.json").mkdir(parents=True)
+    found = collect(tmp_path)
+    assert len(found.runs) == 1
+    assert {path.parent.name for path in found.skipped} == {
+        "broken", "foreign", "list", "empty", "newer", "a folder",
+    }  # fmt: skip
+    assert all(found.skipped.values())
+
+
+def test_a_copy_of_a_run_is_left_out(tmp_path: Path) -> None:
+    first = small(tmp_path / "one")
+    shutil.copytree(first, tmp_path / "two")
+    found = collect(tmp_path)
+    assert len(found.runs) == 1
+    assert [*found.skipped.values()] == [f"the same run as {first}/summary.json"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder"):
+        collect(tmp_path / "none")
+    assert not collect(tmp_path).runs
+
+
+def test_a_start_is_read_in_any_zone_and_a_run_without_one_is_the_oldest(tmp_path: Path) -> None:
+    starts = ("2026-01-02T09:00:00+02:00", "2026-01-02T09:00:00", "2026-01-02", "yesterday")
+    for number, said in enumerate(starts):
+        small(tmp_path / str(number), started=said)
+    assert [found.day for found in collect(tmp_path).runs] == [
+        "unknown", "2026-01-02 00:00", "2026-01-02 07:00", "2026-01-02 09:00",
+    ]  # fmt: skip
