@@ -1,7 +1,8 @@
-"""The end of a run's output: few lines, what is wrong in words, and the answer last."""
+"""The end of a run's output: its table, few lines on what is wrong, and the answer last."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,27 +12,268 @@ import pytest
 from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
+from refusal_checks import benchmarks
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import redacted
+from refusal_checks.core.verdicts import EXTREMES, Binary, Label
+from refusal_checks.gates import thresholds
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.judges import kind_of
+from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.models.client.answers import Usage
 from refusal_checks.reports import remarks
+from refusal_checks.reports import rows as table
 from refusal_checks.reports.terminal import end
-from refusal_checks.reports.terminal.end import WIDTH, Screen, fitting, footer, tokens, unfinished
+from refusal_checks.reports.terminal.end import (
+    WIDTH,
+    Line,
+    Screen,
+    fitting,
+    footer,
+    tokens,
+    unfinished,
+)
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.progress import Progress
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import RunSummary, balance, distinct, summarise
 from refusal_checks.run.manifest import facts
 from tests.deciding import decide
 from tests.unit.gates.test_baseline import scores_of
-from tests.unit.reports.terminal.test_table import as_judged, run, shipped_gates
-from tests.unit.reports.test_explain import Many
+from tests.unit.reports.test_explain import Many, compared
 
-RATE = Gate("bench", "rejection_rate", minimum=0.8)
+RATE = Gate("bench", "rejection_rate", minimum=0.5)
+INVALID = Gate("bench", "invalid_rate", maximum=0.02)
+PAIR = (RATE, INVALID)
+STRICT = replace(RATE, minimum=0.8)
+GROUP = replace(RATE, group_kind="category", group="fraud")
+
+
+def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunSummary:
+    found = {verdict.gate.id: verdict for verdict in verdicts}
+    return RunSummary(Manifest(candidate=candidate), verdicts=found, errors=errors)
+
+
+def shown_lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[Line]:
+    """What is shown above the reports and the answer."""
+    folders = [(each, Path("runs")) for each in runs]
+    found = list(end.lines(folders, Screen(width, verbosity)))
+    return found[: [str(line) for line in found].index("run folder runs")]
+
+
+def lines(*runs: RunSummary, verbosity: int = 0, width: int = WIDTH) -> list[str]:
+    return [str(line) for line in shown_lines(*runs, verbosity=verbosity, width=width)]
+
+
+def test_a_benchmark_s_gates_stand_together_the_main_one_first_and_in_full(records: Many) -> None:
+    found = records("R " * 40, category="fraud")
+    other = decide(replace(RATE, benchmark="other"), found)
+    verdicts = [decide(gate, found) for gate in (GROUP, INVALID, RATE)]
+    shown = lines(run(verdicts[0], other, *verdicts[1:]), verbosity=1)
+    assert [line[:35].rstrip() for line in shown[:5]] == [
+        "       gate",
+        "pass   bench-rejection_rate",
+        "pass     bench-rejection_rate-fraud",
+        "pass     bench-invalid_rate",
+        "pass   other-rejection_rate",
+    ]
+    is_bold = [line.is_bold for line in shown_lines(run(*verdicts, other), verbosity=1)]
+    assert is_bold[1:5] == [True, False, False, True]
+
+
+def with_benchmarks(records: Many) -> RunSummary:
+    """A run of which answers are invalid, one benchmark stopped early, and prompts have groups."""
+    found = run(decide(replace(RATE, provenance="agreed\x1b[2J"), records("R")))
+    found.benchmarks["bench"] = summarise(records("R- -- RR", language="en"), 0.95)
+    found.benchmarks["clean"] = summarise(records("RR"), 0.95)
+    found.benchmarks["early"] = summarise(records("R " * 20), 0.95, planned=80)
+    return found
+
+
+def two_candidates(records: Many) -> list[RunSummary]:
+    good = run(decide(RATE, records("R " * 40)), candidate="http://h/v1#org/one")
+    bad = run(decide(RATE, records("C " * 40)), candidate="/models/two/")
+    bad.failure = "the engine ended"
+    return [good, bad]
+
+
+def with_baseline(records: Many) -> RunSummary:
+    before, after = records("R " * 60), records("C " * 30 + "R " * 30)
+    metrics = ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
+    return run(*(compared(before, after, Gate("bench", each, max_drop=0.05)) for each in metrics))
+
+
+SHOWN: dict[str, Callable[[Many], list[RunSummary]]] = {
+    "invalid rate passes": lambda of: [run(*(decide(each, of("R " * 60)) for each in PAIR))],
+    "invalid rate fails": lambda of: [run(decide(INVALID, of("R " * 60 + "- " * 20)))],
+    "invalid rate alone": lambda of: [run(decide(INVALID, of("R " * 300)))],
+    "baseline": lambda of: [with_baseline(of)],
+    "candidates": two_candidates,
+    "benchmarks": lambda of: [with_benchmarks(of)],
+}
+
+
+@pytest.mark.parametrize("verbosity", [0, 1])
+@pytest.mark.parametrize("case", SHOWN)
+def test_the_table_and_what_is_below(
+    records: Many, case: str, verbosity: int, snapshot: SnapshotAssertion
+) -> None:
+    shown = lines(*SHOWN[case](records), verbosity=verbosity)
+    assert max(map(cell_len, shown)) <= WIDTH
+    assert "\n".join(shown) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["org/model"], [""]),
+        (["a/one", "b/two"], ["one", "two"]),
+        (["a/one", "b/one"], ["a/one", "b/one"]),
+        (["x" * 40 + "1", "x" * 40 + "2"], ["…" + "x" * 18 + "1", "…" + "x" * 18 + "2"]),
+        (["1" + "x" * 40, "2" + "x" * 40], ["1 …" + "x" * 16, "2 …" + "x" * 16]),
+    ],
+)
+def test_candidates_have_short_names_that_differ(names: list[str], shown: list[str]) -> None:
+    found = table.candidate_names([run(candidate=name) for name in names])
+    assert found == shown
+    assert all(len(name) <= table.CANDIDATE_WIDTH for name in found)
+
+
+def test_everything_at_once_fits_in_a_hundred_columns(records: Many) -> None:
+    gate = Gate("adversarial_unsafe_prompts", "mean_refusal_confidence", -0.5, 0.5)
+    earlier = Earlier(scores_of(records("R " * 40)))
+    long = replace(gate, group_kind="c", group="\x1b[31m" + "contrast privacy " * 5)
+    grouped = records("R " * 40, c=str(long.group))
+    verdicts = decide(gate, grouped, earlier=earlier), decide(long, grouped)
+    error = {"adversarial_unsafe_prompts-rejection_rate": "no valid verdict " * 20}
+    runs = [run(*verdicts, candidate=name * 30, **error) for name in "ab"]
+    shown = lines(*runs)
+    assert max(map(len, shown)) <= WIDTH
+    assert not [line for line in shown if "\x1b" in line]
+    assert "       adversarial_unsafe_prompts-mean_refusal_confidence" in shown
+    errors = [line for line in shown if line.startswith("ERROR")]
+    assert [line.endswith("…") for line in errors] == [True, True]
+    assert [line.split()[1][-2:] for line in errors] == ["a:", "b:"]
+
+
+def test_a_gate_whose_name_has_no_room_has_a_line_of_its_own(records: Many) -> None:
+    gates = [replace(RATE, maximum=0.9), replace(GROUP, maximum=0.9)]
+    earlier, found = Earlier(scores_of(records("R " * 40))), records("R " * 40, category="fraud")
+    verdicts = [decide(gate, found, earlier=earlier) for gate in gates]
+    runs = [run(*verdicts, candidate=f"/m/{'long-name-of-a-run-' * 2}{n}") for n in (1, 2)]
+    shown = shown_lines(*runs, width=60)
+    assert [str(line).rstrip()[:35] for line in shown[:7]] == [
+        "       candidate             figure",
+        "       bench-rejection_rate",
+        "FAIL   …ong-name-of-a-run-1  100.0%",
+        "FAIL   …ong-name-of-a-run-2  100.0%",
+        "         bench-rejection_rate-fraud",
+        "FAIL   …ong-name-of-a-run-1  100.0%",
+        "FAIL   …ong-name-of-a-run-2  100.0%",
+    ]
+    assert [line.is_bold for line in shown[1:5]] == [True, True, True, False]
+
+
+def test_characters_of_double_width_keep_the_columns(records: Many) -> None:
+    group = replace(GROUP, group="网络诈骗" * 3)
+    found = records("R " * 40, category=str(group.group))
+    _, *rows = lines(run(*(decide(gate, found) for gate in (RATE, group))))
+    assert len({cell_len(row[: row.index("100.0%")]) for row in rows[:2]}) == 1
+    assert max(map(cell_len, rows[:2])) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("words", "mark", "colour"),
+    [("R " * 80, "pass", "green"), ("R " * 9 + "C", "pass?", "yellow"), ("C " * 50, "FAIL", "red")],
+)
+def test_outcomes_have_colours_beside_their_words(
+    records: Many, words: str, mark: str, colour: str
+) -> None:
+    found = run(decide(STRICT, records(words)))
+    (shown, markup), (_, text) = shown_lines(found)[1].pieces
+    assert (shown, markup[colour], text) == (mark, True, {"bold": True})
+
+
+def test_errors_stand_in_the_table_harmlessly_below_why_the_run_ended_early(records: Many) -> None:
+    failed = decide(STRICT, records("R C"))
+    error = "rejection_rate: no valid verdict among 1250 answers \x1b[2J\n::error::c\x07" * 3
+    found = run(failed, **{"other-rate": error, "a\x1b[31m": "b"})
+    found.failure = "the engine ended\nlast line: \x1b[31mred\x07"
+    ended, log, header, row, first, second, *_ = lines(found)
+    assert ended == "the engine ended"
+    assert log.startswith("last line: ")
+    assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
+    assert row.split()[:5] == ["FAIL?", "bench-rejection_rate", "50.0%", "[9.5,", "90.5]"]
+    assert first.startswith("ERROR  other-rate: rejection_rate: no valid verdict among")
+    assert len(first) <= WIDTH
+    assert second == "ERROR  a: b"
+    assert not re.search(r"[\x00-\x1f]", log + first + second)
+
+
+def test_the_shipped_gates_fit_in_a_hundred_columns(records: Many) -> None:
+    everything = records("R " * 120 + "C " * 329 + "R-CRC")
+    by_length = sorted(shipped_gates(), key=lambda gate: len(gate.group or ""))
+    longest = {(gate.benchmark, gate.metric, gate.group_kind): gate for gate in by_length}
+    verdicts = [
+        decide(replace(gate, group_kind=None), [as_judged(gate, each) for each in everything])
+        for gate in longest.values()
+        if gate.benchmark != "rating_gradient"
+    ]
+    assert len(verdicts) >= 10
+    assert max(map(len, lines(run(*verdicts), verbosity=2))) <= WIDTH
+
+
+def shipped_gates() -> list[Gate]:
+    folder = Path(benchmarks.__file__).parents[2] / "thresholds"
+    known = benchmarks.discover()
+    found = (thresholds.load([path], known) for path in folder.glob("*.toml"))
+    return [gate for loaded in found for gate in loaded.gates if gate.benchmark in known]
+
+
+def as_judged(gate: Gate, record: Record) -> Record:
+    """The record with a verdict of the type that the gate's benchmark has."""
+    verdicts = kind_of(benchmarks.discover()[gate.benchmark]).verdicts
+    judgement = record.judgement
+    if isinstance(judgement, Binary) and verdicts is not Binary:
+        judgement = list(EXTREMES[verdicts].values())[judgement.label is Label.REFUSAL]
+    prompt = replace(record.prompt, reference="A", options={"A": "yes", "B": "no"})
+    return replace(record, prompt=prompt, judgement=judgement)
+
+
+def test_the_spurious_failures_to_expect_are_told_with_vv(records: Many) -> None:
+    doubtful = decide(STRICT, records("R R C"))
+    gates = (replace(doubtful.gate, group_kind="g", group=f"g{number}") for number in range(30))
+    many = run(*(replace(doubtful, gate=gate) for gate in gates))
+    spurious = [line for line in lines(many, verbosity=2) if "spurious failures among" in line]
+    assert len(spurious) == 1
+    assert "spurious" not in "".join(lines(many, verbosity=1))
+
+
+def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
+    def rate(value: float, n: int) -> dict[str, object]:
+        return {"rejection_rate": wilson(value, n)}
+
+    safety, sanity = ("safety", rate(0.9, 100)), ("sanity", rate(0.1, 50))
+    found = balance([safety, ("safety", rate(0.6, 50)), sanity], 0.95)  # type: ignore[list-item]
+    assert found is not None
+    assert found.under_refusal.value == pytest.approx(0.2)
+    assert found.under_refusal.n == 150
+    assert found.under_refusal.lower < 0.2 < found.under_refusal.upper
+    assert found.over_refusal == wilson(0.1, 50)
+    assert balance([safety, safety], 0.95) is None  # type: ignore[list-item]
+
+
+def test_prompts_of_a_benchmark_and_its_parts_count_once(records: Many) -> None:
+    names = ("chisafety", "chisafety_qa", "chisafety_dialogue", "xstest_unsafe")
+    one, known = summarise(records("R"), 0.95), benchmarks.discover()
+    found = {name: replace(one, parts=known[name].parts) for name in names}
+    assert list(distinct(found)) == ["chisafety", "xstest_unsafe"]
+    assert list(distinct({name: found[name] for name in names[1:]})) == list(names[1:])
+
+
 FOLDER = Path("runs/one")
 
 
@@ -47,7 +289,7 @@ def of_group(verdict: Verdict, group: str) -> Verdict:
 def breach(records: Many) -> RunSummary:
     found = [replace(r, prompt=replace(r.prompt, kind=Kind.SAFETY)) for r in records("C " * 50)]
     earlier = Earlier(replace(scores_of(records("R " * 50)), title="release-1.3"))
-    return run(decide(replace(RATE, max_drop=0.05), found, earlier=earlier))
+    return run(decide(replace(STRICT, max_drop=0.05), found, earlier=earlier))
 
 
 def worse(records: Many) -> RunSummary:
@@ -59,11 +301,11 @@ def worse(records: Many) -> RunSummary:
 
 ENDS: dict[str, Callable[[Many], RunSummary]] = {
     "yes": lambda of: run(
-        *(decide(each, of("R " * 60)) for each in (RATE, replace(RATE, group="x")))
+        *(decide(each, of("R " * 60)) for each in (STRICT, replace(STRICT, group="x")))
     ),
     "breach": breach,
     "worse than last time": worse,
-    "doubt": lambda of: run(decide(RATE, of("R R R R C"))),
+    "doubt": lambda of: run(decide(STRICT, of("R R R R C"))),
 }
 
 
@@ -83,7 +325,7 @@ def test_where_no_page_is_written_a_command_for_one_is_named(records: Many) -> N
 
 
 def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(records: Many) -> None:
-    good, bad = run(decide(RATE, records("R " * 60))), run(decide(RATE, records("C " * 60)))
+    good, bad = run(decide(STRICT, records("R " * 60))), run(decide(STRICT, records("C " * 60)))
     runs = [replace(good, manifest=Manifest(candidate="good")), bad]
     *_, first, last = end.lines([(each, FOLDER) for each in runs], Screen(80))
     assert str(first) == "good: May it ship? YES: the gate passed"
@@ -97,8 +339,8 @@ def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour(reco
 
 @pytest.mark.parametrize("width", [40, 60, 79, 99])
 def test_remarks_take_five_lines_however_much_is_wrong(records: Many, width: int) -> None:
-    failed = decide(RATE, records("C " * 50))
-    many = run(*(replace(failed, gate=replace(RATE, benchmark=f"b{n}")) for n in range(20)))
+    failed = decide(STRICT, records("C " * 50))
+    many = run(*(replace(failed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(20)))
     many.notes = ["a note " * 20]
     below = list(remarks.brief_lines([("", many)], width))
     assert len(below) <= remarks.MOST
@@ -106,24 +348,20 @@ def test_remarks_take_five_lines_however_much_is_wrong(records: Many, width: int
     assert all(cell_len(line) <= width for line in shown(many, width=width) if ":" not in line)
 
 
-def test_no_prompt_stands_for_two_gates(records: Many) -> None:
-    failed = decide(RATE, records("C " * 50))
+def test_no_prompt_stands_for_two_gates_and_redacted_ones_for_none(records: Many) -> None:
+    failed = decide(STRICT, records("C " * 50))
     told = shown(run(failed, of_group(failed, "fraud")))
     assert Counter("request p1" in line for line in told)[True] == 1
     assert any("request p2" in line for line in told)
-
-
-def test_texts_that_are_kept_to_oneself_are_not_shown(records: Many) -> None:
-    failed = decide(RATE, records("C " * 50))
     hidden = [replace(each, prompt=redacted(each.prompt)) for each in failed.offenders]
-    told = "\n".join(shown(run(replace(failed, offenders=tuple(hidden)))))
-    assert "request p1" not in told
-    assert "p1" in told
+    text = "\n".join(shown(run(replace(failed, offenders=tuple(hidden)))))
+    assert "request p1" not in text
+    assert "p1" in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_every_gate_keeps_its_name_in_a_narrow_terminal(records: Many, width: int) -> None:
-    passed = decide(RATE, records("R " * 60))
+    passed = decide(STRICT, records("R " * 60))
     groups = ("fraud_and_scams_" * 3 + end_ for end_ in ("one", "two"))
     table = shown(run(passed, *(of_group(passed, group) for group in groups)), width=width)
     names = "".join(line.strip() for line in table if "run folder" not in line)
@@ -134,7 +372,7 @@ def test_every_gate_keeps_its_name_in_a_narrow_terminal(records: Many, width: in
 
 
 def test_columns_go_before_names_do(records: Many) -> None:
-    passed = decide(replace(RATE, benchmark="adversarial_unsafe"), records("R " * 60))
+    passed = decide(replace(STRICT, benchmark="adversarial_unsafe"), records("R " * 60))
     header, row, *_ = shown(run(passed), width=90)
     assert header.split() == ["gate", "figure", "n", "threshold", "invalid"]
     assert row.split()[:3] == ["pass", "adversarial_unsafe-rejection_rate", "100.0%"]
@@ -149,20 +387,20 @@ def test_columns_go_before_names_do(records: Many) -> None:
 def test_the_default_gates_end_in_25_lines(records: Many) -> None:
     everything = records("R " * 120 + "C " * 329 + "R-CRC")
     gates = [each for each in shipped_gates() if each.source.endswith("default.toml")]
+    names = {each.benchmark for each in gates}
     gates += [each for each in shipped_gates() if each.source == "default gate"]
-    names = {each.benchmark for each in gates if each.source.endswith("default.toml")}
-    verdicts = [decide(each, judged(each, everything)) for each in gates if each.benchmark in names]
+    verdicts = [
+        decide(gate, [as_judged(gate, each) for each in everything])
+        for gate in gates
+        if gate.benchmark in names
+    ]
     assert len(verdicts) >= 14
     assert 1 + len(shown(run(*verdicts), report="html report report.html")) <= 25
 
 
-def judged(gate: Gate, found: list[Record]) -> list[Record]:
-    return [as_judged(gate, each) for each in found]
-
-
 def test_passing_groups_are_folded_where_there_are_many(records: Many) -> None:
-    passed = decide(RATE, records("R " * 60))
-    failed = of_group(decide(RATE, records("C " * 60)), "bad")
+    passed = decide(STRICT, records("R " * 60))
+    failed = of_group(decide(STRICT, records("C " * 60)), "bad")
     many = run(passed, failed, *(of_group(passed, f"g{n}") for n in range(30)))
     told = shown(many)
     assert "30 gates on groups passed too (shown with -v)" in told
@@ -171,7 +409,7 @@ def test_passing_groups_are_folded_where_there_are_many(records: Many) -> None:
 
 
 def test_all_of_our_own_words_are_in_every_code_page(records: Many) -> None:
-    failed = decide(RATE, records("C " * 50))
+    failed = decide(STRICT, records("C " * 50))
     for verbosity in (0, 2):
         for width in (40, 80):
             told = "\n".join(shown(run(failed, failed), width=width, verbosity=verbosity))
@@ -186,9 +424,9 @@ def test_a_terminal_is_filled_within_limits(columns: int, width: int) -> None:
 @pytest.mark.parametrize(
     ("folder", "named"),
     [
-        ("kept/20260101-120000-1", "20260101-120000-1"),
-        (".refusal-checks/runs/20260101-120000-1", ".refusal-checks/runs/20260101-120000-1"),
-        ("my runs/20260101-120000-1", "'my runs/20260101-120000-1'"),
+        ("kept/20260101-1", "20260101-1"),
+        (".refusal-checks/runs/20260101-1", ".refusal-checks/runs/20260101-1"),
+        ("my runs/20260101-1", "'my runs/20260101-1'"),
     ],
 )
 def test_the_command_that_is_shown_finds_the_run(
@@ -196,16 +434,9 @@ def test_the_command_that_is_shown_finds_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(run_folder.RUNS_VARIABLE, "kept")
-    failed = run(decide(RATE, records("C " * 50)))
-    (line,) = (
-        str(line)
-        for line in end.lines([(failed, Path(folder))], Screen(80))
-        if "refusal-checks report" in str(line)
-    )
+    told = map(str, end.lines([(breach(records), Path(folder))], Screen(80)))
+    (line,) = (line for line in told if "refusal-checks report" in line)
     assert line.endswith(f" report html report.html {named}")
-
-
-STORE = Path("store.sqlite")
 
 
 def used(number: int) -> dict[str, int]:
@@ -249,16 +480,12 @@ def test_the_footer_and_junit_name_rows_that_nothing_pins(pinned: bool | None, s
     assert ("unpinned rows" in properties["data_revision/sorrybench"]) is said
 
 
-def test_the_footer_stays_within_its_columns() -> None:
+def test_the_footer_stays_within_its_columns_and_says_that_no_engine_was_needed() -> None:
     usages = {role: used(123_456_789) for role in ("candidate", "judge")}
-    found = RunSummary(Manifest().extended(tokens=usages))
-    assert max(map(len, footer([(found, Path())]))) <= WIDTH
-
-
-def test_the_footer_says_that_no_engine_was_needed() -> None:
     engines = {"started": [], "attached": [], "ready_s": [0.0]}
-    found = RunSummary(Manifest().extended(engines=engines))
-    assert "engine none: no model was needed" in footer([(found, Path())])
+    found = [*footer([(RunSummary(Manifest().extended(tokens=usages, engines=engines)), Path())])]
+    assert max(map(len, found)) <= WIDTH
+    assert "engine none: no model was needed" in found
 
 
 def progress(done: bool) -> Progress:
@@ -276,22 +503,17 @@ def progress(done: bool) -> Progress:
 
 
 def test_an_interrupted_run_says_what_is_done_and_how_to_continue() -> None:
-    assert list(unfinished(progress(False), RunSummary(), 4, STORE, fresh=False)) == [
+    store, begun = Path("store.sqlite"), progress(False)
+    assert list(unfinished(begun, RunSummary(), 4, store, fresh=False)) == [
         "first: complete, 2 prompts",
         "second: 1 of 3 prompts answered, 0 judged",
         "0 of 4 gates decided",
         "to continue, run the same command again: store.sqlite holds the finished work",
     ]
-
-
-def test_a_fresh_run_names_its_own_store() -> None:
-    *_, last = unfinished(progress(False), RunSummary(), 1, STORE, fresh=True)
+    *_, last = unfinished(begun, RunSummary(), 1, store, fresh=True)
     assert "--store store.sqlite instead of --fresh" in last
-
-
-def test_a_complete_run_and_one_that_never_began_have_nothing_to_continue() -> None:
-    assert list(unfinished(progress(True), RunSummary(), 4, STORE, fresh=False)) == []
-    assert list(unfinished(Progress(), RunSummary(), 4, STORE, fresh=False)) == []
+    for none in (progress(True), Progress()):  # it is complete, or never began
+        assert list(unfinished(none, RunSummary(), 4, store, fresh=False)) == []
 
 
 @pytest.mark.parametrize(
