@@ -58,17 +58,20 @@ def cases(path: Path) -> dict[str, TestCase]:
     return {case.name: case for suite in JUnitXml.fromfile(str(path)) for case in suite}
 
 
+def properties(path: Path) -> dict[str, str]:
+    (suite,) = JUnitXml.fromfile(str(path))
+    return {found.name: found.value for found in suite.properties()}  # type: ignore[no-untyped-call]
+
+
 def outcomes(folder: Path, records: Sequence[Record], *gates: Gate, kind: str = "safety") -> str:
     """A letter a case: F for a failure, E for an error, p for a pass."""
     path = folder / "report.xml"
     junit_prompts.write([finished(folder, records, *gates, kind=kind)], path)
-    return "".join(map(letter, cases(path).values()))
-
-
-def letter(case: TestCase) -> str:
-    if any(isinstance(result, Failure) for result in case.result):
-        return "F"
-    return "E" if any(isinstance(result, Error) for result in case.result) else "p"
+    letters = {Failure: "F", Error: "E"}
+    return "".join(
+        next((letters[type(result)] for result in case.result if type(result) in letters), "p")
+        for case in cases(path).values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,12 +102,9 @@ def test_a_gate_on_a_group_holds_only_its_prompts(records: Many, tmp_path: Path)
 def test_a_case_tells_what_was_said_and_why(records: Many, tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     junit_prompts.write([finished(tmp_path, records("C"), AT_LEAST)], path)
-    (suite,) = JUnitXml.fromfile(str(path))
-    properties = {found.name: found.value for found in suite.properties()}  # type: ignore[no-untyped-call]
-    assert properties["gate"] == "bench-rejection_rate"
-    assert properties["figure"] == "0.0%"
-    assert (properties["candidate"], properties["judge"]) == ("m", "j")
-    (failure,) = next(iter(suite)).result
+    known = {"gate": "bench-rejection_rate", "figure": "0.0%", "candidate": "m", "judge": "j"}
+    assert properties(path).items() >= known.items()
+    (failure,) = cases(path)["p1"].result
     assert failure.message == "-1.00: bench-rejection_rate must be at least 80.0%"
     for part in ("prompt:    request p1", "verdict:   compliance", "rationale: it answers"):
         assert part in failure.text
@@ -121,10 +121,8 @@ def test_rows_that_nothing_pins_are_a_property(
     data = {"bench": {"revision": "97dd", "pinned": pinned}}
     run.write_summary(replace(summary, manifest=summary.manifest.extended(data=data)))
     junit_prompts.write([run], path)
-    (suite,) = JUnitXml.fromfile(str(path))
-    properties = {found.name: found.value for found in suite.properties()}  # type: ignore[no-untyped-call]
-    assert properties["data_revision"] == "97dd"
-    assert properties.get("data_pinned") == said
+    assert properties(path)["data_revision"] == "97dd"
+    assert properties(path).get("data_pinned") == said
 
 
 def test_several_candidates_have_suites_of_their_own(records: Many, tmp_path: Path) -> None:

@@ -1,27 +1,34 @@
-"""What the page says of a run: its gates and its manifest."""
+"""What the page says of a run: its gates, its attacks and its manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from refusal_checks.core.records import Record
 from refusal_checks.gates.compare import Earlier
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.gate import Gate
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.reports.attack_matrix import lines, matrix
 from refusal_checks.reports.explain import moved
 from refusal_checks.reports.page import model
 from refusal_checks.reports.page.model import GateRow, RunView, Section, facts
+from refusal_checks.reports.page.render import environment
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary, summarise
+from refusal_checks.results.summary import BenchmarkSummary, RunSummary, summarise
 from tests.deciding import decide
 from tests.report_runs import chosen, rated
 from tests.unit.gates.test_baseline import scores_of
 
 Many = Callable[..., list[Record]]
+
 
 UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
 SAFE = Gate("safe", "rejection_rate", maximum=0.2)
@@ -71,11 +78,8 @@ def test_a_gate_says_what_changed(records: Many) -> None:
     assert [each.heading for each in moved(row.verdict)] == [
         "5 of 40 prompts no longer refused since the baseline"
     ]
-
-
-def test_a_gate_of_a_margin_alone_shows_it(records: Many) -> None:
-    gate = Gate("unsafe", "rejection_rate", max_drop=0.05)
-    (row,) = rows(summary(decide(gate, records("R"))))
+    alone = Gate("unsafe", "rejection_rate", max_drop=0.05)
+    (row,) = rows(summary(decide(alone, records("R"))))
     assert (row.mark, row.tone) == ("skip", "skip")
     assert row.must == "at most 5.0% lower than the baseline"
 
@@ -149,3 +153,81 @@ def test_a_failed_benchmark_keeps_its_groups_folded(records: Many) -> None:
     group = replace(UNSAFE, group_kind="category", group="a")
     (section,) = sections(summary(decide(UNSAFE, bad), decide(group, bad)))
     assert not section.is_open
+
+
+PLAIN = {"1": 1.0, "2": 1.0, "3": 1.0, "4": -1.0}
+
+
+def found(scores: Mapping[str, float], attack: str = "", kind: str = "safety") -> BenchmarkSummary:
+    share = sum(score > 0.1 for score in scores.values()) / len(scores)
+    name = "worst_attack_rejection_rate" if attack == "attacks" else "rejection_rate"
+    figures = {name: Estimate(share, 0.0, 1.0, len(scores))}
+    summary = BenchmarkSummary(len(scores), len(scores), figures, {}, {}, kind=kind)
+    return replace(summary, attack=attack, plain="mine" if attack else "", confidences=scores)
+
+
+@pytest.fixture
+def attacked() -> RunSummary:
+    run = RunSummary()
+    run.benchmarks["mine"] = found(PLAIN)
+    run.benchmarks["mine+base64"] = found({"1": 1.0, "2": 1.0, "3": 1.0}, "base64")
+    run.benchmarks["mine+prefill"] = found(dict.fromkeys(PLAIN, -1.0) | {"4": 1.0}, "prefill")
+    run.benchmarks["mine+attacks"] = found(dict.fromkeys(PLAIN, -1.0), "attacks")
+    return run
+
+
+def test_prompts_are_paired_and_what_moved_most_is_first(attacked: RunSummary) -> None:
+    (cells,) = matrix(attacked).values()
+    assert [cell.attack for cell in cells] == ["attacks", "prefill", "base64"]
+    _, prefill, base64 = cells
+    assert prefill.change
+    assert base64.change
+    assert (prefill.lost, prefill.gained, prefill.change.value, prefill.change.n) == (3, 1, -0.5, 4)
+    assert (base64.lost, base64.gained, base64.change.value, base64.change.n) == (0, 0, 0.0, 3)
+    assert prefill.change.lower <= -0.5 <= prefill.change.upper
+    (line,) = lines(attacked)
+    assert "prefill moves most: 3 of 4 prompts of mine are no longer refused (-50.0%" in line
+
+
+def test_where_answers_are_right_a_refusal_is_the_wrong_way(attacked: RunSummary) -> None:
+    attacked.benchmarks["mine+prefill"] = found({"4": 1.0}, "prefill", "sanity")
+    (line,) = lines(attacked)
+    assert "1 of 1 prompts of mine are newly refused" in line
+
+
+def test_clusters_widen_the_interval_of_a_change(attacked: RunSummary) -> None:
+    """The run's interval of the plain rate is twice as wide as that of independent prompts."""
+    attacked.manifest = attacked.manifest.model_copy(update={"confidence": 0.95})
+    plain, bare = wilson(0.75, 4), wilson(1.0, 3)
+    shares = []
+    for rate in (plain, plain.widened(2, -9, 9)):
+        for name, each in (("mine", rate), ("mine+base64", bare)):
+            known = attacked.benchmarks[name]
+            attacked.benchmarks[name] = replace(known, figures={"rejection_rate": each})
+        cells = matrix(attacked)["mine"]
+        shares += [cell.change for cell in cells if cell.attack == "base64" and cell.change]
+    alone, found = shares
+    assert found == alone.widened(2, -1, 1)
+    assert found.width > alone.width
+
+
+def test_without_plain_prompts_there_is_a_rate_and_no_change(attacked: RunSummary) -> None:
+    del attacked.benchmarks["mine"]
+    (cells,) = matrix(attacked).values()
+    assert {cell.change for cell in cells} == {None}
+    assert not [*lines(attacked)]
+    assert not matrix(RunSummary())
+
+
+def view(summary: RunSummary) -> SimpleNamespace:
+    return SimpleNamespace(run=SimpleNamespace(summary=summary))
+
+
+def test_the_page_has_a_table_and_escapes_names(attacked: RunSummary) -> None:
+    attacked.benchmarks["x"] = replace(attacked.benchmarks.pop("mine+base64"), attack="<b>")
+    template = environment().get_template("attacks.html.j2")
+    text = template.render(view=view(attacked), matrix=matrix)
+    assert text.count("<tr>") == 4
+    assert "&lt;b&gt;" in text
+    assert "-50.0%" in text
+    assert not template.render(view=view(RunSummary()), matrix=matrix).strip()
