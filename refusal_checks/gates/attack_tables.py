@@ -69,7 +69,12 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
     Of several files all attacks count; ``prefill = false`` takes one out again.
     """
     found: dict[str, dict[str, bool]] = {}
-    files = {path: dict(_tables(path, content, found)) for path, content in parsed.items()}
+    files: dict[Path, Content] = {path: {} for path in parsed}
+    for path, content in parsed.items():
+        for name, table, twice in _tables(path, content, found):
+            if twice and (name in content or name in files[path]):  # one would replace the other
+                raise ThresholdError(twice)
+            files[path][name] = table
     attacked = {
         plain: tuple(name for name, is_in in names.items() if is_in)
         for plain, names in found.items()
@@ -94,22 +99,16 @@ def read(parsed: Mapping[Path, Content]) -> AttackTables:
 
 def _tables(
     path: Path, content: Content, found: dict[str, dict[str, bool]]
-) -> Iterator[tuple[str, Any]]:
-    """The tables of one file, each benchmark's followed by those of it under attack."""
-    seen = set(content)
+) -> Iterator[tuple[str, Content, str]]:
+    """The tables of one file, each benchmark's followed by those of it under attack.
 
-    def take(name: str, mistake: str) -> str:
-        """A table's name, which no other table of the file has: one would replace the other."""
-        if name in seen:
-            raise ThresholdError(mistake)
-        seen.add(name)
-        return name
-
+    Each with what to say if the file has another of that name.
+    """
     for name, table in content.items():
         where = f"{path}: [{name}]"
         listed = _listed(f"{where} {KEY}", table.pop(KEY, {}))
         worst = _pop_worst(table) | {key: listed.pop(key) for key in [WORST] if key in listed}
-        yield name, table
+        yield name, table, ""
         for attack, gates in listed.items():
             if attack.startswith(recorded.PREFIX):  # a file of texts, relative to this one
                 try:
@@ -118,12 +117,12 @@ def _tables(
                     raise ThresholdError(f'{where} {KEY} "{attack}": {fault}') from None
             else:
                 known = attacks.find(attack, f"{where} {KEY}", ThresholdError).name
-            under = take(name_of(name, known), f"{where} {KEY}: name {known} once")
             found.setdefault(name, {})[known] = gates is not False
-            yield under, _gates(f"{path}: [{name}.{KEY}]", attack, gates)
+            gates = _gates(f"{path}: [{name}.{KEY}]", attack, gates)
+            yield name_of(name, known), gates, f"{where} {KEY}: name {known} once"
         if worst:
             found.setdefault(name, {})
-            yield take(name_of(name, attacks.ALL), f"{where}: name {WORST} once"), worst
+            yield name_of(name, attacks.ALL), worst, f"{where}: name {WORST} once"
 
 
 def _listed(where: str, value: Any) -> dict[str, Any]:

@@ -153,6 +153,11 @@ class Comparison:
     missing: str = ""
     looser: tuple[str, ...] = ()
 
+    @property
+    def one_sided(self) -> Estimate:
+        """The change with its one-sided bounds."""
+        return replace(self.change, lower=self.lower, upper=self.upper)
+
     def seen_as(self, rate: Rate, then: Scores, gate: str, level: float) -> Comparison:
         """The change of a figure that does not rest on the judge alone.
 
@@ -180,8 +185,7 @@ class Comparison:
             bounds = paired.mean_bounds(old, new, metric.span, level, units)
             lower, upper = bounds.lower, bounds.upper
         elif rate.used.errors and rate.used.errors == then.errors.get(gate) and is_single:
-            judged = replace(self.change, lower=self.lower, upper=self.upper)
-            change = corrected_change(judged, rate.used.errors, level)
+            change = corrected_change(self.one_sided, rate.used.errors, level)
             lower, upper = change.lower, change.upper
         elif known := [
             # Both figures are people's, or both are the second judge's.

@@ -277,7 +277,7 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
     if compared and compared.missing:
         return None
     if compared and figures.change and figures.change.outcome is Outcome.INCONCLUSIVE:
-        change = Estimate(compared.change.value, compared.lower, compared.upper, compared.change.n)
+        change = compared.one_sided
         limits = figures.gate.change_limits
         bound = limits.spanned(change.lower, change.upper, change.value)
         ends = (-metric.span, metric.span)

@@ -21,7 +21,7 @@ from refusal_checks.gates.gate import (
     Outcome,
 )
 from refusal_checks.gates.rates import Evidence, Rate
-from refusal_checks.metrics import METRICS, Metric, worst_cases
+from refusal_checks.metrics import METRICS, worst_cases
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
 
@@ -99,9 +99,7 @@ def check_figure(gate: Gate, estimate: Estimate) -> BoundCheck:
     )
 
 
-def check_change(
-    comparison: Comparison, limits: AllowedRange, metric: Metric, level: float
-) -> BoundCheck:
+def check_change(comparison: Comparison, limits: AllowedRange, level: float) -> BoundCheck:
     """Compare the change with its margins: a non-inferiority test at the confidence level.
 
     It passes if the one-sided bound of the change is within the margin, is breached if the other
@@ -109,17 +107,15 @@ def check_change(
     answer without a verdict, of either run, counted against it, and never where only the judge saw
     the change although this run's figure rests on more.
     """
-    change, lower, upper = comparison.change.value, comparison.lower, comparison.upper
-    met = limits.holds(change)
+    change = comparison.one_sided
+    met, p = limits.holds(change.value), 1.0
     if comparison.p_flips is None:
-        p = p_normal(change, lower, upper, limits, level)
-    elif met:
-        p = 1.0
-    else:
-        margin = limits.nearest(change)
-        z = float(paired.tango(comparison.lost, comparison.gained, comparison.change.n, margin))
+        p = p_normal(change, limits, level)
+    elif not met:
+        margin = limits.nearest(change.value)
+        z = float(paired.tango(comparison.lost, comparison.gained, change.n, margin))
         p = NormalDist().cdf(-abs(z))
-    made = BoundCheck(limits.outcome(lower, upper), met, by_point=False, p_breach=p)
+    made = BoundCheck(limits.outcome(change.lower, change.upper), met, by_point=False, p_breach=p)
     if comparison.missing and made.outcome is Outcome.PASS:
         return replace(made, outcome=Outcome.INCONCLUSIVE)
     return made.in_worst_cases([limits.outcome(*comparison.worst)] if comparison.worst else [])
@@ -134,7 +130,7 @@ def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidenc
     """
     value, n = estimate.value, estimate.n
     if not is_share or not is_wilson(estimate, confidence):
-        return p_normal(value, estimate.lower, estimate.upper, limits, (1 + confidence) / 2)
+        return p_normal(estimate, limits, (1 + confidence) / 2)
     if limits.holds(value):
         return 1.0
     from scipy.stats import binom  # takes seconds to import, which collection need not wait for
@@ -143,14 +139,14 @@ def p_breach(estimate: Estimate, limits: AllowedRange, is_share: bool, confidenc
     return float(binom.cdf(count, n, bound) if value < bound else binom.sf(count - 1, n, bound))
 
 
-def p_normal(
-    value: float, lower: float, upper: float, limits: AllowedRange, quantile: float
-) -> float:
+def p_normal(found: Estimate, limits: AllowedRange, quantile: float) -> float:
     """The same by the normal approximation; ``upper`` is that quantile of the true value."""
+    value = found.value
     if limits.holds(value):
         return 1.0
     bound = limits.nearest(value)
-    error = abs((upper if value < bound else lower) - value) / NormalDist().inv_cdf(quantile)
+    leg = abs((found.upper if value < bound else found.lower) - value)
+    error = leg / NormalDist().inv_cdf(quantile)
     return NormalDist().cdf(-abs(value - bound) / error) if error > 0 else 0.0
 
 
@@ -240,7 +236,7 @@ def find(
     if earlier and gate.has_margins:
         if compared is None:
             raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
-        change = check_change(compared, gate.change_limits, metric, rules.level)
+        change = check_change(compared, gate.change_limits, rules.level)
     return GateFigures(gate, rate, estimate, cases, figure, change, compared)
 
 

@@ -58,7 +58,8 @@ def _compared(
         METRICS[rejection_rate.name].values(each.confidences[prompt] for prompt in ids)
         for each in (plain, found)
     )
-    lost, gained = paired.flips(then, now)
+    changes = [after - before for before, after in zip(then, now, strict=True)]
+    lost, gained = changes.count(-1.0), changes.count(1.0)
     worse = gained if found.kind == Kind.SANITY.value else lost
     factor = max(_spread(plain, level), _spread(found, level))
     change = paired.difference(then, now, 1.0, LEVEL).widened(factor, -1.0, 1.0)

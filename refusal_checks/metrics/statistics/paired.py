@@ -41,12 +41,6 @@ def difference(
     return Estimate(value, min(value, bounds.lower), max(value, bounds.upper), len(before))
 
 
-def flips(before: Sequence[float], after: Sequence[float]) -> tuple[int, int]:
-    """How many prompts changed from 1 to 0, and how many from 0 to 1."""
-    changes = _changes(before, after)
-    return int((changes < -0.5).sum()), int((changes > 0.5).sum())
-
-
 def mcnemar(lost: int, gained: int) -> float:
     """Two-sided p-value of the exact McNemar test: are flips either way equally likely?
 

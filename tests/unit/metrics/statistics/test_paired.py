@@ -11,7 +11,6 @@ from scipy.stats import binom, binomtest
 from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
     difference,
-    flips,
     mcnemar,
     mean_bounds,
     share_bounds,
@@ -146,10 +145,6 @@ def test_mcnemar_by_hand() -> None:
     assert mcnemar(6, 0) == pytest.approx(2 / 64)
     # 4 and 1: 2 x (1 + 5) / 32.
     assert mcnemar(4, 1) == pytest.approx(12 / 32)
-
-
-def test_flips_are_counted_each_way() -> None:
-    assert flips([1, 1, 1, 0, 0], [0, 0, 1, 1, 0]) == (2, 1)
 
 
 def test_share_bounds_by_hand() -> None:
