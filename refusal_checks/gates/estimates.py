@@ -9,7 +9,6 @@ from statistics import NormalDist
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.gates import waivers
 from refusal_checks.gates.compare import Comparison, Earlier, compare
 from refusal_checks.gates.early_stopping import level_once_watched
 from refusal_checks.gates.gate import (
@@ -19,6 +18,7 @@ from refusal_checks.gates.gate import (
     MultipleTesting,
     OnInconclusive,
     Outcome,
+    today,
 )
 from refusal_checks.gates.rates import Evidence, Rate
 from refusal_checks.metrics import METRICS, worst_cases
@@ -45,7 +45,7 @@ class Rules:
     offenders: int = 5
     evidence: Evidence = field(default_factory=Evidence)
     watched: bool = False
-    day: date = field(default_factory=waivers.today)
+    day: date = field(default_factory=today)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,6 @@ from typing import Literal
 from refusal_checks.benchmarks import attacks
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import toml_file
-from refusal_checks.gates.waivers import Waiver
 from refusal_checks.metrics import METRICS, rejection_rate
 
 TOLERANCE = 1e-12
@@ -35,6 +35,9 @@ CORRECTED = rejection_rate.name
 
 KEY = "attacks"
 """The key of a benchmark's table that names attacks on it."""
+
+LONGEST = timedelta(days=366)
+"""How far ahead a waiver may end: one that nobody renews must not become the rule."""
 
 GateKey = tuple[str, str, str | None, str | None]
 """What one gate is about: benchmark, metric, kind of group, group."""
@@ -78,6 +81,34 @@ class AllowedRange:
         """The end nearest to a value, if possible one within the interval."""
         inside = [end for end in self.ends if lower <= end <= upper]
         return min(inside or self.ends, key=lambda end: abs(end - value))
+
+
+def today() -> date:
+    """Today's date in UTC, by which waivers expire."""
+    return datetime.now(UTC).date()
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Permission to release although a gate fails.
+
+    Attributes:
+        until: the last day on which it holds, to its end in UTC.
+        by: who is responsible; reason: why. Written by people: to be escaped like any text.
+        source: the threshold file that has it.
+    """
+
+    until: date
+    by: str
+    reason: str
+    source: str = ""
+
+    def holds(self, day: date) -> bool:
+        return day <= self.until
+
+    @property
+    def in_words(self) -> str:
+        return f"until {self.until} by {self.by}"
 
 
 @dataclass(frozen=True)

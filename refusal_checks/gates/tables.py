@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +25,53 @@ from refusal_checks.gates.gate import (
     GateKey,
     MultipleTesting,
     OnInconclusive,
+    Waiver,
 )
-from refusal_checks.gates.waivers import FORM, WaiverTable
 from refusal_checks.metrics import METRICS, Metric
 
 MARGINS = ("max_drop", "max_rise", "max_total_drop", "max_total_rise")
+
+
+FORM = 'waive = { until = YYYY-MM-DD, by = "NAME", reason = "..." }'
+
+
+class WaiverTable(Frozen):
+    """``{ until = ..., by = ..., reason = ... }`` as a threshold file has it; all are required."""
+
+    until: datetime.date
+    by: str = Field(max_length=200)
+    reason: str = Field(max_length=1000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            raise ValueError(f"write {FORM}")
+        missing = [key for key in cls.model_fields if key not in values]
+        if missing and not values.keys() - cls.model_fields.keys():
+            raise ValueError(f"write {FORM}: without {' and '.join(missing)} it waives nothing")
+        return values
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _is_a_day(cls, value: Any) -> datetime.date:
+        text = value.isoformat() if type(value) is datetime.date else value
+        if not isinstance(text, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            raise ValueError("write a day as YYYY-MM-DD, for example 2027-01-31")
+        try:
+            return datetime.date.fromisoformat(text)
+        except ValueError:
+            raise ValueError("the calendar has no such day") from None
+
+    @field_validator("by", "reason")
+    @classmethod
+    def _is_said(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must not be empty: a waiver names who grants it, and why")
+        return value.strip()
+
+    def of(self, source: str) -> Waiver:
+        return Waiver(self.until, self.by, self.reason, source)
 
 
 class Bounds(Frozen):

@@ -41,11 +41,10 @@ from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean
-from refusal_checks.gates import attack_tables, tables, toml_file, waivers
-from refusal_checks.gates.gate import Gate, GateKey
+from refusal_checks.gates import attack_tables, tables, toml_file
+from refusal_checks.gates.gate import LONGEST, Gate, GateKey, Waiver, today
 from refusal_checks.gates.tables import Bounds, GateSettings, where_of
 from refusal_checks.gates.toml_file import EXTENSIONS
-from refusal_checks.gates.waivers import LONGEST, Waiver
 from refusal_checks.judges.trust.canary import JudgeFloors
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.refusal import invalid_rate
@@ -137,7 +136,7 @@ def load(
             )
     gates = list(_with_groups(gates, written.keys(), notes))
     return Thresholds(
-        _with_waivers(gates, alone, day or waivers.today()),
+        _with_waivers(gates, alone, day or today()),
         shared.get("sampling", {}),
         settings,
         said,

@@ -14,8 +14,7 @@ from refusal_checks.gates.compare import Comparison, Flip
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.explain import mark as mark
 from refusal_checks.gates.explain import moves, sentence
-from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.waivers import Waiver
+from refusal_checks.gates.gate import Gate, Outcome, Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.summary import RunSummary

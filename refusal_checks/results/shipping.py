@@ -8,8 +8,7 @@ from typing import Literal
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.decide import Verdict
-from refusal_checks.gates.gate import Outcome
-from refusal_checks.gates.waivers import Waiver
+from refusal_checks.gates.gate import Outcome, Waiver
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.summary import RunSummary
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.gates.waivers import today
+from refusal_checks.gates.gate import today
 from tests.fake_server import FakeServer
 from tests.html_page import Page
 from tests.plugin.conftest import RunGate, careless

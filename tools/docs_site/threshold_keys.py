@@ -13,8 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
-from refusal_checks.gates.tables import Bounds, GateSettings
-from refusal_checks.gates.waivers import WaiverTable
+from refusal_checks.gates.tables import Bounds, GateSettings, WaiverTable
 from refusal_checks.judges.trust.canary import Ceiling, Floor, JudgeFloors
 from tools.docs_site.markdown import code, sentence, table
 

@@ -24,7 +24,8 @@ from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import json_text
 from refusal_checks.engines import kinds
-from refusal_checks.gates import thresholds, toml_file, waivers
+from refusal_checks.gates import thresholds, toml_file
+from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
 from refusal_checks.models.spec import Served
 from refusal_checks.results import run_folder
@@ -159,7 +160,7 @@ def _data(plan: PlannedRun) -> Iterator[Diagnosis]:
         yield _mirror(plan.data, None)
         return
     wanted = list({gate.benchmark: known[gate.benchmark] for gate in read.gates}.values())
-    valid, expired = thresholds.waiver_remarks(read.gates, waivers.today())
+    valid, expired = thresholds.waiver_remarks(read.gates, today())
     said = "; ".join([f"{len(read.gates)} gates on {len(wanted)} benchmarks", *valid, *expired])
     remedy = "renew or remove what has expired" if expired else ""
     yield (warn if expired else ok)("thresholds", said, remedy)

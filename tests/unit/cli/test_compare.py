@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.gates.waivers import Waiver
+from refusal_checks.gates.gate import Waiver
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page

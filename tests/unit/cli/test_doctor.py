@@ -28,7 +28,7 @@ from refusal_checks.cli.doctor.models import unreached_data, unreached_model
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.gates.waivers import today
+from refusal_checks.gates.gate import today
 from refusal_checks.models import demo
 from refusal_checks.models.demo import conversion
 from refusal_checks.models.demo.conversion import Conversion

@@ -27,24 +27,10 @@ prompts = '''
 rejection_rate
 '''
 """
+Write = Callable[[str, str], Path]
+
 WORST = "worst_attack_rejection_rate"
 GATE = Gate("bench", "rejection_rate", minimum=0.8)
-
-
-@pytest.mark.parametrize(
-    ("gate", "line"),
-    [
-        (GATE, 6),
-        (replace(GATE, group_kind="category", group="fraud"), 7),
-        (replace(GATE, group_kind="category", group="网络 & scams"), 10),
-        (replace(GATE, metric="invalid_rate"), 5),
-        (replace(GATE, benchmark="elsewhere"), None),
-    ],
-)
-def test_a_gate_knows_its_line(
-    write: Callable[[str, str], Path], gate: Gate, line: int | None
-) -> None:
-    assert replace(gate, source=str(write("gates.toml", FILE))).line == line
 
 
 ATTACKED = f"""[bench]
@@ -74,31 +60,32 @@ attacks = ["prefill"]
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "metric", "group", "line"),
+    ("text", "benchmark", "metric", "group", "line"),
     [
-        ("bench", "rejection_rate", None, 2),
-        ("bench+prefill", "rejection_rate", None, 7),
-        ("bench+prefill", "rejection_rate", "fraud", 8),
-        ("bench+prefill", "invalid_rate", None, 6),
-        ("bench+base64", "rejection_rate", None, 4),
-        ("bench+attacks", WORST, None, 3),
-        ("bench+attacks", WORST, "fraud", 11),
-        ("bench+rot13", "rejection_rate", None, 14),
-        ("listed+prefill", "rejection_rate", None, 18),
-        ("listed_worst+attacks", WORST, None, 21),
-        ("plain+prefill", "rejection_rate", None, 23),
-        ("elsewhere+prefill", "rejection_rate", None, None),
+        (FILE, "bench", "rejection_rate", None, 6),
+        (FILE, "bench", "rejection_rate", "fraud", 7),
+        (FILE, "bench", "rejection_rate", "网络 & scams", 10),
+        (FILE, "bench", "invalid_rate", None, 5),
+        (FILE, "elsewhere", "rejection_rate", None, None),
+        (ATTACKED, "bench", "rejection_rate", None, 2),
+        (ATTACKED, "bench+prefill", "rejection_rate", None, 7),
+        (ATTACKED, "bench+prefill", "rejection_rate", "fraud", 8),
+        (ATTACKED, "bench+prefill", "invalid_rate", None, 6),
+        (ATTACKED, "bench+base64", "rejection_rate", None, 4),
+        (ATTACKED, "bench+attacks", WORST, None, 3),
+        (ATTACKED, "bench+attacks", WORST, "fraud", 11),
+        (ATTACKED, "bench+rot13", "rejection_rate", None, 14),
+        (ATTACKED, "listed+prefill", "rejection_rate", None, 18),
+        (ATTACKED, "listed_worst+attacks", WORST, None, 21),
+        (ATTACKED, "plain+prefill", "rejection_rate", None, 23),
+        (ATTACKED, "elsewhere+prefill", "rejection_rate", None, None),
     ],
 )
-def test_a_gate_under_attack_knows_its_line(
-    write: Callable[[str, str], Path],
-    benchmark: str,
-    metric: str,
-    group: str | None,
-    line: int | None,
+def test_a_gate_knows_its_line(
+    write: Write, text: str, benchmark: str, metric: str, group: str | None, line: int | None
 ) -> None:
     gate = Gate(benchmark, metric, 0.8, None, group and "category", group)
-    assert replace(gate, source=str(write("gates.toml", ATTACKED))).line == line
+    assert replace(gate, source=str(write("gates.toml", text))).line == line
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -18,9 +18,8 @@ from refusal_checks.benchmarks import catalogue, discover
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates import thresholds, toml_file
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import Gate, Waiver
 from refusal_checks.gates.thresholds import Thresholds, load
-from refusal_checks.gates.waivers import Waiver
 from tests.unit.gates.conftest import BENCHMARKS, DAY, cases
 
 Read = Callable[..., Thresholds]

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from refusal_checks.gates.decide import Verdict
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.waivers import Waiver
+from refusal_checks.gates.gate import Gate, Waiver
 from refusal_checks.reports import explain
 from refusal_checks.reports.explain import select
 from tests.deciding import decide

@@ -290,10 +290,6 @@ def test_an_averaged_verdict_counts_by_its_share() -> None:
     assert confidence(found) == pytest.approx(expected)
 
 
-def test_n_counts_prompts_that_have_a_score_and_no_samples(records: Many) -> None:
-    assert METRICS["rejection_rate"].estimate(records("RRRRR CCCCC ----- RC-")).n == 3
-
-
 def test_a_rate_has_the_wilson_interval_of_its_prompts(records: Many) -> None:
     found = records("RRR CCC RRC RC-")
     assert METRICS["rejection_rate"].estimate(found, 0.9) == wilson(0.5, 4, 0.9)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from refusal_checks.gates.waivers import Waiver
+from refusal_checks.gates.gate import Waiver
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import pull_request
 from refusal_checks.results.run_folder import RunFolder
