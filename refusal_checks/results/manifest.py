@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
@@ -128,27 +128,6 @@ class CascadeUsed(_Facts):
     sample: float = 0.0
 
 
-class AnswerConditions(NamedTuple):
-    """Everything that a benchmark's answers depend on."""
-
-    candidate: str  # as it was named
-    model: ModelFacts
-    sampling: Mapping[str, Any]
-    scoring: str | None  # how multiple choice is scored; None where the run did not record it
-    data: Data
-
-
-class VerdictConditions(NamedTuple):
-    """Everything that a benchmark's verdicts depend on besides the answers."""
-
-    # by name, in the order of the panel; one that needs no model is its own version
-    judges: Mapping[str, ModelFacts]
-    prompts: tuple[str, ...]  # hash of each judge's prompt
-    sampling: Mapping[str, Any]
-    max_answer_chars: int | None
-    rationales: str = "all"  # when judges wrote their reasons
-
-
 class Attempts(_Facts):
     """Runs of one candidate against the same gates: this one's number, from 1, and failed ones."""
 
@@ -211,22 +190,15 @@ class Manifest(_Facts):
         known = {name: getattr(self, name) for name in self.model_fields_set}
         return self.model_validate(known | facts)
 
-    def answer_conditions(self, benchmark: str) -> AnswerConditions:
-        """The conditions of a benchmark's answers; a KeyError if the run does not know it."""
-        scoring = self.multiple_choice.get("scoring")
-        model, data = self.models.candidate, self.data[benchmark]
-        return AnswerConditions(self.candidate, model, self.sampling, scoring, data)
+    def judges_of(self, benchmark: str) -> dict[str, ModelFacts]:
+        """A benchmark's judges, in the order of the panel; without a model one is its version."""
+        known = self.models.judges
+        names = self.judge_prompts[benchmark]
+        return {name: known.get(name, ModelFacts(version=name)) for name in names}
 
-    def verdict_conditions(self, benchmark: str) -> VerdictConditions:
-        """The conditions of a benchmark's verdicts; a KeyError if the run does not know it."""
-        known, prompts = self.models.judges, self.judge_prompts[benchmark]
-        return VerdictConditions(
-            judges={name: known.get(name, ModelFacts(version=name)) for name in prompts},
-            prompts=tuple(prompts.values()),
-            sampling=self.judge_sampling,
-            max_answer_chars=self.data[benchmark].max_answer_chars,
-            rationales="offenders" if benchmark in self.verdicts_alone else "all",
-        )
+    def rationales_of(self, benchmark: str) -> str:
+        """Which of a benchmark's answers judges gave reasons of with their verdicts."""
+        return "offenders" if benchmark in self.verdicts_alone else "all"
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
@@ -234,23 +206,24 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
     The seed is left out, because a comparison expects runs to differ by chance.
     """
-    answers = manifest.answer_conditions(benchmark)
-    verdicts = manifest.verdict_conditions(benchmark)
-    data, cascade = answers.data, manifest.cascade
-    has_cascade = cascade and {cascade.first, cascade.second} <= verdicts.judges.keys()
+    judges, data, cascade = (
+        manifest.judges_of(benchmark),
+        manifest.data[benchmark],
+        manifest.cascade,
+    )
     found = {
-        "judge": ", ".join(map(_judge, verdicts.judges.values())),
-        "judge prompt": ", ".join(verdicts.prompts),
+        "judge": ", ".join(map(_judge, judges.values())),
+        "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),
     }
-    if verdicts.rationales != "all":
-        found["rationales"] = verdicts.rationales
-    if cascade and has_cascade:
+    if (rationales := manifest.rationales_of(benchmark)) != "all":
+        found["rationales"] = rationales
+    if cascade and {cascade.first, cascade.second} <= judges.keys():
         found["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
     found["data"] = f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
-    found |= _sampling("judge", JudgeSampling.without_unset(verdicts.sampling))
-    if answers.candidate.startswith("replay:"):
+    found |= _sampling("judge", JudgeSampling.without_unset(manifest.judge_sampling))
+    if manifest.candidate.startswith("replay:"):
         return found | {"sampling": "recorded answers"}
-    return found | _sampling("sampling", Sampling.without_unset(answers.sampling))
+    return found | _sampling("sampling", Sampling.without_unset(manifest.sampling))
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -258,7 +231,11 @@ def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
     known = {name: value for name, value in settings.items() if value not in (None, "", (), [])}
     if "system_prompt" in known:
         known["system_prompt"] = redacted(known["system_prompt"])
-    return {f"{what} {name}": _json(value) for name, value in known.items() if name != "seed"}
+    return {
+        f"{what} {name}": json.dumps(value, sort_keys=True)
+        for name, value in known.items()
+        if name != "seed"
+    }
 
 
 def _judge(model: ModelFacts) -> str:
@@ -267,11 +244,7 @@ def _judge(model: ModelFacts) -> str:
     known = name if url.startswith("http") and name else model.version
     named = ("template_kwargs", "reasoning_end", "adapter")
     settings = {key: value for key in named if (value := getattr(model, key))}
-    return f"{known} {_json(settings)}" if settings else known
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    return f"{known} {json.dumps(settings, sort_keys=True)}" if settings else known
 
 
 def known_conditions(manifest: Manifest, benchmark: str) -> dict[str, str] | None:
@@ -280,5 +253,5 @@ def known_conditions(manifest: Manifest, benchmark: str) -> dict[str, str] | Non
         found = conditions(manifest, benchmark)
     except KeyError:
         return None
-    scoring = manifest.answer_conditions(benchmark).scoring
+    scoring = manifest.multiple_choice.get("scoring")
     return found | ({"multiple choice": scoring} if scoring else {})

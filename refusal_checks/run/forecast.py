@@ -166,22 +166,20 @@ _OF_ANSWERS = ("candidate", "sampling", "mcq")
 
 def _conditions(manifest: Manifest, benchmark: str, has_options: bool) -> dict[str, str]:
     """What answers and verdicts depend on, by name."""
-    answers = manifest.answer_conditions(benchmark)
-    verdicts = manifest.verdict_conditions(benchmark)
-    judges = verdicts.judges
+    judges, candidate = manifest.judges_of(benchmark), manifest.models.candidate
     values = {
-        "candidate": [answers.candidate, answers.model.version],
-        **_named("candidate", answers.model.model_dump(exclude={"version"})),
-        **_named("sampling", Sampling.with_unset(answers.sampling)),
-        **({"mcq scoring": answers.scoring} if has_options else {}),
+        "candidate": [manifest.candidate, candidate.version],
+        **_named("candidate", candidate.model_dump(exclude={"version"})),
+        **_named("sampling", Sampling.with_unset(manifest.sampling)),
+        **({"mcq scoring": manifest.multiple_choice.get("scoring")} if has_options else {}),
         "judge model": [(name, model.version) for name, model in judges.items()],
         "judge model settings": [
             model.model_dump(exclude={"version", "template"}) for model in judges.values()
         ],
-        "judge prompt": verdicts.prompts,
-        "rationales": verdicts.rationales,
-        "max_answer_chars": verdicts.max_answer_chars,
-        **_named("judge", JudgeSampling.with_unset(verdicts.sampling)),
+        "judge prompt": tuple(manifest.judge_prompts[benchmark].values()),
+        "rationales": manifest.rationales_of(benchmark),
+        "max_answer_chars": manifest.data[benchmark].max_answer_chars,
+        **_named("judge", JudgeSampling.with_unset(manifest.judge_sampling)),
     }
     return _text(values)
 

@@ -20,8 +20,8 @@ def test_a_manifest_of_an_older_version_keeps_its_shape() -> None:
     manifest = Manifest.model_validate(before)
     assert json.dumps(manifest.model_dump(mode="json")) == json.dumps(before)
     assert manifest.tokens["judge"].requests == 24
-    (judge,) = manifest.verdict_conditions("smoke_safe").judges.values()
-    assert judge.version == manifest.answer_conditions("smoke_safe").model.version
+    (judge,) = manifest.judges_of("smoke_safe").values()
+    assert judge.version == manifest.models.candidate.version
 
 
 def test_facts_of_other_versions_are_kept_and_unset_ones_are_not_written() -> None:
@@ -40,11 +40,7 @@ def test_a_manifest_grows_by_known_facts_of_the_right_type() -> None:
 
 
 def test_a_judge_without_a_model_is_its_own_version() -> None:
-    manifest = Manifest.model_validate(
-        {"judge_prompts": {"b": {"keyword": "f00d"}}, "data": {"b": {"max_answer_chars": 9}}}
-    )
-    conditions = manifest.verdict_conditions("b")
-    assert conditions.judges["keyword"].version == "keyword"
-    assert (conditions.prompts, conditions.max_answer_chars) == (("f00d",), 9)
+    manifest = Manifest.model_validate({"judge_prompts": {"b": {"keyword": "f00d"}}})
+    assert manifest.judges_of("b")["keyword"].version == "keyword"
     with pytest.raises(KeyError):
-        manifest.answer_conditions("other")
+        manifest.judges_of("other")
