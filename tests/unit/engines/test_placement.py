@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,13 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.engines.base import Assignment, Parallel
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.placement import EngineNeed, Kind, PlacementRequest, choose, fit_beside
+from refusal_checks.engines.placement import (
+    EngineNeed,
+    Placement,
+    PlacementRequest,
+    choose,
+    fit_beside,
+)
 
 
 def gpus(count: int, memory: float | None = 80.0) -> Devices:
@@ -41,10 +47,6 @@ UNKNOWN = Devices("unknown")
 SMALL, LARGE = candidate(15.0), judge(40.0)
 
 
-def cached(gib: int, *cores: int, threads: int, turn: int = 0) -> Assignment:
-    return Assignment(cache=gib, cores=cores, threads=threads, turn=turn)
-
-
 def share(value: float) -> Assignment:
     return Assignment(memory=value)
 
@@ -53,179 +55,131 @@ def copies(number: int, *devices: str) -> Assignment:
     return Assignment(copies=number, devices=devices)
 
 
-CASES: dict[str, tuple[Devices, Sequence[EngineNeed], Kind, Sequence[Assignment]]] = {
+def shown(found: Placement) -> str:
+    """The kind, and what differs from an engine that has the machine for itself."""
+    ways = []
+    for place in found.places:
+        way = asdict(place)
+        for name, value in asdict(Assignment()).items():
+            if way[name] == value:
+                del way[name]
+        ways.append(" ".join(f"{name}={_plain(value)}" for name, value in way.items()) or "all")
+    return f"{found.kind}: {' | '.join(ways)}"
+
+
+def _plain(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+OTHER = EngineNeed("org/other", Parallel(), 13.0, answers=False, judges=True)
+BUSY = Devices("gpu", ("1",), 80.0, busy=("0",))
+SCREEN = Devices("gpu", ("0",), 80.0, used=0.15)
+RAY = [
+    candidate(15.0, "--distributed-executor-backend", "ray", "-tp", "8"),
+    judge(40.0, "--data-parallel-backend=ray", "-dp", "4"),
+]
+PARALLEL = [candidate(15.0, "-tp", "2", "-pp=2"), judge(40.0, "--data_parallel_size=4")]
+SPREAD = [candidate(15.0, "-tp", "2"), judge(40.0, "-tp", "2")]
+NAMED = "--gpu-memory-utilization"
+
+CASES: dict[str, tuple[Devices, Sequence[EngineNeed], str]] = {
     # weights of 15 and 40 GiB, and half of the 17 GiB that are left of 90% of the memory each
-    "one big GPU": (gpus(1), [SMALL, LARGE], "together", [share(0.29), share(0.61)]),
-    "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns", [Assignment(), Assignment(turn=1)]),
-    "two small GPUs": (
-        gpus(2, 48.0),
-        [SMALL, judge(75.0)],
-        "turns",
-        [Assignment(copies=2), Assignment(shards=2, turn=1)],
-    ),
+    "one big GPU": (gpus(1), [SMALL, LARGE], "together: memory=0.29 | memory=0.61"),
+    "one small GPU": (gpus(1, 48.0), [SMALL, LARGE], "turns: all | turn=1"),
+    "two small GPUs": (gpus(2, 48.0), [SMALL, judge(75.0)], "turns: copies=2 | shards=2 turn=1"),
     # (7.5 + (43.2 - 27.5) / 2) / 48 and (20 + ...) / 48
     "two small GPUs that both models share once they are cut": (
-        gpus(2, 48.0),
-        [SMALL, LARGE],
-        "together",
-        [Assignment(memory=0.32, shards=2), Assignment(memory=0.58, shards=2)],
+        *(gpus(2, 48.0), [SMALL, LARGE]),
+        "together: memory=0.32 shards=2 | memory=0.58 shards=2",
     ),
-    "two GPUs": (
-        gpus(2),
-        [SMALL, LARGE],
-        "split",
-        [Assignment(devices=("0",)), Assignment(devices=("1",))],
-    ),
+    "two GPUs": (gpus(2), [SMALL, LARGE], "split: devices=0 | devices=1"),
     # The larger model has the greater load on each of its devices until it has the more of them.
     "eight GPUs": (
-        gpus(8),
-        [SMALL, LARGE],
-        "split",
-        [copies(2, "0", "1"), copies(6, "2", "3", "4", "5", "6", "7")],
+        *(gpus(8), [SMALL, LARGE]),
+        "split: devices=0,1 copies=2 | devices=2,3,4,5,6,7 copies=6",
     ),
     "eight GPUs, a model that one cannot hold": (
+        *(gpus(8), [candidate(140.0), judge(13.0)]),
+        "split: devices=0,1,2,3 shards=4 | devices=4,5,6,7 copies=4",
+    ),
+    "a user's kinds of parallelism": (
         gpus(8),
-        [candidate(140.0), judge(13.0)],
-        "split",
-        [Assignment(shards=4, devices=("0", "1", "2", "3")), copies(4, "4", "5", "6", "7")],
+        PARALLEL,
+        "split: devices=0,1,2,3 | devices=4,5,6,7",
     ),
-    "a user's three kinds of parallelism": (
-        gpus(8),
-        [candidate(15.0, "-tp", "2", "-pp=2"), judge(40.0, "--data_parallel_size=4")],
-        "split",
-        [Assignment(devices=("0", "1", "2", "3")), Assignment(devices=("4", "5", "6", "7"))],
-    ),
-    "two that a user spreads over both GPUs": (
-        gpus(2),
-        [candidate(15.0, "-tp", "2"), judge(40.0, "-tp", "2")],
-        "together",
-        # (7.5 + (72 - 27.5) / 2) / 80 and (20 + ...) / 80
-        [share(0.37), share(0.53)],
-    ),
+    # (7.5 + (72 - 27.5) / 2) / 80 and (20 + ...) / 80
+    "two over both GPUs": (gpus(2), SPREAD, "together: memory=0.37 | memory=0.53"),
     "a user's share of the memory wins": (
-        gpus(1),
-        [candidate(15.0, "--gpu-memory-utilization", "0.3"), judge(40.0)],
-        "together",
-        [Assignment(), share(0.60)],
+        *(gpus(1), [candidate(15.0, NAMED, "0.3"), judge(40.0)]),
+        "together: all | memory=0.6",
     ),
     "a user's share that is too small": (
-        gpus(1),
-        [candidate(15.0, "--gpu-memory-utilization=0.2"), judge(40.0)],
-        "turns",
-        [Assignment(), Assignment(turn=1)],
+        *(gpus(1), [candidate(15.0, NAMED, "0.2"), judge(40.0)]),
+        "turns: all | turn=1",
     ),
-    "unknown weights, one GPU": (
-        gpus(1),
-        [candidate(15.0), judge(None)],
-        "together",
-        [share(0.54), share(0.36)],
-    ),
+    "unknown weights": (gpus(1), [SMALL, judge(None)], "together: memory=0.54 | memory=0.36"),
     "unknown weights beside some that need more than half of the GPU": (
-        gpus(1),
-        [candidate(40.0), judge(None)],
-        "together",
-        [share(0.70), share(0.20)],
+        *(gpus(1), [candidate(40.0), judge(None)]),
+        "together: memory=0.7 | memory=0.2",
     ),
     "unknown weights, eight GPUs": (
-        gpus(8),
-        [candidate(None), judge(None)],
-        "split",
-        [Assignment(devices=("0",)), Assignment(devices=("1",))],
+        *(gpus(8), [candidate(None), judge(None)]),
+        "split: devices=0 | devices=1",
     ),
-    "devices of which nothing is known": (
-        UNKNOWN,
-        [SMALL, LARGE],
-        "together",
-        [share(0.45), share(0.45)],
-    ),
-    "the same model for both": (gpus(1), [both(15.0)], "one", [Assignment()]),
-    "the same model for both, four GPUs": (gpus(4), [both(15.0)], "one", [Assignment(copies=4)]),
+    "unknown devices": (UNKNOWN, [SMALL, LARGE], "together: memory=0.45 | memory=0.45"),
+    "the same model for both": (gpus(1), [both(15.0)], "one: all"),
+    "the same model for both, four GPUs": (gpus(4), [both(15.0)], "one: copies=4"),
     "a second judge beside the model for both": (
-        gpus(1, 24.0),
-        [both(15.0), judge(13.0)],
-        "together",
-        [share(0.48), share(0.42)],
+        *(gpus(1, 24.0), [both(15.0), judge(13.0)]),
+        "together: memory=0.48 | memory=0.42",
     ),
     "three in turns": (
-        gpus(1, 48.0),
-        [
-            candidate(40.0),
-            judge(15.0),
-            EngineNeed("org/other", Parallel(), 13.0, answers=False, judges=True),
-        ],
-        "turns",
-        [Assignment(), Assignment(memory=0.47, turn=1), Assignment(memory=0.43, turn=1)],
+        *(gpus(1, 48.0), [candidate(40.0), judge(15.0), OTHER]),
+        "turns: all | memory=0.47 turn=1 | memory=0.43 turn=1",
     ),
     "one GPU of two is in use by others, and two engines share the other": (
-        Devices("gpu", ("1",), 80.0, busy=("0",)),
-        [SMALL, LARGE],
-        "together",
-        [Assignment(memory=0.29, devices=("1",)), Assignment(memory=0.61, devices=("1",))],
+        *(BUSY, [SMALL, LARGE]),
+        "together: devices=1 memory=0.29 | devices=1 memory=0.61",
     ),
     # vLLM would take 92% of the memory, and does not start where less is free.
-    "a screen holds a part of the GPU": (
-        Devices("gpu", ("0",), 80.0, used=0.15),
-        [both(15.0)],
-        "one",
-        [share(0.80)],
-    ),
+    "a screen holds a part of the GPU": (SCREEN, [both(15.0)], "one: memory=0.8"),
     "a screen holds a part of the GPU for two": (
-        Devices("gpu", ("0",), 80.0, used=0.1),
-        [candidate(15.0), judge(None, "--gpu-memory-utilization", "0.3")],
-        "together",
-        [share(0.55), Assignment()],
+        *(replace(SCREEN, used=0.1), [candidate(15.0), judge(None, NAMED, "0.3")]),
+        "together: memory=0.55 | all",
     ),
-    "attached endpoints": (gpus(1), [], "none", []),
-    "Ray carries them": (
-        gpus(2),
-        [
-            candidate(15.0, "--distributed-executor-backend", "ray", "-tp", "8"),
-            judge(40.0, "--data-parallel-backend=ray", "-dp", "4"),
-        ],
-        "split",
-        [Assignment(), Assignment()],
-    ),
+    "attached endpoints": (gpus(1), [], "none: "),
+    "Ray carries them": (gpus(2), RAY, "split: all | all"),
     "one engine on Ray, one here": (
-        gpus(2),
-        [candidate(15.0, "--nnodes", "2", "-tp", "16"), judge(40.0)],
-        "split",
-        [Assignment(), copies(2)],
+        *(gpus(2), [candidate(15.0, "--nnodes", "2", "-tp", "16"), judge(40.0)]),
+        "split: all | copies=2",
     ),
     "a CPU of two cores": (
-        cpu(2),
-        [candidate(0.01), judge(0.01)],
-        "together",
-        [cached(1, 0, threads=1), cached(1, 1, threads=1)],
+        *(cpu(2), [candidate(0.01), judge(0.01)]),
+        "together: cores=0 cache=1 threads=1 | cores=1 cache=1 threads=1",
     ),
     "a CPU of one core": (
-        cpu(1),
-        [candidate(0.01), judge(0.01)],
-        "turns",
-        [cached(1, 0, threads=1), cached(1, 0, threads=1, turn=1)],
+        *(cpu(1), [candidate(0.01), judge(0.01)]),
+        "turns: cores=0 cache=1 threads=1 | cores=0 cache=1 threads=1 turn=1",
     ),
     # 17.6 GiB to plan with, so 6.1 beside 8 of weights and 3.5; half the weights are 4 each.
     "a CPU without room for both": (
-        cpu(8),
-        [candidate(7.0), judge(8.0)],
-        "turns",
-        [cached(4, *range(8), threads=7), cached(4, *range(8), threads=7, turn=1)],
+        *(cpu(3), [candidate(7.0), judge(8.0)]),
+        "turns: cores=0,1,2 cache=4 threads=3 | cores=0,1,2 cache=4 threads=3 turn=1",
     ),
     "two ranks on a CPU": (
-        cpu(4),
-        [both(0.01, "--data-parallel-size", "2")],
-        "one",
-        [cached(1, *range(4), threads=4)],
+        *(cpu(4), [both(0.01, "--data-parallel-size", "2")]),
+        "one: cores=0,1,2,3 cache=1 threads=4",
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_chosen(name: str) -> None:
-    devices, needs, kind, places = CASES[name]
+    devices, needs, expected = CASES[name]
     found = choose(devices, needs, AUTO)
-    assert (found.kind, list(found.places)) == (kind, list(places))
+    assert shown(found) == expected
     assert "\n" not in found.why
-    assert found.turns == (2 if kind == "turns" else 1)
+    assert found.turns == (2 if found.kind == "turns" else 1)
     for need in needs:
         assert need.model in found.why
 
@@ -278,8 +232,7 @@ def test_what_must_run_at_once_takes_no_turns() -> None:
 
 @pytest.mark.parametrize("wanted", [AUTO, PlacementRequest("turns")])
 def test_judges_alone_take_no_turns(wanted: PlacementRequest) -> None:
-    judges = [LARGE, EngineNeed("org/other", Parallel(), 30.0, answers=False, judges=True)]
-    found = choose(gpus(1, 48.0), judges, wanted)
+    found = choose(gpus(1, 48.0), [LARGE, replace(OTHER, weights=30.0)], wanted)
     assert (found.kind, found.turns) == ("together", 1)
     assert "may not fit" in found.why
 
@@ -301,10 +254,7 @@ def test_the_user_s_devices() -> None:
     assert list(found.places) == [Assignment(devices=("3",)), copies(3, "0", "1", "2")]
     wanted = PlacementRequest("split", ("0", "1"), ("2",))
     found = choose(gpus(4), [candidate(None), LARGE], wanted)
-    assert list(found.places) == [
-        Assignment(shards=2, devices=("0", "1")),
-        Assignment(devices=("2",)),
-    ]
+    assert shown(found) == "split: devices=0,1 shards=2 | devices=2"
     found = choose(cpu(4), [SMALL, judge(1.0)], PlacementRequest(judge_devices=("3",)))
     assert [place.cores for place in found.places] == [(0, 1, 2), (3,)]
     found = choose(UNKNOWN, [SMALL, LARGE], PlacementRequest("split", ("0",), ("1",)))
@@ -369,25 +319,26 @@ def test_a_placement_is_described_for_manifests() -> None:
     assert str(found["why"]).startswith("org/candidate (15.0 GiB), org/judge (40.0 GiB), on GPU 0")
 
 
-SMALL_cores = EngineNeed("org/candidate", weights=1.0)
-JUDGE = EngineNeed("org/judge", weights=3.0, answers=False, judges=True)
-
-
-def test_an_engine_fits_beside_others_if_their_caches_may_fill() -> None:
-    place = Assignment(cache=2, cores=(0, 1), threads=1)
-    running = [(SMALL_cores, place), (JUDGE, Assignment())]
-    # 1 + 2.5 + 2, and 2 that the others' cache may still take: 80% of 9.4 and not of 9.3
-    for memory, fits in ((9.4, True), (9.3, False)):
-        machine = Devices("cpu", ("0", "1"), memory)
-        assert fit_beside(machine, [(SMALL_cores, place)], running) is fits
+ALONE = EngineNeed("org/candidate", weights=1.0)
+TWO = Assignment(cache=2, cores=(0, 1), threads=1)
 
 
 @pytest.mark.parametrize(
-    ("threads", "quota", "fits"), [(3, None, True), (4, None, False), (3, 7.9, False)]
+    ("place", "running", "machine", "fits"),
+    [
+        # 1 + 2.5 + 2, and 2 that the others' cache may still take: 80% of 9.4 and not of 9.3
+        (TWO, [(ALONE, TWO), (LARGE, Assignment())], cpu(2, 9.4), True),
+        (TWO, [(ALONE, TWO), (LARGE, Assignment())], cpu(2, 9.3), False),
+        # They must leave a core.
+        (Assignment(cache=1, cores=(0, 1, 2, 3), threads=3), [], cpu(8), True),
+        (Assignment(cache=1, cores=(0, 1, 2, 3), threads=4), [], cpu(8), False),
+        (Assignment(cache=1, cores=(0, 1, 2, 3), threads=3), [], replace(cpu(8), quota=7.9), False),
+    ],
 )
-def test_an_engine_fits_beside_others_if_they_leave_a_core(
-    threads: int, quota: float | None, fits: bool
+def test_an_engine_fits_beside_others_if_they_leave_a_core_and_their_caches_may_fill(
+    place: Assignment,
+    running: Sequence[tuple[EngineNeed, Assignment]],
+    machine: Devices,
+    fits: bool,
 ) -> None:
-    place = Assignment(cache=1, cores=(0, 1, 2, 3), threads=threads)
-    machine = Devices("cpu", tuple(map(str, range(8))), 22.0, quota=quota)
-    assert fit_beside(machine, [(SMALL_cores, place)], []) is fits
+    assert fit_beside(machine, [(ALONE, place)], running) is fits
