@@ -114,6 +114,9 @@ class Placement:
         return {"kind": self.kind, "why": self.why, "places": [asdict(p) for p in self.places]}
 
 
+Places = dict[EngineNeed, Assignment]
+
+
 def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest) -> Placement:
     """Choose where different engines run; depends on its arguments alone.
 
@@ -130,8 +133,7 @@ def choose(devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequ
         placed = [need for need in group if need in here]
         shares = kind == "together" or (kind == "turns" and not hardware.fit_apart(placed))
         is_shared = len(placed) > 1 and shares
-        found = hardware.together(placed) if is_shared else hardware.apart(placed, request)
-        places |= zip(placed, found, strict=True)
+        places |= hardware.together(placed) if is_shared else hardware.apart(placed, request)
         places |= {need: replace(places[need], turn=turn) for need in group}
     models = [need.shown + places[need].shown(len(devices.ids)) for need in needs]
     why = f"on {hardware.name}: {'as --placement says' if request.kind == kind else why}"
@@ -210,7 +212,7 @@ class _Gpus:
             return need.parallel.ranks
         return 1 if need.weights is None else self._cut([need], count)
 
-    def together(self, needs: Sequence[EngineNeed]) -> list[Assignment]:
+    def together(self, needs: Sequence[EngineNeed]) -> Places:
         """Put each model on all of the GPUs, cut or in copies.
 
         Each gets a share of the memory unless the user names one: its weights and an equal part of
@@ -223,21 +225,18 @@ class _Gpus:
         total = sum(sizes.values())
         left = max(0.0, (usable - total) / max(1, len(free)))
         shrunk = min(1.0, usable / total) if total else 1.0
-        return [
-            self._place(
-                need,
-                self._ids,
-                cut if need.weights is not None and self._devices.memory else 0,
-                shrunk * sizes[need] + left if need in sizes else None,
-            )
-            for need in needs
-        ]
+        places = {}
+        for need in needs:
+            share = shrunk * sizes[need] + left if need in sizes else None
+            is_known = need.weights is not None and self._devices.memory
+            places[need] = self._place(need, self._ids, cut if is_known else 0, share)
+        return places
 
-    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
+    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
         """Give each engine GPUs of its own, a single one all; spare ones go to the largest load."""
-        places: dict[EngineNeed, Assignment] = {}
+        places: Places = {}
         share = self._usable if self._usable < GPU_USABLE else None
-        for ids, group in _pools(self._devices, needs, request):
+        for ids, group in _pools(self._devices, needs, request).items():
             least = {need: self._least(need, len(ids)) for need in group}
             counts = dict(least) if ids or len(group) > 1 else dict.fromkeys(group, 0)
             if sum(counts.values()) > len(ids):
@@ -263,7 +262,7 @@ class _Gpus:
                 own = None if need.parallel.memory else share
                 places[need] = self._place(need, ids[start : start + count], cut, own)
                 start += count
-        return [places[need] for need in needs]
+        return places
 
     def _place(
         self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
@@ -297,9 +296,9 @@ class _Cores:
         enough = sum(map(_needed, needs)) <= CPU_USABLE * (self._devices.memory or math.inf)
         return enough and len(self._devices.ids) >= len(needs)
 
-    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> list[Assignment]:
-        places: dict[EngineNeed, Assignment] = {}
-        for ids, group in _pools(self._devices, needs, request):
+    def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
+        places: Places = {}
+        for ids, group in _pools(self._devices, needs, request).items():
             if len(ids) < len(group):
                 names = ", ".join(need.name for need in group)
                 raise UserError(
@@ -307,13 +306,13 @@ class _Cores:
                 )
             for number, need in enumerate(group):
                 places[need] = self._place(need, ids[number :: len(group)], needs)
-        return [places[need] for need in needs]
+        return places
 
-    def together(self, needs: Sequence[EngineNeed]) -> list[Assignment]:
+    def together(self, needs: Sequence[EngineNeed]) -> Places:
         """Divide the cores; if there are fewer than engines, each one has all."""
         if len(self._devices.ids) >= len(needs):
             return self.apart(needs, PlacementRequest())
-        return [self._place(need, self._devices.ids, needs) for need in needs]
+        return {need: self._place(need, self._devices.ids, needs) for need in needs}
 
     def _place(
         self, need: EngineNeed, ids: Sequence[str], needs: Sequence[EngineNeed]
@@ -331,8 +330,7 @@ class _Cores:
         cache = max(1, math.floor(min(room, math.ceil(wanted))))
         usable = max(1, math.floor(_usable_cores(self._devices, len(ids))))
         is_toy = need.weights is not None and need.weights < TOY
-        spares = ranks == 1 and (is_toy or usable > FEW)
-        threads = max(ranks, usable - spares)
+        threads = max(ranks, usable - (ranks == 1 and (is_toy or usable > FEW)))
         return Assignment(cores=tuple(map(int, ids)), cache=cache, threads=threads)
 
 
@@ -367,7 +365,7 @@ def fit_beside(
 
 def _pools(
     devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
-) -> list[tuple[tuple[str, ...], list[EngineNeed]]]:
+) -> dict[tuple[str, ...], list[EngineNeed]]:
     """Pair the devices that the user gave with their engines, and the rest with the others."""
     given = {"candidate": request.candidate_devices, "judge": request.judge_devices}
     for role, ids in given.items():
@@ -382,8 +380,7 @@ def _pools(
         )
     taken = {*request.candidate_devices, *request.judge_devices}
     rest = tuple(device for device in devices.ids if device not in taken)
-    found = [
-        (ids, [need for need in needs if request.devices_of(need) == ids])
-        for ids in (*filter(None, given.values()), ())
-    ]
-    return [(ids or rest, group) for ids, group in found if group]
+    pools: dict[tuple[str, ...], list[EngineNeed]] = {}
+    for need in needs:
+        pools.setdefault(request.devices_of(need) or rest, []).append(need)
+    return pools

@@ -30,11 +30,13 @@ def custom_id(body: Mapping[str, Any]) -> str:
 class RequestFile:
     """A batch file that is being written; it gets its name when it is complete.
 
+    Without a place for the part that is not complete, requests are only counted.
+
     Attributes:
-        count, size: requests written, and their bytes.
+        count, size: requests, and their bytes.
     """
 
-    def __init__(self, part: Path) -> None:
+    def __init__(self, part: Path | None) -> None:
         self.count = self.size = 0
         self._part = part
         self._file: BinaryIO | None = None
@@ -42,26 +44,28 @@ class RequestFile:
     def add(self, request_id: str, body: Mapping[str, Any]) -> None:
         request = {"custom_id": request_id, "method": "POST", "url": URL, "body": body}
         line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
+        self.count += 1
+        if self._part is None:
+            return
         with self._faults():
             if self._file is None:
                 self._part.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self._part.open("wb")
             self.size += self._file.write(line)
-        self.count += 1
 
     def publish(self, path: Path) -> None:
         """Give the complete file its name."""
-        with self._faults():
-            if self._file is not None:
+        if self._part is not None and self._file is not None:
+            with self._faults():
                 self._file.close()
-            self._part.replace(path)
+                self._part.replace(path)
 
     def discard(self) -> None:
         """Remove the file unless it was published."""
-        if self._file is not None:
+        if self._part is not None and self._file is not None:
             with suppress(OSError):  # it is removed anyway
                 self._file.close()
-        self._part.unlink(missing_ok=True)
+            self._part.unlink(missing_ok=True)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -43,21 +43,19 @@ class BatchTransport:
 
     Attributes:
         names: the models, as the user named them.
-        requests: the file for those without a result; None if they are only counted.
+        requests: those without a result.
         spec: the engine that would be started for the models; None for an attached server.
-        waiting: number of requests without a result.
         unfit: results that do not answer their request.
         context: of the models, where it is known.
         no_tokens: True if tokens of labels were asked for, which no batch gives.
     """
 
     def __init__(
-        self, inbox: Callable[[], Inbox], requests: RequestFile | None, spec: EngineSpec | None
+        self, inbox: Callable[[], Inbox], part: Path | None, spec: EngineSpec | None
     ) -> None:
         self.names: dict[str, None] = {}
-        self.requests = requests
+        self.requests = RequestFile(part)
         self.spec = spec
-        self.waiting = 0
         self.unfit: set[str] = set()
         self.context: int | None = None
         self.no_tokens = False
@@ -77,9 +75,7 @@ class BatchTransport:
                 return found
             self.unfit.add(request_id)
         if is_first:
-            self.waiting += 1
-            if self.requests is not None:
-                self.requests.add(request_id, body)
+            self.requests.add(request_id, body)
         raise DeferredError("not stored, and no server is asked: the answer waits for a batch")
 
 
@@ -121,7 +117,7 @@ class BatchModels(Servers):
         return Inbox(self._store)
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """See ``Servers``; an attached server is not asked for its only model."""
+        """An attached server is not asked for its only model."""
         if isinstance(model, Served):
             spec = EngineSpec.of(model)
             name, url, context = model.served_name, model.path, declared(model)
@@ -139,19 +135,15 @@ class BatchModels(Servers):
 
     def _transport(self, server: object, spec: EngineSpec | None) -> BatchTransport:
         """One for all models of a server, since a batch goes to one."""
-        if server not in self._transports:
-            requests = None
-            if self._export is not None:
-                name = f"{self._export.name}.part{len(self._transports) + 1}"
-                requests = RequestFile(self._export.with_name(name))
-            self._transports[server] = BatchTransport(lambda: self.results, requests, spec)
-        return self._transports[server]
+        suffix = f".part{len(self._transports) + 1}"
+        part = self._export and self._export.with_name(self._export.name + suffix)
+        made = BatchTransport(lambda: self.results, part, spec)
+        return self._transports.setdefault(server, made)
 
     def close(self) -> None:
         """Remove unpublished batch files and keep the results."""
         for transport in self._transports.values():
-            if transport.requests is not None:
-                transport.requests.discard()
+            transport.requests.discard()
         results = vars(self).pop("results", None)
         if results is not None:
             results.close()
@@ -186,7 +178,7 @@ class BatchModels(Servers):
         ):
             if counts and number:
                 yield f"{number} results {words}"
-        waiting = sum(each.waiting for each in transports)
+        waiting = sum(each.requests.count for each in transports)
         if not waiting:
             yield "no request is pending: the gates can be decided"
         elif not published:
@@ -198,12 +190,12 @@ class BatchModels(Servers):
 
     def _published(self) -> Iterator[str]:
         """Give the batch files their names; from the second on they are numbered."""
-        path, number = self._export, 0
-        for transport in self._transports.values():
+        path = self._export
+        if path is None:
+            return
+        asked = [each for each in self._transports.values() if each.requests.count]
+        for number, transport in enumerate(asked, 1):
             requests = transport.requests
-            if requests is None or path is None or not requests.count:
-                continue
-            number += 1
             named = path.with_stem(f"{path.stem}-{number}") if number > 1 else path
             requests.publish(named)
             is_large = requests.size >= 1e5

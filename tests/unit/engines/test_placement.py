@@ -63,12 +63,10 @@ def shown(found: Placement) -> str:
         for name, value in asdict(Assignment()).items():
             if way[name] == value:
                 del way[name]
-        ways.append(" ".join(f"{name}={_plain(value)}" for name, value in way.items()) or "all")
+            elif isinstance(value, tuple):
+                way[name] = ",".join(map(str, way[name]))
+        ways.append(" ".join(f"{name}={value}" for name, value in way.items()) or "all")
     return f"{found.kind}: {' | '.join(ways)}"
-
-
-def _plain(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 OTHER = EngineNeed("org/other", Parallel(), 13.0, answers=False, judges=True)
