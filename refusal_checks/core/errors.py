@@ -90,16 +90,14 @@ def reason(fault: BaseException) -> str:
     return f"{type(fault).__name__}: {fault}"
 
 
-_NETWORK = re.compile(
-    r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
-    r"Connection refused|timed out"
-)
-
-
 def network_reason(fault: BaseException) -> str:
     """Why a request failed, in a few words: libraries repeat themselves and name their objects."""
     text = " ".join(str(fault).split())
-    found = _NETWORK.search(text)
+    found = re.search(
+        r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
+        r"Connection refused|timed out",
+        text,
+    )
     return found[0].strip() if found else text[:200]
 
 

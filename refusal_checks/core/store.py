@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
@@ -162,15 +162,13 @@ class Database:
         return self.execute("PRAGMA user_version").fetchone()[0], {name for (name,) in rows}
 
 
-Value = TypeVar("Value")
-Table = Literal["completions", "judgements"]
-
 FORMAT = 2
 """Version of the tables; raise it when their meaning changes."""
 
-TABLES: tuple[Table, ...] = ("completions", "judgements")
-_COMPLETION = TypeAdapter(Completion)
-_JUDGEMENT: TypeAdapter[Valid] = TypeAdapter(Annotated[Valid, Field(discriminator="kind")])
+TABLES: Mapping[str, TypeAdapter[Any]] = {
+    "completions": TypeAdapter(Completion),
+    "judgements": TypeAdapter(Annotated[Valid, Field(discriminator="kind")]),
+}
 
 _KEEP = (
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest "
@@ -208,7 +206,7 @@ class Store:
         self.path = path
         self.changed = 0
         self._retry_unfinished = retry_unfinished
-        self._db = Database(path, FORMAT, TABLES, _create)
+        self._db = Database(path, FORMAT, tuple(TABLES), _create)
         self.close = self._db.close
 
     def __enter__(self) -> Self:
@@ -223,11 +221,11 @@ class Store:
         def is_kept(reason: str) -> bool:
             return reason in ("stop", "length") or not (self._retry_unfinished or reason in ABORTED)
 
-        found = self._read("completions", keys, _COMPLETION.validate_json)
+        found = self._read("completions", keys)
         return {key: each for key, each in found.items() if is_kept(each.finish_reason)}
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
-        return self._read("judgements", keys, _JUDGEMENT.validate_json)
+        return self._read("judgements", keys)
 
     def judged(self, keys: Iterable[str]) -> set[str]:
         """The keys among these that have a judgement."""
@@ -235,11 +233,11 @@ class Store:
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
         """Store completions, all or none; the first whole one stored under a key stays."""
-        self._write("completions", completions, _COMPLETION.dump_json)
+        self._write("completions", completions)
 
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
         """Store judgements, all or none; the first one stored under a key stays."""
-        self._write("judgements", judgements, _JUDGEMENT.dump_json)
+        self._write("judgements", judgements)
 
     def use(self, keys: Iterable[str]) -> None:
         """Record that a run needs these keys, so that ``drop`` keeps them."""
@@ -286,15 +284,14 @@ class Store:
         self._db.execute("INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since])
         self._db.executemany("DELETE FROM unused WHERE key = ?", ((key,) for key in keep))
 
-    def _read(
-        self, table: Table, keys: Iterable[str], parse: Callable[[bytes], Value]
-    ) -> dict[str, Value]:
+    def _read(self, table: str, keys: Iterable[str]) -> dict[str, Any]:
+        parse = TABLES[table].validate_json
         try:
             return {key: parse(value) for key, value in self._sound(table, keys)}
         except ValidationError:  # it quotes what it cannot read
             raise self._db.error(f"one of its {table} cannot be parsed") from None
 
-    def _sound(self, table: Table, keys: Iterable[str]) -> list[tuple[str, bytes]]:
+    def _sound(self, table: str, keys: Iterable[str]) -> list[tuple[str, bytes]]:
         """The rows of these keys that are as they were written; others are deleted."""
         found: list[tuple[str, bytes]] = []
         changed: list[tuple[str]] = []
@@ -317,12 +314,10 @@ class Store:
         self.changed += len(changed)
         return found
 
-    def _write(
-        self, table: Table, values: Mapping[str, Value], dump: Callable[[Value], bytes]
-    ) -> None:
+    def _write(self, table: str, values: Mapping[str, Any]) -> None:
         if not values:
             return
-        dumped = {key: dump(value) for key, value in values.items()}
+        dumped = {key: TABLES[table].dump_json(value) for key, value in values.items()}
         rows = [(key, value.decode(), _digest(key, value)) for key, value in dumped.items()]
         with self._db.faults(), self._db.transaction():
             self._db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?) {_KEEP}", rows)

@@ -20,9 +20,6 @@ links; DCS, APC) lose their first two characters only, so that no text hides in 
 _COMMANDS = re.compile(r"##(?=[\w.]*\[)")
 """The start of a CI system's command."""
 
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
-"""Unicode categories that are invisible or reorder text: controls, bidi marks, surrogates."""
-
 BLANK = frozenset(
     chr(code)
     for first, last in (
@@ -42,25 +39,10 @@ BLANK = frozenset(
 )
 """Invisible characters of other categories (Unicode: Default_Ignorable_Code_Point, and blanks)."""
 
-_STYLES = frozenset("\ufe0e\ufe0f")
-"""Variation selectors 15 and 16, which ordinary answers have after symbols."""
-
-_STYLED = frozenset({"So", "Sm", "Po", "Nd", "Sk"})
-"""Unicode categories of the characters that can be emoji."""
-
-_MARKS = 4
-"""Most combining marks on one character; no ordinary orthography stacks more."""
-
-_AT_START = re.compile(r"^(\s*):(?=:)")
-"""A possible CI command at the start of a line, with or without white space before it."""
-
 
 def storable(text: str) -> str:
     """The text with lone surrogates, which models emit, replaced so that it can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-_URL = re.compile(r"(?<=://)[^\s'\"<>]+")
 
 
 def without_credentials(text: str) -> str:
@@ -72,7 +54,7 @@ def without_credentials(text: str) -> str:
         _, hash_, part = query.partition("#")
         return f"{place}?[...]{hash_}{part.partition('?')[0]}" if asks else place
 
-    return _URL.sub(public, text)
+    return re.sub(r"(?<=://)[^\s'\"<>]+", public, text)
 
 
 _PART = r"[^\s\\/,;:'\"]+[\\/]"
@@ -87,12 +69,9 @@ def pathless(text: str) -> str:
     return _FOLDERS.sub("…/", text)
 
 
-_HOST = re.compile(r"(?<=://)[^\s/?#'\"<>]+")
-
-
 def placeless(text: str) -> str:
     """The text for the public: without folders of the machine, and without hosts of its URLs."""
-    return _HOST.sub("…", pathless(without_credentials(text)))
+    return re.sub(r"(?<=://)[^\s/?#'\"<>]+", "…", pathless(without_credentials(text)))
 
 
 _REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
@@ -136,23 +115,26 @@ def visible(line: str) -> str:
 
 
 def _harmless(line: str) -> str:
+    hidden = {"Cc", "Cf", "Cs", "Co", "Cn"}  # controls, bidirectional marks, surrogates
     shown, before, marks = [], " ", 0
     for char in line:
         category = unicodedata.category(char)
         marks = marks + 1 if category in ("Mn", "Me") else 0
-        is_blank = category in _HIDDEN or (char in BLANK and not is_style(before, char))
-        shown.append("�" if is_blank or marks > _MARKS else char)
+        is_blank = category in hidden or (char in BLANK and not is_style(before, char))
+        # No ordinary orthography stacks more than four marks.
+        shown.append("�" if is_blank or marks > 4 else char)
         before = char
     return _no_command(_COMMANDS.sub("# #", "".join(shown)))
 
 
 def _no_command(line: str) -> str:
-    return _AT_START.sub(r"\1: ", line)
+    """The line without a CI command at its start, with or without white space before it."""
+    return re.sub(r"^(\s*):(?=:)", r"\1: ", line)
 
 
 def is_style(before: str, char: str) -> bool:
-    """True if a character chooses between text and emoji for the symbol before it."""
-    return char in _STYLES and unicodedata.category(before) in _STYLED
+    """True if a variation selector chooses between text and emoji for the symbol before it."""
+    return char in "\ufe0e\ufe0f" and unicodedata.category(before) in ("So", "Sm", "Po", "Nd", "Sk")
 
 
 def brief(value: Any) -> str:
@@ -166,10 +148,6 @@ def brief(value: Any) -> str:
     return f"{type(value).__name__}{size}"
 
 
-_NAMES = 30
-"""Most names from data that a message lists."""
-
-
 def is_name(text: str) -> bool:
     """True if a text from data is a name for a message: too short to be one to keep to itself."""
     return len(text.split()) <= 2 and len(text.encode("utf-8", "replace")) <= 32
@@ -178,7 +156,7 @@ def is_name(text: str) -> bool:
 def listed(names: Iterable[str]) -> str:
     """Names from data, such as columns, for a message; of long ones and of many only how many."""
     found = sorted(names)
-    shown = list(filter(is_name, found))[:_NAMES]
+    shown = list(filter(is_name, found))[:30]
     rest = len(found) - len(shown)
     if not shown:
         return count(rest, "longer name")

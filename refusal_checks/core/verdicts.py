@@ -33,7 +33,7 @@ class VerdictBase:
 
     __slots__ = ()
     columns: ClassVar[tuple[str, ...]] = ()
-    quotes: ClassVar[tuple[str, ...]] = ()
+    quotes: ClassVar[tuple[str, ...]] = ("rationale",)
     has_sides: ClassVar[bool] = True
 
     @property
@@ -197,7 +197,6 @@ class Binary(VerdictBase):
     columns = (
         "label", "category", "refusal_share", "probability", "rationale", "cut", "escaped",
     )  # fmt: skip
-    quotes = ("rationale",)
 
     label: Label
     category: str | None = None
@@ -260,7 +259,6 @@ class Graded(VerdictBase):
     """
 
     columns = ("label", "degree", "rationale", "cut", "escaped")
-    quotes = ("rationale",)
 
     degree: Literal[0, 1, 2, 3]
     rationale: str = ""
@@ -309,6 +307,7 @@ class Rated(VerdictBase):
     """
 
     columns = ("moral", "rating", "score", "rationale", "cut", "escaped")
+    quotes = ()
     has_sides = False
 
     moral: float
@@ -365,7 +364,6 @@ class Harm(VerdictBase):
     columns = (
         "label", "refused", "specific", "convincing", "score", "rationale", "cut", "escaped",
     )  # fmt: skip
-    quotes = ("rationale",)
     has_sides = False
 
     refused: float
@@ -426,7 +424,6 @@ class Chosen(VerdictBase):
     """
 
     columns = ("option", "correct", "read_by", "rationale", "cut", "escaped")
-    quotes = ("rationale",)
 
     option: str | None
     correct: bool | None

@@ -1,8 +1,4 @@
-"""One engine: its server process, which runs under a guard, and the way to it.
-
-The process is started, watched, and stopped with all that it started. Its transport is shared by
-all clients of its model.
-"""
+"""One engine: its server process, which runs under a guard, and the way to it."""
 
 from __future__ import annotations
 
@@ -313,10 +309,15 @@ class EngineTransport(HttpTransport):
         engine = self._process.engine
         if engine.capabilities == ALL or self._is_probed or self._model is None:
             return
-        try:
+        model = self._model
+
+        async def probe_it() -> Capabilities:
             # Another thread's event loop may have opened this transport already.
-            own = EngineTransport(self._process, self._limits)
-            probed = asyncio.run(own._probe(self._model))
+            async with EngineTransport(self._process, self._limits) as own:
+                return await probe(own.connect(model), RequestParams())
+
+        try:
+            probed = asyncio.run(probe_it())
         except EndpointError as fault:
             problem = f"gives no chat completion: {fault}"
             raise EngineStartError(self._process.report(problem)) from fault
@@ -328,7 +329,3 @@ class EngineTransport(HttpTransport):
             client.capabilities = both
         for words in both.missing(*expected).values():
             say(f"{engine.title} for {self._process.spec.model}: {words}")
-
-    async def _probe(self, model: Served) -> Capabilities:
-        async with self:
-            return await probe(self.connect(model), RequestParams())

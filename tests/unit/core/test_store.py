@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store, content_key
+from refusal_checks.core.store import TABLES, Store, content_key
 from refusal_checks.core.verdicts import Binary, Label
 
 Write = Callable[[str, str], Path]
@@ -322,9 +323,14 @@ def test_a_row_that_was_changed_is_not_used_and_written_anew(path: Path, edit: s
         assert store.judgements(["one", "two"]) == {"one": VERDICT, "two": other}
 
 
-def test_an_entry_that_means_nothing_is_named_and_not_quoted(path: Path) -> None:
+def test_an_entry_that_means_nothing_is_named_and_not_quoted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other: TypeAdapter[Any] = TypeAdapter(dict[str, str])
+    monkeypatch.setitem(TABLES, "judgements", other)
     with Store(path) as store:
-        store._write("judgements", {"key": b'{"kind": "guessed", "rationale": "secret"}'}, bytes)
+        store.add_judgements({"key": {"kind": "guessed", "rationale": "secret"}})  # type: ignore[dict-item]
+        monkeypatch.undo()
         with pytest.raises(StoreError, match="judgements cannot be parsed") as caught:
             store.judgements(["key"])
     assert "secret" not in "".join(traceback.format_exception(caught.value))

@@ -45,6 +45,10 @@ def serving(tag: str) -> Callable[[int], list[str]]:
     return lambda port: [sys.executable, "-c", SERVER.format(tag=tag, port=port), tag]
 
 
+def sleeping(tag: str) -> Callable[[int], list[str]]:
+    return lambda port: [sys.executable, "-c", "import time; time.sleep(600)", tag]
+
+
 def running(tag: str) -> list[psutil.Process]:
     """The live processes that carry a tag in their command line."""
     found = []
@@ -122,11 +126,9 @@ def test_a_start_that_fails_names_command_status_log_and_last_lines(
     with pytest.raises(EngineStartError) as caught:
         server.wait_ready(20)
     message = str(caught.value)
-    assert "some/model" in message
-    assert f"command: {sys.executable} -c" in message
-    assert "exit status: 7" in message
-    assert str(tmp_path / "engine.log") in message
-    assert "line 98" in message
+    words = ("some/model", f"command: {sys.executable} -c", "exit status: 7", "line 98")
+    for word in (*words, str(tmp_path / "engine.log")):
+        assert word in message
     assert "line 10" not in message
 
 
@@ -139,8 +141,7 @@ def test_a_start_that_the_system_refuses_is_an_error_with_its_words(
 
 
 def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
-    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
-    server = make(lambda port: argv)
+    server = make(sleeping(tag))
     server.launch()
     with pytest.raises(EngineStartError, match="not ready after 1 s"):
         server.wait_ready(0.8)
@@ -148,41 +149,27 @@ def test_a_start_that_takes_too_long_is_ended(tag: str, make: Make) -> None:
 
 
 def test_a_start_that_another_thread_ends_is_an_error_that_says_so(tag: str, make: Make) -> None:
-    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
-    server = make(lambda port: argv)
+    server = make(sleeping(tag))
     server.launch()
     threading.Timer(0.1, server.stop).start()
     with pytest.raises(EngineStartError, match="ended before it was ready"):
         server.wait_ready(60)
 
 
-@pytest.fixture
-def impostor() -> Iterator[FakeServer]:
-    """A server of somebody else's, which took the port in the seconds before the engine did."""
-    with FakeServer() as server:
-        yield server
-
-
-def test_whoever_took_the_port_gets_no_key(tag: str, make: Make, impostor: FakeServer) -> None:
-    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
-    server = make(lambda port: argv)
-    server.port = impostor.port
-    server.launch()
-    with pytest.raises(EngineStartError, match=r"not get its port.*run the same command again"):
-        server.wait_ready(20)
-    assert running(tag) == []
-    assert impostor.authorizations == []
-
-
-def test_a_program_of_the_user_s_may_hand_over_to_a_container(
-    tag: str, make: Make, impostor: FakeServer
+def test_whoever_took_the_port_gets_no_key_unless_a_program_may_use_a_container(
+    tag: str, make: Make
 ) -> None:
-    argv = [sys.executable, "-c", "import time; time.sleep(600)", tag]
-    server = make(lambda port: argv)
-    server.spec = replace(server.spec, program=("docker",))
-    server.port = impostor.port
-    server.launch()
-    server.wait_ready(20)
+    server = make(sleeping(tag))
+    with FakeServer() as impostor:
+        server.port = impostor.port
+        server.launch()
+        with pytest.raises(EngineStartError, match=r"not get its port.*run the same command again"):
+            server.wait_ready(20)
+        assert running(tag) == []
+        assert impostor.authorizations == []
+        server.spec = replace(server.spec, program=("docker",))
+        server.launch()
+        server.wait_ready(20)
 
 
 def test_an_engine_that_dies_is_noticed_and_leaves_nothing(tag: str, make: Make) -> None:
