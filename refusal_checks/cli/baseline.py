@@ -94,5 +94,5 @@ def suggest(
     """
     loaded = [baseline.load(run_folder.locate(run, root)) for run in runs]
     command = f"refusal-checks thresholds suggest {shlex.join(runs)}"
-    gates, today = suggestions.suggest(loaded), datetime.now(UTC).date().isoformat()
-    echo(suggestions.as_toml(gates, loaded, command, today).rstrip("\n"))
+    today = datetime.now(UTC).date().isoformat()
+    echo(suggestions.as_toml(loaded, command, today).rstrip("\n"))

@@ -9,26 +9,11 @@ from dataclasses import dataclass, replace
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates.compare import (
-    Comparison,
-    Earlier,
-    Flip,
-    Offender,
-    counts_against,
-    offender,
-)
-from refusal_checks.gates.estimates import (
-    Estimator,
-    GateFigures,
-    Rules,
-    check_figure,
-    find,
-    select,
-    with_holm,
-    worst,
-)
+from refusal_checks.gates import compare, estimates
+from refusal_checks.gates.compare import Comparison, Earlier, Flip, Offender
+from refusal_checks.gates.estimates import Estimator, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome, Use
-from refusal_checks.gates.rates import Noise, Rate, RateView, noise
+from refusal_checks.gates.rates import Noise, RateView, noise
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -46,7 +31,6 @@ class Verdict:
             lower first.
         answers: how many were sampled.
         invalid: share of answers without a verdict.
-        outcome: of the gate's bounds at the confidence level.
         warns: the test passes with a warning, because the gate is inconclusive.
         extremes: the same two figures by the verdict that invalid answers are counted as.
         worst: the interval that holds however invalid answers are counted; None without any, or
@@ -59,7 +43,6 @@ class Verdict:
         counted_against: how many prompts count against the gate.
         offenders: some of these, worst first; empty for a figure within the bounds.
         skipped: what could not be checked, and why; empty if all could.
-        level: confidence level of all of this.
         views: the figure in all the ways it is known; empty if the judge's is the only one.
         use: the view that decides.
         kind: of the benchmark: safety, sanity or another; empty where the run did not record it.
@@ -153,8 +136,6 @@ def decide_all(
     """Verdicts on the gates of one benchmark by gate id, or the errors that prevented them.
 
     Args:
-        records: all records of the benchmark.
-        earlier: the run that changes are measured against.
         estimator: for benchmarks of which only some prompts were evaluated.
         repeats: the same answers with the judges' repeated verdicts.
     """
@@ -162,11 +143,11 @@ def decide_all(
     errors: dict[str, Verdict | EvaluationError] = {}
     for gate in gates:
         try:
-            decided[gate.id] = find(gate, records, rules, earlier, estimator)
+            decided[gate.id] = estimates.find(gate, records, rules, earlier, estimator)
         except EvaluationError as fault:
             errors[gate.id] = fault
     if rules.multiple_testing == "holm":
-        decided = with_holm(decided, 1 - rules.level)
+        decided = estimates.with_holm(decided, 1 - rules.level)
     return errors | {name: _verdict(each, rules, repeats) for name, each in decided.items()}
 
 
@@ -178,9 +159,13 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
     too_low = not AllowedRange(gate.minimum).holds(estimate.value)
     bound = gate.minimum if too_low else gate.maximum
     missed = bound if figures.figure and not figures.figure.met else None
-    against, missed_by = [], None
+    against: list[list[Record]] = []
+    missed_by = None
     if missed is not None:
-        against = _against(rate, missed, too_low)
+        metric, scores, grouped = rate.metric, rate.metric.scores(records), by_prompt(records)
+        wrong = [n for n in scores if compare.counts_against(metric, scores[n], missed, too_low)]
+        wrong.sort(key=scores.__getitem__, reverse=not too_low)  # worst first
+        against = [grouped[name] for name in wrong]
         if rate.is_share:  # how many prompts would have to change sides
             have, wanted = round(estimate.value * estimate.n), missed * estimate.n
             missed_by = (
@@ -192,7 +177,7 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         names = " and ".join(gate.margin_names)
         skipped = f"{names} were not checked: no {then} for this benchmark"
     open_by_invalid = _is_open_by_invalid(figures)
-    sets = (records, *(select(gate, each) for each in repeats))
+    sets = (records, *(estimates.select(gate, each) for each in repeats))
     return Verdict(
         gate=gate,
         passed=passed,
@@ -202,7 +187,7 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         bounds=(min(end.value for end in ends), max(end.value for end in ends)),
         answers=len(records),
         invalid=sum(isinstance(record.judgement, Invalid) for record in records) / len(records),
-        outcome=worst(check.outcome for check in figures.checks),
+        outcome=estimates.worst(check.outcome for check in figures.checks),
         warns="warn" in results and passed,
         extremes=tuple((name, case.value) for name, case in figures.cases.items()),
         flips=_flips(figures),
@@ -210,7 +195,8 @@ def _verdict(figures: GateFigures, rules: Rules, repeats: Sequence[Sequence[Reco
         missed_by=missed_by,
         counted_against=len(against),
         offenders=tuple(
-            offender(rate.metric, answers, too_low) for answers in against[: rules.offenders]
+            compare.offender(rate.metric, answers, too_low)
+            for answers in against[: rules.offenders]
         ),
         comparison=figures.comparison,
         skipped=skipped,
@@ -235,13 +221,13 @@ def _flips(figures: GateFigures) -> bool:
         changes.append(replace(change, outcome=Outcome.PASS))
     return any(
         len({check.result(gate.on_inconclusive) == "fail" for check in checks}) > 1
-        for checks in ([check_figure(gate, case) for case in cases], changes)
+        for checks in ([estimates.check_figure(gate, case) for case in cases], changes)
     )
 
 
 def _is_open_by_invalid(figures: GateFigures) -> bool:
     """True if figure and change would both pass if invalid answers were left out."""
-    if worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
+    if estimates.worst(check.outcome for check in figures.checks) is not Outcome.INCONCLUSIVE:
         return False
     gate, compared = figures.gate, figures.comparison
     if figures.rate.is_borrowed or (figures.change and compared and compared.missing):
@@ -283,10 +269,3 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
         ends = (-metric.span, metric.span)
         return Need(sample_size.for_mean(change, bound, rules.level, ends))
     return None
-
-
-def _against(rate: Rate, bound: float, too_low: bool) -> list[list[Record]]:
-    """The prompts on the wrong side, worst first, each with its answers."""
-    scores, grouped = rate.metric.scores(rate.records), by_prompt(rate.records)
-    wrong = [name for name in scores if counts_against(rate.metric, scores[name], bound, too_low)]
-    return [grouped[name] for name in sorted(wrong, key=scores.__getitem__, reverse=not too_low)]

@@ -21,16 +21,9 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.gates.gate import CORRECTED, Gate, Use
 from refusal_checks.judges.cascade import SecondOpinions
+from refusal_checks.judges.trust import correction
 from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.correction import (
-    LEAST,
-    JudgeErrors,
-    calibration_parts,
-    error_parts,
-    prediction_powered,
-    rogan_gladen,
-    with_settled,
-)
+from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 from refusal_checks.judges.trust.labels import is_answered, prompt_keys
 from refusal_checks.metrics import METRICS, Metric, by_prompt
 from refusal_checks.metrics.statistics import sample_size
@@ -170,7 +163,9 @@ class Evidence:
         errors, metric = calibration.errors_on(*where), METRICS[gate.metric]
         estimate = corrected(records, errors, level)
         estimate = estimate.widened(spread(metric, records, level), 0.0, 1.0)
-        need = _need(gate, estimate, calibration_parts(estimate.value, estimate.n, errors), level)
+        need = _need(
+            gate, estimate, correction.calibration_parts(estimate.value, estimate.n, errors), level
+        )
         caution = (
             f"calibrate on {LEAST} or more answers of this group: the judge's errors are known on "
             "other prompts only, and it may err differently here"
@@ -194,7 +189,7 @@ def corrected(records: Sequence[Record], errors: JudgeErrors, level: float) -> E
             shares.append(labels.count(Label.REFUSAL) / len(labels))
     if not shares:
         raise EvaluationError(f"corrected rate: none of {len(records)} answers has a valid verdict")
-    return rogan_gladen(sum(shares) / len(shares), len(shares), errors, level)
+    return correction.rogan_gladen(sum(shares) / len(shares), len(shares), errors, level)
 
 
 @dataclass(frozen=True)
@@ -247,14 +242,16 @@ class Scores:
 
     def estimate(self, level: float) -> Estimate:
         """The metric as people would judge it: the judge's verdicts on all, people's on some."""
-        found = prediction_powered(self.human, self.judge, self.others, level, self.lowest)
+        found = correction.prediction_powered(
+            self.human, self.judge, self.others, level, self.lowest
+        )
         return found.widened(self.spread, self.lowest, 1.0)
 
     def view(self, use: Use, gate: Gate, level: float) -> RateView:
         """The rate, with skipped prompts counted one way, then the other."""
         metric, estimate = METRICS[gate.metric], self.estimate(level)
         if not self.skipped:
-            parts = error_parts(self.human, self.judge, self.others)
+            parts = correction.error_parts(self.human, self.judge, self.others)
             return RateView(use, estimate, need=_need(gate, estimate, parts, level))
         others = list(self.others)
         for score in self.skipped:
@@ -378,7 +375,7 @@ def _seconded(
     low, high = (share * beside.value + (1 - share) * end for end in found.extremes or (0.0, 0.0))
     ends, whole = (
         (low, high) if found.extremes else None,
-        with_settled(found.estimate, beside, level),
+        correction.with_settled(found.estimate, beside, level),
     )
     return replace(found, estimate=whole, extremes=ends, need=None)
 

@@ -312,24 +312,3 @@ def metrics_of(
     kind = benchmark.kind if benchmark else KINDS.get(table.expect or "")
     of_kind = (metric for metric in METRICS.values() if kind is None or kind in metric.kinds)
     return [metric.name for metric in of_kind if reads in metric.reads], reads
-
-
-def require_benchmark(
-    where: str,
-    name: str,
-    table: Mapping[str, Any],
-    benchmarks: Collection[str],
-    others: Collection[str],
-) -> None:
-    """Refuse a table that is none of the known benchmarks', nor of the other tables."""
-    if name in benchmarks:
-        return
-    if other := near(name, others, 0.75):
-        raise ThresholdError(f"{where}: no such table{other}")
-    for key in table.keys() - BenchmarkTable.model_fields.keys() - METRICS.keys():
-        if found := near(key, ("file", "dataset")):
-            raise ThresholdError(
-                f'{where}: no benchmark "{name}", and one of your own needs file or dataset: no '
-                f'such key "{key}"{found}'
-            )
-    require_known(name, benchmarks, where, "benchmark")

@@ -36,7 +36,7 @@ from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.benchmarks.attacks import Attacked
 from refusal_checks.core import extensions
-from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.settings import BenchmarkTable, Frozen, Sampling
 from refusal_checks.core.suggestions import near
@@ -58,6 +58,9 @@ _SHARED: Mapping[str, type[Frozen]] = {
     "judge": JudgeFloors,
 }
 """The tables that are not benchmarks."""
+
+Written = dict[GateKey, list[Gate]]
+"""The gates that files define; none by a key that stands for "no such gate"."""
 
 _INVALID = Bounds(max=0.02)
 _EXPECTED: Mapping[str, Bounds] = {"refuse": Bounds(min=0.80), "answer": Bounds(max=0.10)}
@@ -103,13 +106,13 @@ def load(
     settings = GateSettings(**shared.get("settings", {}))
     under = attack_tables.read(parsed)
     said = under.shared(tables.read_tables(under.files, benchmarks, notes))
-    written: dict[GateKey, list[Gate]] = {}
+    written: Written = {}
     alone: dict[GateKey, Waiver] = {}
     for path, content in under.files.items():
         for name, table in content.items():
             where, plain = f"{path}: [{name}]", under.plain.get(name, name)
             if not said[plain].is_own:
-                tables.require_benchmark(where, plain, table, benchmarks, _SHARED)
+                _require_benchmark(where, plain, table, benchmarks)
             about = said[plain].model_copy(update={"judge": said[name].judge})
             known, verdicts = tables.metrics_of(where, about, benchmarks.get(plain))
             known = under.metrics(path, name, known, verdicts)
@@ -199,6 +202,23 @@ def _take_shared(
     return merged
 
 
+def _require_benchmark(
+    where: str, name: str, table: Mapping[str, Any], benchmarks: Collection[str]
+) -> None:
+    """Refuse a table that is no known benchmark's."""
+    if name in benchmarks:
+        return
+    if other := near(name, _SHARED, 0.75):
+        raise ThresholdError(f"{where}: no such table{other}")
+    for key in table.keys() - BenchmarkTable.model_fields.keys() - METRICS.keys():
+        if found := near(key, ("file", "dataset")):
+            raise ThresholdError(
+                f'{where}: no benchmark "{name}", and one of your own needs file or dataset: no '
+                f'such key "{key}"{found}'
+            )
+    require_known(name, benchmarks, where, "benchmark")
+
+
 def _gate_keys(benchmark: str, table: Mapping[str, Any]) -> Iterator[tuple[GateKey, Any]]:
     """The gates of a table: one by a metric's name, several by a kind of group."""
     for key, value in table.items():
@@ -213,12 +233,10 @@ def _gate_keys(benchmark: str, table: Mapping[str, Any]) -> Iterator[tuple[GateK
 
 
 def _with_defaults(
-    written: Mapping[GateKey, list[Gate]],
-    said: Mapping[str, BenchmarkTable],
-    settings: GateSettings,
-) -> dict[GateKey, list[Gate]]:
+    written: Written, said: Mapping[str, BenchmarkTable], settings: GateSettings
+) -> Written:
     """All gates; those of each benchmark are followed by its default gates."""
-    merged: dict[GateKey, list[Gate]] = {}
+    merged: Written = {}
     for name, table in said.items():
         merged |= {key: gates for key, gates in written.items() if key[0] == name}
         kind = judges.discover().get(table.judge or Benchmark.judge)

@@ -122,7 +122,7 @@ class Metric:
     def figure(
         self, scores: Sequence[float], prompts: Sequence[Prompt], confidence: float = 0.95
     ) -> Estimate:
-        """The figure of at least one prompt score.
+        """The figure of the scores of these prompts, at least one.
 
         Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``; a
         prompt is one value however many answers it has. Where prompts share a cluster, clusters are
@@ -134,10 +134,7 @@ class Metric:
         return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
 
     def units(self, prompts: Sequence[Prompt]) -> Units | None:
-        """What is sampled where these prompts are, and what each weighs in the figure.
-
-        None if each prompt is independent of the others, and all weigh the same.
-        """
+        """What is sampled, and what it weighs; None if that is each prompt, and all the same."""
         return units([prompt.cluster for prompt in prompts])
 
     def values(self, scores: Iterable[float]) -> list[float]:

@@ -107,16 +107,17 @@ def for_labels(estimate: Estimate, threshold: float, parts: ErrorParts, confiden
     if distance < 1e-12 or not half or not total:
         return Need(None, labelled=parts.count)
     room = total * (distance / half) ** 2
-    prompts = _grown(estimate.n, parts.prompts, room - parts.labels)
-    labels = _grown(parts.count, parts.labels, room - parts.prompts)
+
+    def grown(count: int, part: float, other: float) -> int | None:
+        """The count at which a part fits the room that the other one leaves."""
+        fits = room > other and part > 0
+        return max(count, math.floor(count * part / (room - other)) + 1) if fits else None
+
+    prompts = grown(estimate.n, parts.prompts, parts.labels)
+    labels = grown(parts.count, parts.labels, parts.prompts)
     if labels and parts.most is not None and labels > parts.most:
         labels = None
     return Need(prompts, labels=labels, labelled=parts.count)
-
-
-def _grown(count: int, part: float, room: float) -> int | None:
-    """The count at which a part of the error fits the room that is left for it."""
-    return max(count, math.floor(count * part / room) + 1) if room > 0 and part > 0 else None
 
 
 def samples_for_mean(
@@ -151,7 +152,6 @@ def samples_for_mean(
     unseen = abs(estimate.value - ends[threshold > estimate.value]) / n
 
     def decides(count: int) -> bool:
-        """True if the interval with so many answers leaves the threshold out, with ``POWER``."""
         by_answers = within / count / n
         half = unseen + z * math.sqrt(between / n + by_answers + unseen**2)
         return half + _Z_POWER * math.sqrt(by_answers) <= distance
