@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,12 +109,6 @@ class JudgeSetup:
         if self.template is not None:
             return self.template
         return demo if self.name.startswith(DEMO) else own
-
-    def showing(self, max_answer_chars: int | None, category_guide: Path | None) -> JudgeSetup:
-        """The setup for one benchmark, which may limit the characters shown of an answer."""
-        update = {} if max_answer_chars is None else {"max_answer_chars": max_answer_chars}
-        sampling = self.sampling.model_copy(update=update)
-        return replace(self, sampling=sampling, category_guide=category_guide)
 
 
 @dataclass(frozen=True)

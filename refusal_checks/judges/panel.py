@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,7 +85,11 @@ def _panel(way: Way, named: Sequence[JudgeSetup | Rule], is_recorded: bool) -> P
     for one in named:
         if isinstance(one, JudgeSetup):
             if one in able:
-                seated.append(kind.build(one.showing(way.max_answer_chars, way.category_guide)))
+                most = way.max_answer_chars
+                update = {} if most is None else {"max_answer_chars": most}
+                sampling = one.sampling.model_copy(update=update)
+                made = replace(one, sampling=sampling, category_guide=way.category_guide)
+                seated.append(kind.build(made))
         elif one.name == rules.LabelsJudge.name:
             # Recorded degrees and scores yield to a model that is named.
             if kind.judges_refusal or (kind.verdicts in rules.READERS and not able):

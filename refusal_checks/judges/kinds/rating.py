@@ -106,6 +106,9 @@ class Instructions(NamedTuple):
         return (Message("system", "\n\n".join((system.content, *added))), *rest)
 
 
+_SUFFIX: Mapping[Language, str] = {"en": "", "zh": "_zh"}
+
+
 @cache
 def instructions(category_guide: Path | None, is_demo: bool = False) -> Instructions:
     """The instructions of a benchmark; the toy judge's only name the question.
@@ -121,9 +124,6 @@ def instructions(category_guide: Path | None, is_demo: bool = False) -> Instruct
     if is_demo or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})
     return Instructions(prompts, tomllib.loads(category_guide.read_text(encoding="utf-8")))
-
-
-_SUFFIX: Mapping[Language, str] = {"en": "", "zh": "_zh"}
 
 
 class RatingJudge(ModelJudge):

@@ -61,13 +61,11 @@ class Confusion:
     @property
     def errors(self) -> JudgeErrors:
         """What a calibration keeps of these answers."""
-        by_class: Counter[str] = Counter()
-        for (human, _), count in self.counts.items():
-            by_class[human] += count
+        cells = self.counts.items()
         return JudgeErrors(
-            refusals=by_class[REFUSAL],
+            refusals=sum(count for (human, _), count in cells if human == REFUSAL),
             recognised=self.counts.get((REFUSAL, REFUSAL), 0),
-            compliances=by_class[COMPLIANCE],
+            compliances=sum(count for (human, _), count in cells if human == COMPLIANCE),
             passed=self.counts.get((COMPLIANCE, COMPLIANCE), 0),
         )
 

@@ -37,47 +37,33 @@ def guarded(text: str) -> str:
     as a formula gets a quote in front, which ``unguarded`` takes away.
     """
     kept = "".join(char for char in text if char == "\n" or unicodedata.category(char) != "Cc")
-    size = _CELL
-    while len(cell := _quoted(_cut(kept, size))) > _CELL:
+    cut, size = kept, _CELL
+    while True:
+        if len(kept) > size:
+            half = size // 2 - 50
+            left_out = len(kept) - 2 * half
+            cut = f"{kept[:half]}\n[... {left_out} characters ...]\n{kept[-half:]}"
+        begins = zip(cut, _begins_formula(cut), strict=True)
+        cell = "".join(_QUOTE + char if is_formula else char for char, is_formula in begins)
+        if len(cell) <= _CELL:
+            return cell
         size //= 2
-    return cell
 
 
 def unguarded(cell: str) -> str:
     """The text of a guarded cell."""
-    leads = _leads(cell)
-    return "".join(
-        char
-        for index, char in enumerate(cell)
-        if not (char == _QUOTE and leads[index + 1] and _may_begin(cell, index))
-    )
+    begins = zip(cell, _begins_formula(cell), strict=True)
+    return "".join(char for char, is_formula in begins if not (is_formula and char == _QUOTE))
 
 
-def _quoted(text: str) -> str:
-    return "".join(
-        _QUOTE + char if lead and _may_begin(text, index) else char
-        for index, (char, lead) in enumerate(zip(text, _leads(text), strict=False))
-    )
-
-
-def _may_begin(text: str, index: int) -> bool:
-    return index == 0 or text[index - 1] in _ENDS
-
-
-def _leads(text: str) -> list[bool]:
-    """Whether what begins at each character, and at the end, is a formula after what is dropped."""
-    leads = [False]
-    for char in reversed(text):
-        is_dropped = leads[-1] and (char.isspace() or char in _DROPPED)
-        leads.append(is_dropped or char in _FORMULA)
-    return leads[::-1]
-
-
-def _cut(text: str, size: int) -> str:
-    if len(text) <= size:
-        return text
-    half = size // 2 - 50
-    return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
+def _begins_formula(text: str) -> list[bool]:
+    """Whether a cell may begin at each character with a formula, after what readers drop."""
+    found, is_lead = [], False
+    for char, before in zip(reversed(text), reversed(f"\n{text[:-1]}"), strict=False):
+        is_dropped = char.isspace() or char in _DROPPED
+        is_lead = char in _FORMULA or (is_lead and is_dropped)
+        found.append(is_lead and before in _ENDS)
+    return found[::-1]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:

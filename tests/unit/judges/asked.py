@@ -31,8 +31,8 @@ def ask(
     prompt: Prompt = PROMPT,
     explained: bool = False,
     **setup: Any,
-) -> list[Judgement]:
-    """What the judge says of each answer, one after the other.
+) -> list[Any]:
+    """What the judge says of each answer, one after the other; verdicts of any type.
 
     Args:
         explained: with the grounds that are given on request.

@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.text import FAMILIES
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.bundled import MOST_SENTENCES, without_each
 from refusal_checks.models.client.answers import LabelError
@@ -62,7 +62,7 @@ def answering(yes: Yes) -> FakeServer:
     return FakeServer(tokens=tokens, tokenizer=False)
 
 
-def ask(server: FakeServer, folder: Path, *answers: str, **others: Any) -> list[Judgement]:
+def ask(server: FakeServer, folder: Path, *answers: str, **others: Any) -> list[Any]:
     return asked.ask("refusal", server, *answers, name="bundled", folder=folder, **others)
 
 
@@ -79,11 +79,9 @@ def shown(server: FakeServer) -> list[str]:
 
 def test_the_probability_of_its_two_tokens_is_the_verdict(server: FakeServer, folder: Path) -> None:
     first, second = ask(server, folder, "I cannot do that.", "\nBoil it. \n")
-    assert isinstance(first, Binary)
     assert (first.label, first.category, first.cut, first.escaped) == (Label.REFUSAL, None, 0, 0)
     assert first.probability == pytest.approx(0.97)
     assert first.rationale == "refused with probability 0.97"
-    assert isinstance(second, Binary)
     assert (second.label, second.rationale) == (
         Label.COMPLIANCE,
         "refused with probability 0.12",
@@ -109,7 +107,6 @@ def test_half_is_a_refusal_and_no_probability_is_rounded_to_certainty(
 ) -> None:
     with answering(lambda text: share) as server:
         (found,) = ask(server, folder, "so")
-    assert isinstance(found, Binary)
     assert (found.label, found.rationale) == (label, f"refused with probability {words}")
 
 
@@ -151,8 +148,7 @@ def test_the_sentence_that_moves_the_probability_most_is_its_evidence(
     assert found.rationale == (
         'refused with probability 0.97, or 0.12 without the sentence "I cannot help with that."'
     )
-    assert isinstance(found, Binary)
-    assert found.label is Label.REFUSAL
+    assert found.verdict == Label.REFUSAL
     assert found.probability == pytest.approx(0.97)
     without = [text.rpartition("Answer: ")[2] for text in shown(server)[1:]]
     assert sorted(without) == [
@@ -200,8 +196,7 @@ def test_evidence_that_cannot_be_had_changes_nothing(server: FakeServer, folder:
 def test_a_server_s_failure_is_the_answer_s_alone(server: FakeServer, folder: Path) -> None:
     server.refusal = lambda body: "no" if "bad" in body["messages"][0]["content"] else ""
     first, second = ask(server, folder, "bad", "good")
-    assert isinstance(first, Invalid)
-    assert first.reason is Reason.JUDGE_ERROR
+    assert first.verdict == Reason.JUDGE_ERROR
     assert isinstance(second, Binary)
 
 
@@ -216,8 +211,7 @@ def test_probabilities_that_the_server_does_not_show_are_no_verdict(folder: Path
 
     with FakeServer(tokens=tokens, tokenizer=False) as server:
         (found,) = ask(server, folder, "so")
-    assert isinstance(found, Invalid)
-    assert found.reason is Reason.OUTSIDE_LABELS
+    assert found.verdict == Reason.OUTSIDE_LABELS
 
 
 def test_what_it_was_not_trained_on_is_no_reason_to_doubt_its_two_tokens(folder: Path) -> None:
@@ -225,7 +219,6 @@ def test_what_it_was_not_trained_on_is_no_reason_to_doubt_its_two_tokens(folder:
     tokens = {"Yes": 0.0008, "No": 0.0002, "Maybe": 0.999}
     with FakeServer(tokens=lambda body: tokens, tokenizer=False) as server:
         (found,) = ask(server, folder, "so")
-    assert isinstance(found, Binary)
     assert found.probability == pytest.approx(0.8)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 import pytest
 
@@ -39,17 +40,19 @@ def sure(probability: float) -> Binary:
     return Binary(label, probability=probability)
 
 
-@pytest.mark.parametrize("panel", [(FIRST, SECOND), (SECOND, FIRST)])
-def test_the_bundled_judge_is_first_wherever_it_is_named(panel: tuple[Model, ...]) -> None:
-    found = cascade.of(panel)
-    assert found == cascade.Cascade(FIRST, SECOND, RULE)
-
-
 @pytest.mark.parametrize(
-    "panel", [(FIRST,), (SECOND,), (FIRST, KEYWORD), (FIRST, SECOND, Model("K")), (SECOND, KEYWORD)]
+    ("panel", "found"),
+    [
+        *((pair, cascade.Cascade(FIRST, SECOND, RULE)) for pair in permutations((FIRST, SECOND))),
+        *(((one,), None) for one in (FIRST, SECOND)),
+        *((pair, None) for pair in ((FIRST, KEYWORD), (SECOND, KEYWORD))),
+        ((FIRST, SECOND, Model("K")), None),
+    ],
 )
-def test_any_other_panel_votes(panel: tuple[Model, ...]) -> None:
-    assert cascade.of(panel) is None
+def test_two_models_of_which_one_is_bundled_form_a_cascade_and_all_others_vote(
+    panel: tuple[Model, ...], found: cascade.Cascade | None
+) -> None:
+    assert cascade.of(panel) == found
 
 
 FOUND = cascade.Cascade(FIRST, SECOND, RULE)
@@ -99,6 +102,7 @@ def test_the_sample_is_random_and_the_same_in_any_run() -> None:
     assert drawn != FOUND.drawn("other", IDS)
     assert drawn - FOUND.drawn("xstest", IDS[:150]) <= {*IDS[150:]} | drawn
     assert not drawn <= {*IDS[:30]}
+    assert FOUND.drawn(canary.NAME, IDS) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -110,10 +114,6 @@ def test_the_sample_is_large_enough_for_an_interval(
 ) -> None:
     rule = RULE.model_copy(update={"sample": sample})
     assert len(cascade.Cascade(FIRST, SECOND, rule).drawn("b", IDS[:prompts])) == drawn
-
-
-def test_nothing_is_drawn_of_the_canary() -> None:
-    assert FOUND.drawn(canary.NAME, IDS) == frozenset()
 
 
 def test_how_often_the_second_judge_was_asked() -> None:

@@ -80,7 +80,7 @@ def test_stored_verdicts_are_found_again(case: tuple[str, str, str | None]) -> N
     client = Client("http://127.0.0.1:1/v1", "fake")
     sampling = JudgeSampling(max_answer_chars=500)
     setup = JudgeSetup(name, client, "identity", sampling, template=template)
-    setup = setup.showing(None, benchmarks.discover()["cfsafety"].category_guide)
+    setup = replace(setup, category_guide=benchmarks.discover()["cfsafety"].category_guide)
     judge = judges.discover()[kind].build(setup)
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
 

@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges.base import Judge
 from refusal_checks.judges.rules import LABELS, KeywordJudge, LabelsJudge
 
@@ -22,9 +22,7 @@ def judged(judge: Judge, completion: Completion) -> Judgement:
 
 
 def by_keyword(text: str) -> str:
-    found = judged(KeywordJudge(), Completion(text))
-    assert isinstance(found, Binary)
-    return found.label
+    return judged(KeywordJudge(), Completion(text)).verdict
 
 
 @pytest.mark.parametrize(
@@ -103,24 +101,15 @@ def test_the_keyword_judge_mostly_agrees_with_people(
 def test_a_recorded_label_is_the_verdict(recorded: str, label: Label) -> None:
     found = judged(LabelsJudge(), Completion("text that says something else", label=recorded))
     assert found == Binary(label, None, f"recorded label {recorded.strip()}")
+    assert all(known == known.strip().lower() for known in LABELS)
 
 
 @pytest.mark.parametrize(
     "recorded",
-    [None, "", " ", "not-refusal", "not_refusal", "4_unclear", "1", "no refusal", "拒绝"],
+    [None, "", " ", "not-refusal", "not_refusal", "4_unclear", "1", "拒绝", "x" * 5000],
 )
 def test_no_label_or_an_unknown_one_is_invalid(recorded: str | None) -> None:
     found = judged(LabelsJudge(), Completion("I'm sorry, no.", label=recorded))
-    assert isinstance(found, Invalid)
-    assert found.reason is Reason.NO_LABEL
-
-
-def test_an_unknown_label_is_shown_cut_to_a_bounded_length() -> None:
-    found = judged(LabelsJudge(), Completion("text", label="x" * 5000))
-    assert isinstance(found, Invalid)
-    assert "x" * 80 in found.detail
-    assert len(found.detail) < 400
-
-
-def test_labels_are_matched_in_lower_case() -> None:
-    assert all(label == label.strip().lower() for label in LABELS)
+    assert found.verdict == Reason.NO_LABEL
+    assert (recorded or "").strip()[:80] in found.rationale
+    assert len(found.rationale) < 400

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.judges import template
-from refusal_checks.judges.base import Judge, JudgeSetup
-from refusal_checks.judges.kinds import degree, refusal
+from refusal_checks.judges.base import Judge
+from refusal_checks.judges.kinds import refusal
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.run.evaluate import verdict_key
 from tests.fake_server import Body, FakeServer
+from tests.unit.judges import asked
+from tests.unit.judges.asked import PROMPT
 
 Write = Callable[[str, str], Path]
 
-PROMPT = Prompt.single("p1", "How do I boil an egg?")
-ANSWER = Completion("so")
 WHOLE = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
 OWN = """\
 Judge.
@@ -43,9 +41,8 @@ Only say refusal or compliance.
 """
 
 
-def setup(client: Client, **others: object) -> JudgeSetup:
-    found = JudgeSetup("it", client, "model", JudgeSampling(), rationales="offenders")
-    return replace(found, **others)  # type: ignore[arg-type]
+def build(kind: str = "refusal", **others: Any) -> Judge:
+    return asked.build(kind, **{"rationales": "offenders", **others})
 
 
 def load(name: str) -> JudgePrompt:
@@ -58,18 +55,10 @@ def by_schema(body: Body) -> list[str]:
     return {CHOICE["type"]: ['"refusal"']}.get((form or {}).get("type"), [WHOLE])
 
 
-def ask(
-    server: FakeServer, *, with_reasons: bool = False, **others: object
-) -> tuple[Judgement, Judge]:
-    async def judge() -> tuple[Judgement, Judge]:
-        capabilities = others.pop("capabilities", Capabilities())
-        async with Client(server.url, "fake", capabilities=capabilities) as client:  # type: ignore[arg-type]
-            found = refusal.build(setup(client, **others))
-            asked = found.reasoned if with_reasons else found
-            assert asked
-            return await asked.judge(PROMPT, ANSWER), found
-
-    return asyncio.run(judge())
+def ask(server: FakeServer, **others: Any) -> Any:
+    given = {"rationales": "offenders", **others}
+    (found,) = asked.ask("refusal", server, "so", **given)
+    return found
 
 
 def schemas(server: FakeServer) -> list[object]:
@@ -79,18 +68,24 @@ def schemas(server: FakeServer) -> list[object]:
 
 def test_the_verdict_is_one_of_the_labels() -> None:
     with FakeServer(by_schema) as server:
-        found, _ = ask(server)
-    assert found == Binary(Label.REFUSAL)
+        assert ask(server) == Binary(Label.REFUSAL)
     assert schemas(server) == [CHOICE]
 
 
 def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
+    async def reasons(server: FakeServer) -> Judgement:
+        async with Client(server.url, "fake") as client:
+            first = build(client=client).reasoned
+            assert first
+            return await first.judge(PROMPT, Completion("so"))
+
     with FakeServer(by_schema) as server:
-        found, judge = ask(server, with_reasons=True)
-        _, whole = ask(server, rationales="all")
+        found = asyncio.run(reasons(server))
+        assert ask(server, rationales="all") == found
     assert found == Binary(Label.REFUSAL, "deflection", "it declines")
     assert schemas(server) == [CONSISTENT] * 2
-    (alone, first) = (judge, judge.reasoned)
+    alone, whole = build(), build(rationales="all")
+    first = alone.reasoned
     assert first
     assert whole.reasoned is None
     assert first.identity == whole.identity != alone.identity
@@ -99,11 +94,7 @@ def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "digest"),
-    [
-        ("refusal", "7f6a47bfd465"),
-        ("refusal_evaluation", "162199ca28bb"),
-    ],
+    ("name", "digest"), [("refusal", "7f6a47bfd465"), ("refusal_evaluation", "162199ca28bb")]
 )
 def test_prompts_of_whole_verdicts_are_as_they_were(name: str, digest: str) -> None:
     """Stored verdicts, calibrations and baselines hold the digest."""
@@ -138,8 +129,7 @@ def test_a_template_of_the_user_s_own_says_where_the_order_stands(write: Write) 
     assert found.alone
     assert found.alone.system == "Judge.\n\nOnly say refusal or compliance."
     with FakeServer(by_schema) as server:
-        judgement, _ = ask(server, template=name)
-    assert judgement == Binary(Label.REFUSAL)
+        assert ask(server, template=name) == Binary(Label.REFUSAL)
     assert server.requests[0]["messages"][0]["content"] == found.alone.system
 
 
@@ -157,10 +147,10 @@ def test_the_order_may_stand_in_the_user_s_message(tmp_path: Path, line_end: str
 def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(write: Write) -> None:
     name = str(write("plain.md", "{{ request }} {{ answer }}"))
     with pytest.raises(ModelError) as fault:
-        refusal.build(setup(Client("", ""), template=name))
+        build(template=name)
     for word in ("--rationales offenders", "plain.md", template.ORDER, template.ALONE):
         assert word in str(fault.value)
-    refusal.build(setup(Client("", ""), template=name, rationales="all"))
+    build(template=name, rationales="all")
 
 
 def test_a_line_without_its_partner_is_named(write: Write) -> None:
@@ -169,25 +159,15 @@ def test_a_line_without_its_partner_is_named(write: Write) -> None:
         load(name)
 
 
-@pytest.mark.parametrize("name", ["wildguard", "harmbench"])
-def test_formats_without_reasons_are_asked_as_ever(name: str) -> None:
-    judge = refusal.build(setup(Client("", ""), template=name))
-    assert judge.reasoned is None
-
-
-def test_judges_of_other_things_are_asked_as_ever() -> None:
-    with_reasons = degree.build(setup(Client("", "")))
-    assert with_reasons.reasoned is None
-    assert with_reasons.identity == degree.build(setup(Client("", ""), rationales="all")).identity
+def test_formats_without_reasons_and_judges_of_other_things_are_asked_as_ever() -> None:
+    for judge in (build(template="wildguard"), build(template="harmbench"), build("degree")):
+        assert judge.reasoned is None
+    assert build("degree").identity == build("degree", rationales="all").identity
 
 
 def test_a_server_that_wants_an_object_gets_one() -> None:
-    def strict(body: Body) -> list[str]:
-        return ['{"verdict": "compliance"}']
-
-    with FakeServer(strict, faults=[400]) as server:
-        found, _ = ask(server)
-    assert found == Binary(Label.COMPLIANCE)
+    with FakeServer(lambda body: ['{"verdict": "compliance"}'], faults=[400]) as server:
+        assert ask(server) == Binary(Label.COMPLIANCE)
     assert schemas(server) == [CHOICE, ALONE]
 
 
@@ -195,13 +175,9 @@ def test_a_server_that_wants_an_object_gets_one() -> None:
 def test_a_server_without_schemas_is_read_strictly_and_asked_once_more(known: bool) -> None:
     said: list[str] = []
     texts = iter(["Well, hard to say.", "Compliance."])
-
-    def words(body: Body) -> Sequence[str]:
-        return [next(texts)]
-
     capabilities = Capabilities(structured_outputs=Support.IGNORED) if known else Capabilities()
-    with FakeServer(words, no_schemas=None if known else 400) as server:
-        found, _ = ask(server, note=said.append, capabilities=capabilities)
+    with FakeServer(lambda body: [next(texts)], no_schemas=None if known else 400) as server:
+        found = ask(server, note=said.append, capabilities=capabilities)
     assert found == Binary(Label.COMPLIANCE)
     assert any("no structured outputs" in line for line in said)
 

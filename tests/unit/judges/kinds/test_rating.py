@@ -14,7 +14,7 @@ from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import JudgeSampling
-from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
+from refusal_checks.core.verdicts import Invalid, Rated, Reason
 from refusal_checks.judges.kinds import rating as rating_kind
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
 from refusal_checks.models.client.answers import LabelError, LabelProbabilities, read_labels
@@ -91,10 +91,9 @@ def test_more_than_half_outside_the_labels_is_invalid(
     first: LabelProbabilities, second: LabelProbabilities, question: str
 ) -> None:
     found = rate(first, second)
-    assert isinstance(found, Invalid)
-    assert found.reason is Reason.OUTSIDE_LABELS
-    assert question in found.detail
-    assert "enable_thinking" in found.detail
+    assert found.verdict == Reason.OUTSIDE_LABELS
+    assert question in found.rationale
+    assert "enable_thinking" in found.rationale
 
 
 @given(
@@ -125,7 +124,7 @@ def limited(chars: int | None) -> JudgeSampling:
     return JudgeSampling(max_answer_chars=chars)
 
 
-def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Judgement:
+def judge(server: FakeServer, prompt: Prompt, answer: str, limit: int | None = None) -> Any:
     guide = CATEGORY_GUIDE
     (found,) = ask(
         "rating", server, answer, prompt=prompt, sampling=limited(limit), category_guide=guide
@@ -192,8 +191,7 @@ def test_the_judge_sees_the_whole_answer_or_as_much_as_it_is_told() -> None:
 def test_a_judge_s_fault_is_invalid(faults: list[int | str]) -> None:
     with FakeServer(tokens=digits, faults=faults) as server:
         found = judge(server, ENGLISH, "Never.")
-    assert isinstance(found, Invalid)
-    assert found.reason is Reason.JUDGE_ERROR
+    assert found.verdict == Reason.JUDGE_ERROR
 
 
 def test_an_input_beyond_the_context_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,13 +67,10 @@ def test_a_wrong_file_is_refused(write: Write, key: str, value: Any, reason: str
         calibration.read(write("calibration.json", json.dumps(data)))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '"a"', "\x00"])
-def test_what_is_no_calibration_is_refused(write: Write, text: str) -> None:
-    with pytest.raises(CalibrationError, match="not a calibration file"):
-        calibration.read(write("calibration.json", text))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_what_is_no_calibration_is_refused(write: Write, tmp_path: Path) -> None:
+    for text in ("", "{", "[]", '"a"', "\x00"):
+        with pytest.raises(CalibrationError, match="not a calibration file"):
+            calibration.read(write("calibration.json", text))
     with pytest.raises(CalibrationError, match=r"none.json: cannot be read: No such file"):
         calibration.read(tmp_path / "none.json")
 
@@ -124,10 +121,6 @@ def test_a_calibration_belongs_to_its_candidates_and_benchmarks() -> None:
     assert known.foreign("ORG/OTHER", "d") == "answers of ORG/MODEL to b, c"
     assert known.foreign("ORG/MODEL", "c") == "answers to b, c, with too few of those to c"
     assert valid(candidates=("ORG/MODEL", "ORG/OTHER")).foreign("ORG/MODEL", "b")
-
-
-def test_each_benchmark_has_its_own_errors() -> None:
-    known = valid(benchmarks={"b": OWN, "c": ONE_KIND})
     assert known.errors_on("b") == OWN
     assert known.errors_on("c") == known.errors_on("d") == known.errors
 

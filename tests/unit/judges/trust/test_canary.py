@@ -185,11 +185,9 @@ def test_the_keyword_judge_is_fooled() -> None:
         floors(),
         judged(lambda each: asyncio.run(judge.judge(each.as_prompt, Completion(each.answer)))),
     )
-    agreement, injection, _ = (each.estimate for each in found)
-    assert agreement
-    assert injection
-    assert agreement.value < 0.7
-    assert injection.value < 0.9
+    for check, most in zip(found, (0.7, 0.9), strict=False):
+        assert check.estimate
+        assert check.estimate.value < most
 
 
 def test_the_set_is_a_file_of_labelled_answers() -> None:

@@ -95,21 +95,16 @@ def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) 
     assert len(set(map(benchmark, drawn[:15]))) == 2, "the benchmarks are mixed"
 
 
-def test_a_seed_gives_a_draw_and_another_one_another(run: Path) -> None:
-    first, again, other = (
-        [[row.key for row in group] for group in labels.sample(read_answers(run, seed), 20)]
-        for seed in (1, 1, 2)
+def test_a_seed_gives_a_draw_of_which_a_larger_one_begins_with_the_smaller(run: Path) -> None:
+    first, again, other, larger = (
+        [[row.key for row in group] for group in labels.sample(read_answers(run, seed), n)]
+        for seed, n in ((1, 20), (1, 20), (2, 20), (1, 60))
     )
     assert first == again
     assert first != other
     assert first != sorted(first)
-
-
-def test_a_larger_draw_begins_with_the_smaller_one(run: Path) -> None:
-    small, large = (labels.sample(read_answers(run), n) for n in (20, 60))
-    for name in ("big", "small"):
-        few, many = ([g for g in drawn if benchmark(g) == name] for drawn in (small, large))
-        assert many[: len(few)] == few
+    assert [group for group in larger if group in first] == first
+    assert len(larger) == 3 * len(first)
 
 
 def test_every_prompt_is_as_likely_to_be_drawn(records: Records) -> None:
@@ -134,11 +129,9 @@ def test_too_few_for_a_benchmark(run: Path) -> None:
 
 
 def test_keys_are_no_numbers_and_differ_between_prompts_of_one_text(records: Records) -> None:
-    first, second = records("R R")
-    twin = Record(first.prompt, 0, first.completion, first.judgement)
-    assert labels.answer_key("b", first) == labels.answer_key("b", twin)
-    assert labels.answer_key("b", first) != labels.answer_key("b", second)
-    assert labels.answer_key("b", first).startswith("k")
+    first, second = (labels.answer_key("b", record) for record in records("R R"))
+    assert first != second
+    assert first.startswith("k")
 
 
 def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
@@ -154,16 +147,14 @@ def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
     assert all(one[1] == other[1] for one, other in zip(found[::2], found[1::2], strict=True))
 
 
-def test_labels_are_never_overwritten(run: Path) -> None:
-    sample_for_labels(run, "--n", "40")
-    with pytest.raises(DataError, match="name another file: this one exists and may hold labels"):
-        sample_for_labels(run, "--n", "40")
-
-
-def test_one_benchmark_and_another_file(run: Path, tmp_path: Path) -> None:
+def test_one_benchmark_and_another_file_which_is_never_overwritten(
+    run: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "mine.csv"
     sample_for_labels(run, "--n", "6", "--benchmark", "small", "--out", out)
     assert len(rows(out)) == 7
+    with pytest.raises(DataError, match="name another file: this one exists and may hold labels"):
+        sample_for_labels(run, "--n", "40", "--out", out)
     with pytest.raises(DataError, match='did you mean "small"'):
         sample_for_labels(run, "--benchmark", "smal")
 
@@ -232,10 +223,9 @@ EXPECTED = [("k1", Label.REFUSAL, DRAW), ("k3", Label.COMPLIANCE, DRAW)]
 def test_every_spreadsheets_csv(tmp_path: Path, separator: str, encoding: str, end: str) -> None:
     path = tmp_path / "any name.txt"
     text = table(filled("refusal", "", "compliance"), separator, end)
-    path.write_bytes(text.encode(encoding))
-    assert summary(path) == EXPECTED
-    path.write_bytes(("sep=;\n" + table(filled("refusal", "", "compliance"), ";")).encode())
-    assert summary(path) == EXPECTED
+    for first in ("", "sep=;\n" if separator == ";" else ""):
+        path.write_bytes((first + text).encode(encoding))
+        assert summary(path) == EXPECTED
 
 
 def test_sorted_cut_and_widened_sheets(write: Write) -> None:
@@ -266,31 +256,14 @@ def test_partial_refusals_are_refusals(write: Write, label: str) -> None:
     assert row.label is Label.REFUSAL
 
 
-HAND = "prompt,answer,label\np 1,I won't,refusal\np 2,Sure,compliance\n"
-
-
-def test_a_sheet_without_a_draw_needs_a_word(write: Write) -> None:
-    path = write("l.csv", HAND)
-    with pytest.raises(CalibrationError, match=r"no column draw.*--allow-undrawn-labels"):
-        labels.read_sheet(path)
-    found = labels.read_sheet(path, allow_undrawn=True)
-    assert [(row.found_by, row.draw) for row in found] == [
-        (("p 1", "I won't"), None),
-        (("p 2", "Sure"), None),
-    ]
-
-
 def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
     header, *rows = filled("refusal", "refusal", "refusal")
     rows[1][4], rows[2][4] = "", "seed 1"
     path = write("l.csv", table([header, *rows]))
     with pytest.raises(CalibrationError, match="row 2: 2 labelled rows name no draw"):
         labels.read_sheet(path)
-    assert [bool(row.draw) for row in labels.read_sheet(path, allow_undrawn=True)] == [
-        True,
-        False,
-        False,
-    ]
+    found = labels.read_sheet(path, allow_undrawn=True)
+    assert [bool(row.draw) for row in found] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -420,18 +393,13 @@ def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt(
     records: Records,
 ) -> None:
     judged = records("R " * 30)
-    rows = undrawn(sheet(judged))
-    part, whole = labelled(rows[:20], judged), labelled(rows, judged)
-    assert part.why_unused == "not a random sample: shown, decides nothing"
+    drawn, rows = sheet(judged), undrawn(sheet(judged))
+    part, added, whole = (
+        labelled(some, judged) for some in (rows[:20], [*drawn[:15], *rows[20:21]], rows)
+    )
+    assert part.why_unused == "not a random sample: shown, decides nothing" == added.why_unused
     assert not part.skipped
     assert whole.why_unused == ""
-
-
-def test_a_row_added_to_a_drawn_sheet_spoils_it(records: Records) -> None:
-    judged = records("R " * 30)
-    rows = sheet(judged)
-    found = labelled([*rows[:15], *undrawn(rows[20:21])], judged)
-    assert found.why_unused.startswith("not a random sample")
 
 
 def test_a_row_without_a_draw_that_matches_nothing(records: Records) -> None:
@@ -471,15 +439,15 @@ def test_two_labellers_who_disagree(write: Write) -> None:
     assert len(read_labels([one, one]).rows) == 4
 
 
-def test_old_sheets_are_read_by_their_texts(write: Write, records: Records) -> None:
+def test_sheets_without_a_draw_need_a_word_and_are_read_by_their_texts(
+    write: Write, records: Records
+) -> None:
     judged = records("R " * 12)
-    lines = [
-        f"abc{n},{r.prompt.request},{r.completion and r.completion.text},refusal"
-        for n, r in enumerate(judged)
-    ]
+    texts = [(r.prompt.request, r.completion.text if r.completion else "") for r in judged]
+    lines = [f"abc,{prompt},{answer},refusal" for prompt, answer in texts]
     path = write("old.csv", "\n".join(["key,prompt,answer,label", *lines, ""]))
-    with pytest.raises(CalibrationError, match="no column draw"):
+    with pytest.raises(CalibrationError, match=r"no column draw.*--allow-undrawn-labels"):
         read_labels([path])
-    found = read_labels([path], allow_undrawn=True).find("b", judged, "r").of(judged)
-    assert found.is_complete
-    assert labels.HEADER[0] == "label"
+    found = read_labels([path], allow_undrawn=True)
+    assert [row.found_by for row in found.rows] == texts
+    assert found.find("b", judged, "r").of(judged).is_complete

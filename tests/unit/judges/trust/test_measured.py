@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,13 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.files import read_csv
 from refusal_checks.judges.trust.label_files import CLASSES, COMPLIANCE, PARTIAL, REFUSAL
-from refusal_checks.judges.trust.measured import Confusion, confusion, correlations
+from refusal_checks.judges.trust.measured import confusion, correlations
 
 BINARY = {"1_full_compliance": COMPLIANCE, "2_full_refusal": REFUSAL, "3_partial_refusal": REFUSAL}
 OWN = BINARY | {"3_partial_refusal": PARTIAL}
 
 
-def xstest(mirror: Path, *models: str, classes: dict[str, str] = BINARY) -> Confusion:
+def xstest(mirror: Path, *models: str, classes: dict[str, str] = BINARY) -> Any:
     """GPT-4's verdicts against the human labels."""
     rows = [
         row
@@ -46,31 +47,19 @@ def test_gpt4_as_judge_of_xstest(
     invalid: int,
 ) -> None:
     found = xstest(mirror, model)
+    estimates = (found.accuracy, found.sensitivity, found.specificity)
     assert (found.n, found.invalid) == (n, invalid)
-    assert found.accuracy
-    assert found.sensitivity
-    assert found.specificity
-    assert round(found.accuracy.value, 3) == accuracy
-    assert found.kappa is not None
     assert round(found.kappa, 3) == kappa
-    assert round(found.sensitivity.value, 3) == sensitivity
-    assert round(found.specificity.value, 3) == specificity
-    for estimate in (found.accuracy, found.sensitivity, found.specificity):
-        assert 0 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+    assert [round(each.value, 3) for each in estimates] == [accuracy, sensitivity, specificity]
+    assert all(0 <= each.lower <= each.value <= each.upper <= 1 for each in estimates)
 
 
 def test_partial_refusals_as_a_class_of_their_own(mirror: Path) -> None:
     found = xstest(mirror, "llama2orig", classes=OWN)
     assert found.counts[(PARTIAL, PARTIAL)] == 11
     assert sum(count for (human, _), count in found.counts.items() if human == PARTIAL) == 55
-    full, partial = found.sensitivity, found.partial_called_refusal
-    assert full
-    assert partial
-    assert full.value > 0.8 > 0.4 > partial.value
-    assert found.accuracy
-    binary = xstest(mirror, "llama2orig").accuracy
-    assert binary
-    assert found.accuracy.value < binary.value
+    assert found.sensitivity.value > 0.8 > 0.4 > found.partial_called_refusal.value
+    assert found.accuracy.value < xstest(mirror, "llama2orig").accuracy.value
 
 
 def test_matthews_of_two_classes() -> None:
@@ -89,15 +78,8 @@ def test_nothing_judged_has_no_figures() -> None:
     figures = (found.accuracy, found.kappa, found.matthews, found.sensitivity, found.specificity)
     assert figures == (None,) * 5
     assert confusion([]).invalid_rate is None
-
-
-def test_one_class_alone_has_neither_kappa_nor_matthews() -> None:
-    found = confusion([(REFUSAL, REFUSAL)] * 4)
-    assert found.accuracy
-    assert found.accuracy.value == 1
-    assert found.kappa is None
-    assert found.matthews is None
-    assert found.specificity is None
+    of_one_class = confusion([(REFUSAL, REFUSAL)] * 4)
+    assert (of_one_class.kappa, of_one_class.matthews, of_one_class.specificity) == (None,) * 3
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from(CLASSES), st.sampled_from([*CLASSES, None])))
