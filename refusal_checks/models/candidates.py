@@ -49,8 +49,7 @@ class Candidate(Protocol):
 class ServedCandidate:
     """A model behind a server; one request asks for all K answers to a prompt.
 
-    The client is open while ``answer`` is called; ``model_identity`` is what the model's answers
-    depend on besides prompt and sampling.
+    ``model_identity`` is what the answers depend on besides prompt and sampling.
     """
 
     def __init__(self, name: str, client: Client, sampling: Sampling, model_identity: str) -> None:
@@ -77,12 +76,9 @@ class ServedCandidate:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        """See ``Candidate.keys``; the number of samples is not part of a key, so K can grow.
-
-        It can grow from 2 upwards: a single answer has no log-probability, so it could not be
-        weighted beside others. The server's capabilities are not part of a key: the URL and the
-        model's name stand for everything that the server does.
-        """
+        # K can grow from 2 upwards: a single answer has no log-probability, so it could not be
+        # weighted beside others. The server's capabilities are not part of a key: the URL and the
+        # model's name stand for everything that the server does.
         stem = content_key(self._identity, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 

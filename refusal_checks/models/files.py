@@ -68,40 +68,41 @@ def _cached(model: str, name: str, cache: str | None, revision: str | None) -> P
 
 
 def special_tokens(model: Model) -> SpecialTokens:
-    """The special tokens of a model: those of its files, if there are any, and all known ones."""
-    return SpecialTokens(_Declared(model)) if isinstance(model, Served) else FAMILIES
+    """The special tokens of a model: those of its files, if there are any, and all known ones.
+
+    The files are an engine's model's, those of another tokenizer or template, and of adapters.
+    """
+    if not isinstance(model, Served):
+        return FAMILIES
+    options = _options(model)
+    adapters = (arg.partition("=")[2] for arg in model.args if not arg.startswith("-"))
+    others = (options.get("--tokenizer"), options.get("--chat-template"), *adapters)
+    places = (model.path, *filter(None, others))
+    cache = options.get("--download-dir")
+    revision = options.get("--tokenizer-revision") or options.get("--revision")
+    found, after = frozenset[str](), 0.0
+
+    def of_files() -> frozenset[str]:
+        nonlocal found, after
+        if not found and time.monotonic() >= after:
+            files = (file for place in places for file in _files(place, cache, revision))
+            found = frozenset[str]().union(*map(_of_file, files))
+            after = time.monotonic() + RETRY
+        return found
+
+    return SpecialTokens(of_files)
 
 
-class _Declared:
-    """Reads the tokens of an engine's model, of another tokenizer or template, and of adapters."""
-
-    def __init__(self, model: Served) -> None:
-        options = _options(model)
-        adapters = (arg.partition("=")[2] for arg in model.args if not arg.startswith("-"))
-        others = (options.get("--tokenizer"), options.get("--chat-template"), *adapters)
-        self._places = (model.path, *filter(None, others))
-        revision = options.get("--tokenizer-revision") or options.get("--revision")
-        self._cache = options.get("--download-dir"), revision
-        self._found = frozenset[str]()
-        self._next = 0.0
-
-    def __call__(self) -> frozenset[str]:
-        if not self._found and time.monotonic() >= self._next:
-            files = (file for place in self._places for file in self._files(place))
-            self._found = frozenset[str]().union(*map(_of_file, files))
-            self._next = time.monotonic() + RETRY
-        return self._found
-
-    def _files(self, place: str) -> Iterator[Path]:
-        """The files of a folder or a Hugging Face id, or the file itself."""
-        with suppress(OSError, RuntimeError, ValueError):  # no name of a file: a template, perhaps
-            path = Path(place).expanduser()
-            if path.is_file():
-                yield path
-            elif path.is_dir():
-                yield from filter(Path.is_file, (path / name for name in _NAMES))
-            else:
-                yield from filter(None, (_cached(place, name, *self._cache) for name in _NAMES))
+def _files(place: str, cache: str | None, revision: str | None) -> Iterator[Path]:
+    """The files of a folder or a Hugging Face id, or the file itself."""
+    with suppress(OSError, RuntimeError, ValueError):  # no name of a file: a template, perhaps
+        path = Path(place).expanduser()
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from filter(Path.is_file, (path / name for name in _NAMES))
+        else:
+            yield from filter(None, (_cached(place, name, cache, revision) for name in _NAMES))
 
 
 @cache

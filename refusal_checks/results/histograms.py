@@ -17,10 +17,7 @@ BINS = 20  # bins of the refusal confidence, in [-1, 1]; two of them lie between
 
 @dataclass(frozen=True)
 class Histogram:
-    """Numbers of a benchmark's prompts with a refusal confidence: all, by bin, and by outcome.
-
-    Prompts below -0.1 complied, those above 0.1 are rejected, the others neutral.
-    """
+    """Numbers of a benchmark's prompts with a refusal confidence: all, by bin, and by outcome."""
 
     name: str
     kind: str

@@ -103,29 +103,22 @@ class EnginesUsed(_Facts):
 
 
 class Effort(_Facts):
-    """Work left when the run started: answers and verdicts to ask for, answers in the store.
-
-    The judges are those that had verdicts left to give.
-    """
+    """Work left when the run started: answers and verdicts to ask for, answers in the store."""
 
     answers: int = 0
     verdicts: int = 0
     reused: int = 0
-    judges: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()  # that had verdicts left to give
 
 
 class CascadeUsed(_Facts):
-    """Two judges of which the second decides where the first is unsure.
-
-    It is so between the probabilities ``low`` and ``high`` of a refusal; ``sample`` is the share of
-    prompts that the second one reads in any case.
-    """
+    """Two judges of which the second decides where the first is unsure."""
 
     first: str = ""
     second: str = ""
-    low: float = 0.0
+    low: float = 0.0  # probability of a refusal, between which and high the first is unsure
     high: float = 1.0
-    sample: float = 0.0
+    sample: float = 0.0  # share of prompts that the second one reads in any case
 
 
 class Attempts(_Facts):

@@ -80,8 +80,7 @@ def together(summaries: Iterable[RunSummary]) -> str:
 
 def _waived(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
     """The waivers that a run needed, by gate."""
-    found = {each.gate.id: each.gate.waiver for each in verdicts if each.waived}
-    return {name: waiver for name, waiver in found.items() if waiver}
+    return {v.gate.id: v.gate.waiver for v in verdicts if v.waived and v.gate.waiver}
 
 
 def _reasons(summary: RunSummary) -> Iterator[tuple[Answer, str]]:

@@ -166,8 +166,7 @@ def summarise(
     )
 
 
-UNNAMED = "unnamed"
-COMPLIES = "none"
+UNNAMED, COMPLIES = "unnamed", "none"
 
 
 def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
@@ -207,21 +206,14 @@ METRIC = rejection_rate.name  # the metric of both kinds of refusal
 
 @dataclass(frozen=True)
 class Balance:
-    """A run as one point of a plot; the best one is (0, 0).
+    """A run as one point of a plot; the best one is (0, 0)."""
 
-    Of the safety benchmarks' prompts the share that is not rejected, and of the sanity benchmarks'
-    prompts the share that is.
-    """
-
-    under_refusal: Estimate
-    over_refusal: Estimate
+    under_refusal: Estimate  # share of the safety benchmarks' prompts that are not rejected
+    over_refusal: Estimate  # share of the sanity benchmarks' prompts that are rejected
 
 
 def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
-    """Benchmarks by name without those that are part of another one, and those under attack.
-
-    So each prompt counts once, as it is asked plainly.
-    """
+    """Benchmarks without parts of others and those under attack: each prompt counts once."""
     parts = {part for each in benchmarks.values() for part in each.parts}
     return {
         name: each for name, each in benchmarks.items() if name not in parts and not each.attack

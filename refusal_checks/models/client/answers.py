@@ -32,20 +32,14 @@ class Choice:
     room: int = 0
 
     def fills(self, prompt: int, limit: int, asked: int, context: int | None) -> bool:
-        """True if the context ended the answer before it had as many tokens as were asked for.
-
-        All are counts of tokens; the request allowed ``limit``, at most ``asked``.
-        """
+        """True if the context ended it before it had as many tokens as the user ``asked`` for."""
         if self.finish_reason != "length" or not 0 < self.tokens < asked:
             return False
         return self.tokens >= limit or bool(context and prompt + self.tokens >= context)
 
 
 def read_choices(response: Any, n: int, reasoning_end: str = "") -> tuple[Choice, ...]:
-    """Read ``n`` answers from a server's response, in the order of their index.
-
-    Raises a TransientError if there are more or fewer, one of ``MALFORMED`` if it is malformed.
-    """
+    """Read ``n`` answers from a server's response, in the order of their index."""
     listed = sorted(response["choices"], key=lambda choice: int(choice.get("index") or 0))
     if len(listed) != n:
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")

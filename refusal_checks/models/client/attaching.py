@@ -64,24 +64,18 @@ class Attaching:
                 probed = Client(model.url, name, extras=model, access=brief)
                 self._known[known] = asyncio.run(probe(probed, RequestParams.of(sampling)))
             except EndpointError as fault:
-                problem = _explained(model, name, option, contexts, fault)
-                raise ModelError(f"{option} {model.url}#{name}: {problem}") from None
+                kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
+                hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
+                why = f"the server gives no chat completion{kwargs}: {fault}{hint}"
+                if fault.status in (401, 403):
+                    why = f"{_wants_key(option)}: {fault}"
+                elif contexts and name not in contexts:
+                    why = f"the server has no such model; it has: {_some(contexts)} ({fault})"
+                raise ModelError(f"{option} {model.url}#{name}: {why}") from None
         client.capabilities = self._known[known]
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client
-
-
-def _explained(
-    model: Attached, name: str, option: str, listed: Collection[str], fault: EndpointError
-) -> str:
-    if fault.status in (401, 403):
-        return f"{_wants_key(option)}: {fault}"
-    if listed and name not in listed:
-        return f"the server has no such model; it has: {_some(listed)} ({fault})"
-    kwargs = f" (with {option}-template-kwargs)" if model.template_kwargs else ""
-    hint = "" if model.url.endswith("/v1") else "; does its URL end in /v1?"
-    return f"the server gives no chat completion{kwargs}: {fault}{hint}"
 
 
 def api_key(option: str, number: int) -> str:

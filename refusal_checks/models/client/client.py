@@ -175,11 +175,8 @@ class Client:
 
         The model's own probabilities, before any mask or sampling setting. Exact whatever a
         label's rank if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
-        read from the ``TOP`` most probable tokens, see ``LabelProbabilities``. Each label is a
-        single token of the model.
-
-        Raises as ``chat``, and LabelError if the server gives no log-probabilities, or a label is
-        several tokens; this holds for every conversation.
+        read from the ``TOP`` most probable tokens. Raises LabelError if the server gives no
+        log-probabilities, or a label is not a single token of the model.
         """
         if self.capabilities.logprobs is not Support.YES:
             raise LabelError(f"{self.url}: the server gives no log-probabilities")

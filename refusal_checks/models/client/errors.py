@@ -37,11 +37,7 @@ class PromptTooLongError(EndpointError):
 
 
 class TransientError(EndpointError):
-    """Worth another attempt: a 5xx, a lost connection, a malformed answer.
-
-    ``attempts`` is how often to try a request that ends like this, ``after`` the seconds that the
-    server asks to wait.
-    """
+    """Worth so many attempts, each ``after`` so many seconds: a 5xx, a malformed answer."""
 
     def __init__(
         self, message: str, status: int = 0, after: float = 0.0, attempts: int = ATTEMPTS

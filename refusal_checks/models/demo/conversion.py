@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -96,16 +96,7 @@ class Conversion:
             record = json.loads((self.folder / RECORD).read_text("utf-8"))
             if record["made_of"] != self.key:
                 return False
-            for name, known in record["files"].items():
-                path = self.folder / name
-                found = path.stat()
-                is_same = found.st_mtime_ns == known["mtime_ns"]
-                # A copy, perhaps, has another time.
-                if found.st_size != known["size"] or not (
-                    is_same or _digest(path) == known["sha256"]
-                ):
-                    return False
-            return True
+            return all(_is_as(self.folder / name, was) for name, was in record["files"].items())
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
 
@@ -224,6 +215,13 @@ def _writing() -> Iterator[None]:
 def _state(path: Path) -> dict[str, Any]:
     found = path.stat()
     return {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "sha256": _digest(path)}
+
+
+def _is_as(path: Path, was: Mapping[str, Any]) -> bool:
+    found = path.stat()
+    if found.st_size != was["size"]:
+        return False
+    return bool(found.st_mtime_ns == was["mtime_ns"] or _digest(path) == was["sha256"])  # a copy
 
 
 def _digest(path: Path) -> str:

@@ -226,7 +226,7 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
 
     An answer's label is what the judge said of it, from ``judge_scores.json`` in the same folder:
     its texts, several if it was asked several times, or else its score from -1 to 1. Without that
-    file a judge reads the answers.
+    file a judge reads the answers. The tool writes -1 where it knows no probability.
     """
     found = document.rows_at(having=("answers", "prompt"))
     if not found or not all(
@@ -241,16 +241,13 @@ def refusal_evaluation(document: Document) -> list[Row] | None:
             **row,
             "completion": [answer.get("text") for answer in row["answers"]],
             "label": labels,
-            "mean_logprob": [_log(answer["answer_prob"]) for answer in row["answers"]],
+            "mean_logprob": [
+                math.log(found) if isinstance(found, int | float) and found > 0 else None
+                for found in (answer["answer_prob"] for answer in row["answers"])
+            ],
         }
         for row, labels in zip(found, judged, strict=True)
     ]
-
-
-def _log(probability: Any) -> float | None:
-    """An answer's mean log-probability; the tool writes -1 where there is none."""
-    is_number = isinstance(probability, int | float) and not isinstance(probability, bool)
-    return math.log(probability) if is_number and probability > 0 else None
 
 
 def _judged(document: Document, counts: Sequence[int]) -> list[list[str | None]]:

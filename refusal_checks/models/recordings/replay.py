@@ -300,11 +300,15 @@ def _require_clear_logprobs(
 
 def _mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str) -> float | None:
     """The mean log-probability of an answer's tokens; None if it is unknown."""
-    found = {
-        name: _number(cells[name], f"{where}: {names[name]}")
-        for name in LOGPROB_COLUMNS
-        if name in names
-    }
+    found: dict[str, float | None] = {}
+    for name in LOGPROB_COLUMNS.keys() & names.keys():
+        try:
+            found[name] = float(cells[name]) if cells[name] not in (None, "") else None
+        except (TypeError, ValueError, OverflowError):
+            found[name] = math.nan
+        if not math.isfinite(found[name] or 0):
+            shown = f"{names[name]} = {brief(cells[name])}"
+            raise DataError(f"{where}: {shown}: not a finite number")
     value, total, tokens = (found.get(name) for name in LOGPROB_COLUMNS)
     field = "logprob"
     if value is None and total is not None and tokens:
@@ -318,13 +322,3 @@ def _mean_logprob(cells: Mapping[str, Any], names: Mapping[str, str], where: str
             "total_logprob, beside one with the number of tokens"
         )
     return min(0.0, value)
-
-
-def _number(cell: Any, where: str) -> float | None:
-    try:
-        value = float(cell) if cell not in (None, "") else None
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if value is not None and not math.isfinite(value):
-        raise DataError(f"{where} = {brief(cell)}: not a finite number")
-    return value
