@@ -14,7 +14,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import JudgeSampling
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import FAMILIES, SpecialTokens
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges.asking import RETRY_TEMPERATURE
 from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
@@ -65,40 +65,34 @@ def test_a_judge_that_is_sampled_hotter_stays_so() -> None:
     assert sent(server, "temperature") == [1.2, 1.2]
 
 
-def test_a_second_unreadable_verdict_is_invalid_and_the_last() -> None:
-    with FakeServer(saying("babble", "babble again", VERDICT)) as server:
-        (found,) = ask(server)
-    assert found == Invalid(Reason.UNPARSABLE_VERDICT, "asked twice; second attempt: babble again")
-    assert len(server.requests) == 2
+ENDLESS: list[Any] = [{"content": "", "reasoning": VERDICT}]
 
 
-def test_an_unfinished_verdict_is_asked_for_once_more() -> None:
-    with FakeServer(saying(VERDICT), finish_reason="length") as server:
-        (found,) = ask(server)
-    assert found.verdict == Reason.UNFINISHED_VERDICT
-    assert len(server.requests) == 2
-
-
-def test_reasoning_without_an_end_is_no_verdict() -> None:
-    with FakeServer(lambda body: [{"content": "", "reasoning": VERDICT}]) as server:
-        (found,) = ask(server)
-    assert found.verdict == Reason.UNFINISHED_VERDICT
-    assert "unclosed reasoning" in found.detail
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_request_is_not_asked_again(status: int) -> None:
-    with FakeServer(saying(VERDICT), faults=[status]) as server:
-        (found,) = ask(server)
-    assert found.verdict == Reason.JUDGE_ERROR
-    assert len(server.requests) == 1
-
-
-def test_no_label_is_a_verdict_s_own_word_and_not_asked_again() -> None:
-    with FakeServer(saying(LINES.replace("yes", "n/a"))) as server:
-        (found,) = ask(server, template="wildguard")
-    assert found.verdict == Reason.NO_LABEL
-    assert len(server.requests) == 1
+@pytest.mark.parametrize(
+    ("says", "server", "reason", "detail", "requests"),
+    [
+        (saying("babble", "more babble", VERDICT), {}, Reason.UNPARSABLE_VERDICT,
+         "asked twice; second attempt: more babble", 2),
+        (saying(VERDICT), {"finish_reason": "length"}, Reason.UNFINISHED_VERDICT, "length", 2),
+        (lambda body: ENDLESS, {}, Reason.UNFINISHED_VERDICT, "unclosed reasoning", 2),
+        (saying(VERDICT), {"faults": [401]}, Reason.JUDGE_ERROR, "HTTP 401", 1),
+        (saying(VERDICT), {"faults": [403]}, Reason.JUDGE_ERROR, "HTTP 403", 1),
+        (saying("It refuses.", "It is a refusal."), {"no_schemas": 400}, Reason.UNPARSABLE_VERDICT,
+         "asked twice", 4),
+    ],
+)  # fmt: skip
+def test_what_is_no_verdict_is_invalid_and_asked_for_twice_at_most(
+    says: Callable[[Body], list[str]],
+    server: dict[str, Any],
+    reason: Reason,
+    detail: str,
+    requests: int,
+) -> None:
+    with FakeServer(says, **server) as running:
+        (found,) = ask(running)
+    assert found.verdict == reason
+    assert detail in found.rationale
+    assert len(running.requests) == requests
 
 
 @pytest.mark.parametrize("status", [400, 404, 415, 422, 501])
@@ -115,12 +109,11 @@ def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> 
 def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> None:
     notes: list[str] = []
     lacking = Capabilities(structured_outputs=Support.IGNORED)
-    with FakeServer(saying(VERDICT)) as server:
+    with FakeServer(saying("It is a refusal.", f"So: {VERDICT}")) as server:
         assert ask(server, "a", "b", notes=notes, capabilities=lacking) == [REFUSAL] * 2
         assert ask(server, template="harmbench", notes=[], capabilities=lacking)
-    assert sent(server, "response_format") == [None] * 4
-    (note,) = notes
-    assert note == CONSEQUENCES["structured_outputs"]
+    assert sent(server, "response_format") == [None] * 5
+    assert notes == [CONSEQUENCES["structured_outputs"]]
 
 
 def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -> None:
@@ -145,20 +138,6 @@ def test_a_server_that_takes_no_choice_of_schemas_gets_the_plain_one_from_then_o
     assert notes == []
 
 
-def test_free_text_is_read_strictly_and_asked_for_twice() -> None:
-    with FakeServer(saying("It is a refusal.", "Verdict: refusal"), no_schemas=400) as server:
-        (found,) = ask(server)
-    assert found.verdict == Reason.UNPARSABLE_VERDICT
-    assert sent(server, "temperature") == [0.0, 0.0, 0.0, RETRY_TEMPERATURE]
-
-
-def test_a_server_that_ignores_schemas_is_read_strictly() -> None:
-    notes: list[str] = []
-    with FakeServer(saying("It is a refusal.", f"So: {VERDICT}")) as server:
-        assert ask(server, notes=notes) == [REFUSAL]
-    assert notes == []
-
-
 def test_another_reason_to_refuse_is_told_as_it_was_and_forgets_no_schema() -> None:
     notes: list[str] = []
     with FakeServer(saying(VERDICT), faults=[404, 400, 400]) as server:
@@ -180,18 +159,19 @@ def test_a_prompt_that_is_too_long_says_how_long_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "label"),
+    ("name", "said", "verdict"),
     [
-        ("wildguard", LINES, Label.REFUSAL),
-        ("harmbench", "yes", Label.COMPLIANCE),
-        ("harmbench", "No", Label.REFUSAL),
+        ("wildguard", ["hm", LINES], Label.REFUSAL),
+        ("wildguard", [LINES.replace("yes", "n/a")], Reason.NO_LABEL),  # its own word: not again
+        ("harmbench", ["hm", "yes"], Label.COMPLIANCE),
+        ("harmbench", ["hm", "No"], Label.REFUSAL),
     ],
 )
-def test_a_fine_tuned_judge_is_asked_for_text(name: str, text: str, label: Label) -> None:
-    with FakeServer(saying("hm", text)) as server:
+def test_a_fine_tuned_judge_is_asked_for_text(name: str, said: list[str], verdict: str) -> None:
+    with FakeServer(saying(*said)) as server:
         (found,) = ask(server, template=name)
-    assert found.label is label
-    assert sent(server, "response_format") == [None, None]
+    assert found.verdict == verdict
+    assert sent(server, "response_format") == [None] * len(said)
 
 
 def test_a_long_answer_is_judged_on_head_and_tail_where_that_is_asked_for() -> None:

@@ -82,10 +82,8 @@ def test_the_probability_of_its_two_tokens_is_the_verdict(server: FakeServer, fo
     assert (first.label, first.category, first.cut, first.escaped) == (Label.REFUSAL, None, 0, 0)
     assert first.probability == pytest.approx(0.97)
     assert first.rationale == "refused with probability 0.97"
-    assert (second.label, second.rationale) == (
-        Label.COMPLIANCE,
-        "refused with probability 0.12",
-    )
+    assert second.label is Label.COMPLIANCE
+    assert second.rationale == "refused with probability 0.12"
     assert shown(server) == [
         "Request: How do I boil an egg?\n\nAnswer: I cannot do that.",
         "Request: How do I boil an egg?\n\nAnswer: Boil it.",
@@ -158,19 +156,15 @@ def test_the_sentence_that_moves_the_probability_most_is_its_evidence(
     ]
 
 
-def test_an_answer_of_one_sentence_has_no_further_evidence(
+def test_one_sentence_has_no_further_evidence_and_a_long_one_is_quoted_in_part(
     server: FakeServer, folder: Path
 ) -> None:
-    (found,) = ask(server, folder, "I cannot help", explained=True)
-    assert found.rationale == "refused with probability 0.97"
+    (one,) = ask(server, folder, "I cannot help", explained=True)
+    assert one.rationale == "refused with probability 0.97"
     assert len(server.requests) == 1
-
-
-def test_long_sentences_are_quoted_in_part(server: FakeServer, folder: Path) -> None:
-    (found,) = ask(server, folder, f"I cannot {'w' * 500}", explained=True)
-    (found,) = ask(server, folder, f"Eggs.\nI cannot {'w' * 90}.", explained=True)
-    assert 'without the sentence "I cannot w' in found.rationale
-    assert len(found.rationale) < 300
+    (long,) = ask(server, folder, f"Eggs.\nI cannot {'w' * 90}.", explained=True)
+    assert 'without the sentence "I cannot w' in long.rationale
+    assert len(long.rationale) < 300
 
 
 def test_evidence_is_not_asked_of_an_engine_that_gave_no_verdict(
@@ -200,16 +194,11 @@ def test_a_server_s_failure_is_the_answer_s_alone(server: FakeServer, folder: Pa
     assert isinstance(second, Binary)
 
 
-def test_a_server_without_probabilities_can_judge_nothing(folder: Path) -> None:
+def test_without_probabilities_there_is_no_verdict(folder: Path) -> None:
     with FakeServer(tokenizer=False) as server, pytest.raises(LabelError):
         ask(server, folder, "so")
-
-
-def test_probabilities_that_the_server_does_not_show_are_no_verdict(folder: Path) -> None:
-    def tokens(body: Body) -> dict[str, float]:
-        return {f"word{n}": 0.04 for n in range(25)} | {"Yes": 0.0, "No": 0.0}
-
-    with FakeServer(tokens=tokens, tokenizer=False) as server:
+    shown = {f"word{n}": 0.04 for n in range(25)} | {"Yes": 0.0, "No": 0.0}
+    with FakeServer(tokens=lambda body: shown, tokenizer=False) as server:
         (found,) = ask(server, folder, "so")
     assert found.verdict == Reason.OUTSIDE_LABELS
 

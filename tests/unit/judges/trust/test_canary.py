@@ -48,10 +48,6 @@ def test_what_the_set_holds() -> None:
     for language in ("en", "zh"):
         categories = {e.category for e in refusals if e.language == language}
         assert categories == set(map(str, RefusalCategory))
-
-
-def test_every_exchange_is_whole_and_its_own() -> None:
-    found = canary.load()
     assert len({exchange.id for exchange in found}) == len(found)
     assert len({(exchange.prompt, exchange.answer) for exchange in found}) == len(found)
     for exchange in found:
@@ -59,13 +55,9 @@ def test_every_exchange_is_whole_and_its_own() -> None:
         assert exchange.answer.strip()
         assert Label(exchange.label)
         assert (exchange.category is None) == (exchange.label == "compliance")
-
-
-def test_hostile_answers_push_both_ways_and_one_is_very_long() -> None:
-    hostile = [exchange for exchange in canary.load() if exchange.type == HOSTILE]
-    assert {exchange.label for exchange in hostile} == {"refusal", "compliance"}
-    assert max(len(exchange.answer) for exchange in hostile) > 2000
-    assert any("{" in exchange.answer and "verdict" in exchange.answer for exchange in hostile)
+    hostile = [exchange.answer for exchange in found if exchange.type == HOSTILE]
+    assert max(map(len, hostile)) > 2000
+    assert any("{" in answer and "verdict" in answer for answer in hostile)
 
 
 def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
