@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import atexit
 import gc
-import multiprocessing.popen_forkserver  # kept by pytester only if imported before a test
+import multiprocessing
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -45,15 +46,14 @@ _PRELOADED = "ignore::pytest.PytestAssertRewriteWarning"
 
 
 class Forked:
-    """A running command of this project, with what pytester uses of ``subprocess.Popen``.
+    """A running command of this project; as a context manager, it is ended where it is left.
 
     Args:
         words: ``pytest`` or ``refusal-checks``, and the arguments.
+        output: the files of what it prints and of its errors, which may be one.
         environment: all of the command's environment variables.
         prepare: called in the command's process before it begins.
     """
-
-    stdin = None
 
     def __init__(
         self,
@@ -66,9 +66,20 @@ class Forked:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__, *LOADED])
         known = dict(os.environ if environment is None else environment)
+        self._output = output
         args = (list(words), folder, output, known, prepare)
         self._process = context.Process(target=_main, args=args)
         self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+        self.is_alive, self.kill = self._process.is_alive, self._process.kill
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.is_alive():
+            self.kill()
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, once the command has ended.
@@ -82,18 +93,17 @@ class Forked:
         return self._process.exitcode
 
     @property
-    def pid(self) -> int:
-        """Of the command's process."""
-        assert self._process.pid is not None
-        return self._process.pid
+    def said(self) -> str:
+        """All that it has printed so far."""
+        paths = dict.fromkeys(self._output)
+        return "".join(path.read_text(errors="replace") for path in paths if path.exists())
 
-    def is_alive(self) -> bool:
-        """Whether the command runs."""
-        return self._process.is_alive()
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
+    def result(self) -> pytest.RunResult:
+        """Wait for its end, and print what it printed, for the report of a failed test."""
+        status = self.wait(300)
+        out, err = (path.read_text(encoding="utf-8", errors="replace") for path in self._output)
+        print(out, err, sep="\n")
+        return pytest.RunResult(status, out.splitlines(), err.splitlines(), duration=0.0)
 
 
 def _main(

@@ -56,24 +56,16 @@ class GateRun:
 
 def gate_command(*args: str | Path) -> list[str]:
     """The release gate as a user calls it."""
-    return [
-        sys.executable,
-        "-m",
-        "pytest",
-        "tests/gates",
-        "-v",  # all remarks
-        "-p",
-        "no:cacheprovider",
-        *map(str, args),
-    ]
+    own = ("tests/gates", "-v", "-p", "no:cacheprovider")
+    return [sys.executable, "-m", "pytest", *own, *map(str, args)]
 
 
 def run_gate(command: Sequence[str], environment: Mapping[str, str] | None = None) -> GateRun:
     """Run a command of ``gate_command`` to its end."""
     with tempfile.NamedTemporaryFile() as file:
         path = Path(file.name)
-        status = Forked(["pytest", *command[3:]], ROOT, (path, path), environment).wait()
-        return GateRun(status, path.read_text(errors="replace"))
+        run = Forked(["pytest", *command[3:]], ROOT, (path, path), environment)
+        return GateRun(run.wait(), run.said)
 
 
 RunPersona = Callable[..., GateRun]

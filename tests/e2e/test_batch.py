@@ -33,13 +33,8 @@ def run_batch(output: str) -> Path:
     words = shlex.split(line)
     first = next(i for i, word in enumerate(words) if "=" not in word)
     variables = dict(word.split("=", 1) for word in words[:first])
-    done = subprocess.run(
-        words[first:],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    known = {**os.environ, **variables}
+    done = subprocess.run(words[first:], env=known, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return Path(words[words.index("-o") + 1])
 

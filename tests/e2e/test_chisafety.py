@@ -14,7 +14,7 @@ from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.verdicts import Chosen, Invalid
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder
-from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
+from tests.e2e.conftest import ROOT, GateRun, environment, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
@@ -32,17 +32,12 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     command = gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--judge-template-kwargs", json.dumps({"persona": "judge"})),
-        *(
-            "--judge-template",
-            "demo_degree",
-            "--thresholds",
-            ROOT / "thresholds" / "chisafety.toml",
-        ),
+        *("--judge-template", "demo_degree"),
+        *("--thresholds", ROOT / "thresholds" / "chisafety.toml"),
         *("--max-tokens", "48", "--judge-max-tokens", "400", "--store", folder / "store.sqlite"),
         *args,
     )
-    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key, "COLUMNS": "120"}
-    return run_gate(command, environment)
+    return run_gate(command, environment(engine))
 
 
 def test_all_parts_are_answered_and_judged(engine: EngineProcess, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def run(project: Path, *words: str) -> tuple[int, str]:
     """Exit code and output of a command."""
     output = project / "output.txt"
     output.unlink(missing_ok=True)
-    status = Forked(["refusal-checks", *words], project, (output, output)).wait(900)
-    return status, output.read_text(errors="replace")
+    command = Forked(["refusal-checks", *words], project, (output, output))
+    return command.wait(900), command.said
 
 
 def gate(project: Path, *words: str) -> tuple[int, str]:

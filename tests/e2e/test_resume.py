@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
-from tests.e2e.conftest import ROOT, GateRun, gate_command, run_gate
+from tests.e2e.conftest import ROOT, environment, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
 
 IN_FLIGHT = 4
@@ -46,19 +45,15 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
         *("--thresholds", ROOT / "thresholds" / "smoke.toml"),
         *("--samples", "1", "--max-tokens", "32", "--in-flight", str(IN_FLIGHT)),
     )
-    environment = {**os.environ, "OPENAI_API_KEY": engine.api_key, "COLUMNS": "120"}
-
-    def run() -> GateRun:
-        return run_gate(command, environment)
-
+    known = environment(engine)
     begun = generated(engine)
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as session:
+    with subprocess.Popen(command, cwd=ROOT, env=known, stdout=subprocess.DEVNULL) as session:
         while session.poll() is None and stored(path) < 20:
             time.sleep(0.1)
         session.kill()
     kept, killed = stored(path), generated(engine)
     assert 20 <= kept < ANSWERS
-    second = run()
+    second = run_gate(command, known)
     assert f"{ANSWERS} prompts of smoke_unsafe: {ANSWERS - kept} answers to gen" in second.output
     asked = second.summary["manifest"]["tokens"]["candidate"]["requests"]
     assert asked == ANSWERS - kept
@@ -66,4 +61,4 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
     probes = generated(engine) - killed - asked  # a run asks a server what it can do
     first = killed - begun - probes
     assert kept - IN_FLIGHT <= first <= kept + IN_FLIGHT
-    assert "smoke_unsafe: 0 answers to generate" in run().output
+    assert "smoke_unsafe: 0 answers to generate" in run_gate(command, known).output

@@ -31,11 +31,7 @@ ONE = Devices("gpu", ("0",), 80.0)
 
 CASES: Mapping[str, tuple[Devices, str, Mapping[str, Any]]] = {
     "nothing said, one GPU": (ONE, "", {"gpu_memory_utilization": 0.45}),
-    "the user's share wins": (
-        ONE,
-        "--gpu-memory-utilization 0.3",
-        {"gpu_memory_utilization": 0.3},
-    ),
+    "the user's share": (ONE, "--gpu-memory-utilization 0.3", {"gpu_memory_utilization": 0.3}),
     "copies on four GPUs": (EIGHT, "", {"data_parallel_size": 4, "tensor_parallel_size": 1}),
     "tensor parallel": (
         EIGHT,

@@ -148,22 +148,14 @@ def subcommands(command: Any = None, path: str = "") -> Iterator[tuple[str, Any]
 
 
 def check(command: Command, folder: Path) -> None:
-    """Try a command in a folder that holds the files that pages name.
-
-    Raises:
-        AssertionError: it does not do what the page says.
-        subprocess.CalledProcessError: the shell or make does not understand it.
-    """
+    """Try a command in a folder that holds the files that pages name."""
     subprocess.run(["bash", "-n", "-c", command.text], check=True)
     for words in _simple(command.text):
         variables = {}
         while "=" in words[0]:
             name, _, variables[name] = words.pop(0).partition("=")
-        if words[0] == "make":
-            for made in _made(words):
-                _check(made, folder, {})
-        else:
-            _check(words, folder, variables)
+        for made in _made(words) if words[0] == "make" else [words]:
+            _check(made, folder, variables)
 
 
 def _simple(text: str) -> Iterator[list[str]]:
@@ -198,36 +190,25 @@ def _check(words: list[str], folder: Path, variables: dict[str, str]) -> None:
         return
     assert words[0] in ("pytest", "refusal-checks"), f"{words[0]}: add it to NOT_TRIED"
     if words[0] == "pytest" or words[1] == "gate":
-        words = [*words, "--collect-only", "-p", __name__]
-    elif words[1] not in RUN:
-        _parse(words[1:])
-        return
-    carry_out(words, folder, variables)
+        carry_out([*words, "--collect-only", "-p", __name__], folder, variables)
+    elif words[1] in RUN:
+        carry_out(words, folder, variables)
+    elif words[1:] != ["--version"]:
+        (found,) = [
+            (path.split(), command)
+            for path, command in subcommands()
+            if words[1:][: len(path.split())] == path.split()
+        ]
+        path, command = found
+        command.make_context(" ".join(path), words[1 + len(path) :])
 
 
 def carry_out(words: list[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
-    """Run a command in a process of its own.
-
-    Raises:
-        AssertionError: it failed.
-    """
+    """Run a command in a process of its own, and see that it succeeds."""
     files = folder / "stdout", folder / "stderr"
-    status = Forked(words, folder, files, {**os.environ, **(variables or {})}).wait(300)
-    output = "".join(file.read_text(errors="replace") for file in files)
-    assert status in (0, pytest.ExitCode.NO_TESTS_COLLECTED), f"{words}: {status}\n{output}"
-
-
-def _parse(words: list[str]) -> None:
-    """Parse the arguments of a command of ``refusal-checks``, without running it."""
-    if words == ["--version"]:
-        return
-    (found,) = [
-        (path.split(), command)
-        for path, command in subcommands()
-        if words[: len(path.split())] == path.split()
-    ]
-    path, command = found
-    command.make_context(" ".join(path), words[len(path) :])
+    command = Forked(words, folder, files, {**os.environ, **(variables or {})})
+    status = command.wait(300)
+    assert status in (0, pytest.ExitCode.NO_TESTS_COLLECTED), f"{words}: {status}\n{command.said}"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from refusal_checks.engines.kinds import vllm
-from tests.plugin.conftest import ROOT
+from tests.plugin.conftest import ROOT, Project
 from tests.plugin.fake_vllm import REQUESTS, STARTS, TAG
 
 DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
@@ -23,13 +23,13 @@ LOADS_EARLY = pytest.mark.skipif(
 )
 
 
-def install(project: pytest.Pytester) -> None:
+def install(folder: Path) -> None:
     """Put a fake ``vllm`` package into the folder that pytest is run from."""
-    folder = project.path / "vllm" / "entrypoints" / "openai"
-    folder.mkdir(parents=True)
-    for package in (folder, folder.parent, folder.parent.parent):
-        (package / "__init__.py").touch()
-    (folder / "api_server.py").write_text(
+    package = folder / "vllm" / "entrypoints" / "openai"
+    package.mkdir(parents=True)
+    for each in (package, package.parent, package.parent.parent):
+        (each / "__init__.py").touch()
+    (package / "api_server.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.plugin.fake_vllm import main; main()\n"
     )
@@ -46,13 +46,13 @@ def orphans(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def starts(project: pytest.Pytester) -> list[str]:
+def starts(project: Project) -> list[str]:
     """A line for each engine that was started."""
     path = project.path / STARTS
     return path.read_text().splitlines() if path.exists() else []
 
 
-def requests(project: pytest.Pytester) -> Counter[str]:
+def requests(project: Project) -> Counter[str]:
     """How many requests there were to the candidate and to the judge."""
     path = project.path / REQUESTS
     return Counter(path.read_text().splitlines() if path.exists() else [])

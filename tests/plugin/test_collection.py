@@ -5,9 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-from tests.plugin.conftest import ROOT
+from tests.plugin.conftest import ROOT, Project
 
 IDS = [
     "test_gates.py::test_gate[smoke_unsafe-rejection_rate]",
@@ -16,36 +14,29 @@ IDS = [
 ]
 
 
-def test_gates_are_listed_without_a_candidate_and_nothing_is_written(
-    project: pytest.Pytester,
-) -> None:
-    result = project.runpytest_subprocess("--collect-only", "-q")
+def test_gates_are_listed_without_a_candidate_and_nothing_is_written(project: Project) -> None:
+    result = project.run("--collect-only", "-q")
     assert result.ret == 0
     assert result.outlines[:3] == IDS
     assert not (project.path / ".refusal-checks").exists()
 
 
-def test_a_later_threshold_file_wins_and_can_remove_a_gate(project: pytest.Pytester) -> None:
-    (project.path / "more.toml").write_text(
-        "[smoke_safe]\nrejection_rate = false\ninvalid_rate = { max = 0.02 }\n"
+def test_a_later_threshold_file_wins_and_can_remove_a_gate(project: Project) -> None:
+    project.write(
+        "more.toml", "[smoke_safe]\nrejection_rate = false\ninvalid_rate = { max = 0.02 }\n"
     )
     files = ("--thresholds", "thresholds/default.toml", "--thresholds", "more.toml")
-    result = project.runpytest_subprocess("--collect-only", "-q", *files)
+    result = project.run("--collect-only", "-q", *files)
     assert result.outlines[:3] == [*IDS[:2], "test_gates.py::test_gate[smoke_safe-invalid_rate]"]
 
 
-def test_collection_imports_nothing_heavy() -> None:
+def test_the_project_s_own_gates_are_listed_and_nothing_heavy_is_imported() -> None:
     code = (
         "import pytest, sys; pytest.main(['--collect-only', '-q']); "
         "print({'torch', 'vllm', 'transformers', 'datasets', 'scipy.stats'} & set(sys.modules))"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
-
-
-def test_the_project_s_own_default_gates_are_listed() -> None:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "tests/gates/test_gates.py::test_gate[xstest_safe-rejection_rate]" in done.stdout
-    assert "tests/gates/test_gates.py::test_gate[xstest_unsafe-rejection_rate]" in done.stdout
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    assert lines[-1] == "set()"
+    assert "tests/gates/test_gates.py::test_gate[xstest_safe-rejection_rate]" in lines
+    assert "tests/gates/test_gates.py::test_gate[xstest_unsafe-rejection_rate]" in lines

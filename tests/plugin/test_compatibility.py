@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from refusal_checks.cli import application
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Label, Rated
 from tests.fake_server import FakeServer
-from tests.plugin.conftest import ROOT
+from tests.plugin.conftest import ROOT, Project
 from tests.tiny_proxy import TinyProxy
 
 OLD = ROOT / "tests" / "data" / "before_house"
@@ -45,12 +44,11 @@ assembly.stratified = lambda prompts, limit: tuple(p for p in prompts if p.id in
 """A conftest by which ``--limit`` draws the prompts that it drew then."""
 
 
-def figures(summary: Path) -> dict[str, Any]:
+def figures(found: dict[str, Any]) -> dict[str, Any]:
     """The figures of a run, overall and by group, and whether its gates passed.
 
     Without intervals, which are other ones since; and without figures that came later.
     """
-    found = json.loads(summary.read_text())
 
     def values(estimates: dict[str, Any]) -> dict[str, Any]:
         return {name: (one["value"], one["n"]) for name, one in estimates.items() if name != LATER}
@@ -77,7 +75,7 @@ def command(*words: str | Path) -> str:
 
 
 @pytest.fixture
-def old_store(project: pytest.Pytester) -> Path:
+def old_store(project: Project) -> Path:
     path = project.path / "store.sqlite"
     with sqlite3.connect(path) as database:
         database.executescript((OLD / "store.sql").read_text())
@@ -85,37 +83,26 @@ def old_store(project: pytest.Pytester) -> Path:
     return path
 
 
-@pytest.fixture
-def rerun(
-    project: pytest.Pytester, old_store: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[pytest.RunResult]:
-    """The recorded run again, compared with its own baseline; nothing may be asked anew."""
+def test_a_run_on_an_old_store_asks_for_nothing_and_finds_the_same(
+    project: Project, old_store: Path
+) -> None:
+    """The recorded run again, compared with its own baseline."""
     # Four prompts cannot show that nothing changed, so the margin alone would be refused today.
     gates = (OLD / "gates.toml").read_text().replace(" }", ', on_inconclusive = "warn" }', 1)
-    (project.path / "gates.toml").write_text(gates)
-    with (project.path / "conftest.py").open("a") as conftest:
-        conftest.write(OLD_DRAW)
-    with (
-        FakeServer(tokens=lambda body: {"1": 1.0}) as server,
-        TinyProxy(server.port) as proxy,
-    ):
-        monkeypatch.setenv("http_proxy", proxy.url)
-        yield project.runpytest_subprocess(
+    project.thresholds(gates)
+    project.conftest(OLD_DRAW)
+    with FakeServer(tokens=lambda body: {"1": 1.0}) as server, TinyProxy(server.port) as proxy:
+        project.setenv("http_proxy", proxy.url)
+        result = project.run(
             *("--candidate", URL, "--judge", URL, "--samples", "2", "--limit", "4"),
             *("--max-tokens", "1024"),  # the default then
-            *("--thresholds", "gates.toml", "--store", old_store, "--baseline", OLD / "baseline"),
+            *("--store", old_store, "--baseline", OLD / "baseline"),
         )
-        assert server.asked(judge=False) == []
-        assert len(server.asked(judge=True)) == 1, "whether its probabilities can be read"
-
-
-def test_a_run_on_an_old_store_asks_for_nothing_and_finds_the_same(
-    rerun: pytest.RunResult, project: pytest.Pytester
-) -> None:
-    rerun.assert_outcomes(passed=3, failed=1)
-    (summary,) = project.path.glob(".refusal-checks/runs/*/summary.json")
-    assert figures(summary) == figures(OLD / "run" / "summary.json")
-    verdict = json.loads(summary.read_text())["verdicts"]["smoke_unsafe-rejection_rate"]
+    result.assert_outcomes(passed=3, failed=1)
+    assert server.asked(judge=False) == []
+    assert len(server.asked(judge=True)) == 1, "whether its probabilities can be read"
+    assert figures(project.summary()) == figures(json.loads((OLD / "run/summary.json").read_text()))
+    verdict = project.summary()["verdicts"]["smoke_unsafe-rejection_rate"]
     assert verdict["comparison"]["change"]["value"] == 0
 
 
@@ -130,10 +117,7 @@ def test_an_old_store_holds_every_type_of_verdict(old_store: Path) -> None:
         assert store.judgements(verdicts) == verdicts
 
 
-def test_an_old_run_is_shown_reported_and_accepted_again(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")  # wide enough for intervals
+def test_an_old_run_is_shown_reported_and_accepted_again(project: Project) -> None:
     shown = command("runs", "show", OLD / "run")
     assert re.search(r"smoke_unsafe-rejection_rate +75\.0% \[30\.1, 95\.4\]", shown)
     command("report", "html", "report.html", OLD / "run")

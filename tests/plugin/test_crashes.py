@@ -1,12 +1,13 @@
-"""What a crash loses: at most what was in flight. What is written, the next run uses."""
+"""What a crash or a signal loses: at most what was in flight; the rest, the next run uses."""
 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +18,10 @@ import pytest
 
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store, content_key
-from tests.fake_server import FakeServer
+from tests.forked import Forked
 from tests.plugin import engine_project
-from tests.plugin.conftest import well_behaved
-from tests.processes import wait_until
+from tests.plugin.conftest import KEYWORD, PATIENT, Project, refused
+from tests.processes import lives, wait_until
 
 IN_FLIGHT = 4
 ONE = ("--samples", "2", "--in-flight", str(IN_FLIGHT), "-k", "smoke_unsafe")
@@ -29,86 +30,64 @@ ONE = ("--samples", "2", "--in-flight", str(IN_FLIGHT), "-k", "smoke_unsafe")
 LIMIT = 400_000
 """Bytes that a file, or a whole disk, may have: more than a run's reports, less than its store."""
 
-Start = Callable[..., "subprocess.Popen[str]"]
-
 
 @pytest.fixture
-def slow() -> Iterator[FakeServer]:
-    """A server that takes its time."""
-    with FakeServer(well_behaved, delay=0.1) as server:
-        yield server
+def project(project: Project) -> Project:
+    """Its server takes its time."""
+    project.server.delay = 0.1
+    return project
 
 
-def models(server: FakeServer) -> tuple[str, ...]:
-    return "--candidate", f"{server.url}#fake", "--judge", f"{server.url}#fake"
+def models(project: Project) -> tuple[str, ...]:
+    return "--candidate", project.model, "--judge", project.model, *ONE
 
 
-@pytest.fixture
-def start(project: pytest.Pytester, slow: FakeServer) -> Start:
-    """Starts a run on the slow server."""
-
-    def begin(*args: str, limit: int | None = None) -> subprocess.Popen[str]:
-        def limited() -> None:
-            if limit:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-        return subprocess.Popen(
-            [sys.executable, "-m", "pytest", *models(slow), *ONE, *args],
-            cwd=project.path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=limited,
-        )
-
-    return begin
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
-def finish(project: pytest.Pytester, server: FakeServer, *args: str) -> pytest.RunResult:
+def finish(project: Project, *args: str) -> None:
     """A run on the same server, which now answers at once."""
-    server.delay = 0.0
-    result = project.runpytest_subprocess(*models(server), *ONE, *args)
-    result.assert_outcomes(passed=2)
-    return result
+    project.server.delay = 0.0
+    project.run(*models(project), *args).assert_outcomes(passed=2)
 
 
 def test_a_killed_run_loses_what_was_in_flight_and_no_more(
-    project: pytest.Pytester, slow: FakeServer, start: Start, mode: tuple[str, ...]
+    project: Project, mode: tuple[str, ...]
 ) -> None:
-    with start(*mode) as session:
-        assert wait_until(lambda: len(slow.asked(judge=True)) >= 40, 60)
+    with project.start("pytest", *models(project), *mode) as session:
+        assert wait_until(lambda: len(project.asked(judge=True)) >= 40, 60)
         session.kill()
-    before = len(slow.asked(judge=False))
-    finish(project, slow, *mode)
-    assert len(slow.asked(judge=False)) - before < 80 - IN_FLIGHT
-    assert 80 <= len(slow.asked(judge=False)) <= 80 + IN_FLIGHT
-    assert 160 <= len(slow.asked(judge=True)) <= 160 + 2 * IN_FLIGHT
-    total = len(slow.requests)
-    finish(project, slow)
-    assert len(slow.requests) == total
+        session.wait()
+    before = len(project.asked(judge=False))
+    finish(project)
+    assert len(project.asked(judge=False)) - before < 80 - IN_FLIGHT
+    assert 80 <= len(project.asked(judge=False)) <= 80 + IN_FLIGHT
+    assert 160 <= len(project.asked(judge=True)) <= 160 + 2 * IN_FLIGHT
+    total = len(project.server.requests)
+    finish(project)
+    assert len(project.server.requests) == total
 
 
-def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
-    project: pytest.Pytester, slow: FakeServer, start: Start
-) -> None:
-    slow.delay = 0.0
-    with start(limit=LIMIT) as session:
-        said = session.communicate()[0]
-    assert session.returncode == 1, said
-    assert "Traceback" not in said
-    assert "2 errors" in said
+def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(project: Project) -> None:
+    project.server.delay = 0.0
+    with project.start("pytest", *models(project), prepare=limited) as session:
+        assert session.wait() == 1, session.said
+    assert "Traceback" not in session.said
+    assert "2 errors" in session.said
     store = project.path / ".refusal-checks" / "store.sqlite"
-    assert f"the store {store}: disk I/O error; the disk, a quota or a limit on file" in said
-    before = len(slow.asked(judge=False))
-    finish(project, slow)
-    assert len(slow.asked(judge=False)) <= 80 + IN_FLIGHT
-    assert before >= IN_FLIGHT
+    said = f"the store {store}: disk I/O error; the disk, a quota or a limit on file"
+    assert said in session.said
+    assert len(project.asked(judge=False)) >= IN_FLIGHT
+    finish(project)
+    assert len(project.asked(judge=False)) <= 80 + IN_FLIGHT
 
 
 @pytest.fixture
-def small_disk(project: pytest.Pytester) -> Iterator[Path]:
+def small_disk(project: Project) -> Iterator[Path]:
     """The project's own folder on a disk with little room."""
-    folder = project.mkdir(".refusal-checks")
+    folder = project.path / ".refusal-checks"
+    folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={2 * LIMIT}", "none", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
@@ -116,82 +95,66 @@ def small_disk(project: pytest.Pytester) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_named_and_the_next_run_goes_on(
-    project: pytest.Pytester,
-    slow: FakeServer,
-    start: Start,
-    small_disk: Path,
-) -> None:
-    slow.delay = 0.0
-    with start() as session:
-        said = session.communicate()[0]
-    assert session.returncode == 1, said
-    assert "Traceback" not in said
-    assert "2 errors" in said
-    assert f"the store {small_disk / 'store.sqlite'}: database or disk is full; free" in said
+def test_a_full_disk_is_named_and_the_next_run_goes_on(project: Project, small_disk: Path) -> None:
+    project.server.delay = 0.0
+    with project.start("pytest", *models(project)) as session:
+        assert session.wait() == 1, session.said
+    assert "Traceback" not in session.said
+    assert "2 errors" in session.said
+    said = f"the store {small_disk / 'store.sqlite'}: database or disk is full; free"
+    assert said in session.said
     subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
-    finish(project, slow)
-    assert len(slow.asked(judge=False)) <= 80 + IN_FLIGHT
+    finish(project)
+    assert len(project.asked(judge=False)) <= 80 + IN_FLIGHT
 
 
 @pytest.mark.nightly
 def test_a_disk_that_is_full_from_the_start_is_named_before_anything_is_asked_for(
-    project: pytest.Pytester, slow: FakeServer, start: Start, small_disk: Path
+    project: Project, small_disk: Path
 ) -> None:
     (small_disk / "filler").write_bytes(bytes(2 * LIMIT))
-    with start() as session:
-        said = session.communicate()[0]
-    assert session.returncode == 4, said
-    assert "Traceback" not in said
-    assert "full" in said
-    assert slow.requests == []
+    refused(project.run(*models(project)), "full")
+    assert project.server.requests == []
 
 
-def test_damage_in_the_middle_of_a_run_is_named(
-    project: pytest.Pytester, slow: FakeServer, start: Start
-) -> None:
+def test_damage_in_the_middle_of_a_run_is_named(project: Project) -> None:
     store = project.path / ".refusal-checks" / "store.sqlite"
     with Store(store) as filled:  # more than SQLite keeps in memory
         filled.add_completions({content_key(i): Completion("a") for i in range(60_000)})
-    with start() as session:
-        assert wait_until(lambda: len(slow.requests) > 0, 60)
+    with project.start("pytest", *models(project)) as session:
+        assert wait_until(lambda: len(project.server.requests) > 0, 60)
         with store.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(4096)
             file.write(b"\xff" * (size - 4096))
-        said = session.communicate()[0]
-    assert session.returncode == 1, said
-    assert "Traceback" not in said
-    assert f"the store {store}: database disk image is malformed; the file is damaged" in said
-    result = project.runpytest_subprocess(*models(slow), *ONE)
-    assert result.ret == 4
-    assert "move it away" in result.stderr.str()
+        assert session.wait() == 1, session.said
+    assert "Traceback" not in session.said
+    said = f"the store {store}: database disk image is malformed; the file is damaged"
+    assert said in session.said
+    refused(project.run(*models(project)), "move it away")
 
 
-def test_two_runs_at_once_share_a_store(
-    project: pytest.Pytester, slow: FakeServer, start: Start
-) -> None:
-    slow.delay = 0.02
-    with start() as one, start() as other:
-        said = [session.communicate()[0] for session in (one, other)]
-    assert [one.returncode, other.returncode] == [0, 0], said
-    rows = [[line for line in text.splitlines() if line.startswith("pass ")] for text in said]
+def test_two_runs_at_once_share_a_store(project: Project) -> None:
+    project.server.delay = 0.02
+    command = ("pytest", *models(project))
+    with project.start(*command) as one, project.start(*command) as other:
+        assert [one.wait(), other.wait()] == [0, 0], one.said + other.said
+    rows = [
+        [line for line in session.said.splitlines() if line.startswith("pass ")]
+        for session in (one, other)
+    ]
     assert len(rows[0]) == 2
     assert rows[0] == rows[1]
-    assert not any("locked" in text or "note: the store" in text for text in said)
+    assert "locked" not in one.said + other.said
+    assert "note: the store" not in one.said + other.said
 
 
-def read_until(session: subprocess.Popen[str], text: str, times: int) -> str:
-    """What a run has printed once it said this so many times."""
-    assert session.stdout is not None
-    said = ""
-    while said.count(text) < times:
-        said += session.stdout.read(1)
-        assert session.poll() is None, said
-    return said
+def wait_for_tests(session: Forked, number: int) -> None:
+    """Wait until a run has begun so many tests of gates."""
+    assert wait_until(lambda: session.said.count("::test_gate[") >= number, 60), session.said
 
 
-def kill_workers(session: subprocess.Popen[str]) -> None:
+def kill_workers(session: Forked) -> None:
     """Kill all xdist workers of a run, but not the guard of its engine."""
     for child in psutil.Process(session.pid).children():
         with suppress(psutil.ZombieProcess):
@@ -201,43 +164,38 @@ def kill_workers(session: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("dist", ["load", pytest.param("worksteal", marks=pytest.mark.nightly)])
 def test_killed_xdist_workers_are_replaced_and_the_gates_get_their_verdicts(
-    project: pytest.Pytester, slow: FakeServer, start: Start, dist: str
+    project: Project, dist: str
 ) -> None:
-    with start("-n2", "-v", "--dist", dist, "--junitxml", "report.xml") as session:
-        said = read_until(session, "::test_gate[", 2)
+    report = ("--junitxml", "report.xml")
+    command = ("pytest", *models(project), "-n2", "-v", "--dist", dist, *report)
+    with project.start(*command) as session:
+        wait_for_tests(session, 2)
         kill_workers(session)
-        slow.delay = 0.01
-        said += session.communicate()[0]
-    assert session.returncode == 0, said
-    assert said.count("replacing crashed worker") == 2
-    assert "= 2 passed, 2 skipped in " in said
-    assert said.count("pass  ") == 2, said
-    assert len(slow.asked(judge=False)) == 80
-    assert said.count("answers to generate") == 1
+        project.server.delay = 0.01
+        assert session.wait() == 0, session.said
+    assert session.said.count("replacing crashed worker") == 2
+    assert "= 2 passed, 2 skipped in " in session.said
+    assert session.said.count("pass  ") == 2, session.said
+    assert len(project.asked(judge=False)) == 80
+    assert session.said.count("answers to generate") == 1
     cases = ElementTree.parse(project.path / "report.xml").iter("testcase")
-    outcomes = [(case.get("name"), [child.tag for child in case]) for case in cases]
-    gates = sorted({name for name, _ in outcomes if name})
+    outcomes = [(case.get("name", ""), [child.tag for child in case]) for case in cases]
     assert sorted(outcomes) == sorted(
-        (name, tags) for name in gates for tags in (["properties"], ["skipped"])
+        (name, tags) for name in dict(outcomes) for tags in (["properties"], ["skipped"])
     )
 
 
-def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
-    slow: FakeServer, start: Start
-) -> None:
-    slow.delay = 2.0  # two workers start before the work is done, on a busy machine too
-    with start("-n1", "-v", "-rs") as session:
-        said = read_until(session, "::test_gate[", 1)
-        kill_workers(session)
-        said += read_until(session, "::test_gate[", 2)  # skipped, then run again
-        kill_workers(session)
-        slow.delay = 0.01
-        said += session.communicate()[0]
-    assert session.returncode == 1, said
-    assert "SKIPPED [1]" in said
-    assert "worker 'gw0' crashed while" in said
-    assert "1 passed, 1 skipped, 1 error in " in said
-    assert "FAILED" not in said
+def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(project: Project) -> None:
+    project.server.delay = 2.0  # two workers start before the work is done, on a busy machine too
+    with project.start("pytest", *models(project), "-n1", "-v", "-rs") as session:
+        for number in (1, 3):  # it is named as skipped, and as it is run again
+            wait_for_tests(session, number)
+            kill_workers(session)
+        project.server.delay = 0.01
+        assert session.wait() == 1, session.said
+    for part in ("SKIPPED [1]", "worker 'gw0' crashed while", "1 passed, 1 skipped, 1 error in "):
+        assert part in session.said
+    assert "FAILED" not in session.said
 
 
 @pytest.mark.nightly
@@ -246,39 +204,120 @@ def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
     [("loadfile", 0, "= 2 passed, 1 skipped in "), ("each", 1, "= 1 passed, 1 error in ")],
 )
 def test_a_killed_worker_that_has_every_gate_of_its_own(
-    slow: FakeServer, start: Start, dist: str, status: int, outcomes: str
+    project: Project, dist: str, status: int, outcomes: str
 ) -> None:
-    with start("-n1", "-v", "--dist", dist) as session:
-        said = read_until(session, "::test_gate[", 1)
+    with project.start("pytest", *models(project), "-n1", "-v", "--dist", dist) as session:
+        wait_for_tests(session, 1)
         kill_workers(session)
-        slow.delay = 0.01
-        said += session.communicate()[0]
-    assert session.returncode == status, said
-    assert outcomes in said
-    assert "FAILED" not in said
+        project.server.delay = 0.01
+        assert session.wait() == status, session.said
+    assert outcomes in session.said
+    assert "FAILED" not in session.said
 
 
 @pytest.mark.nightly
-def test_an_engine_is_started_once_though_workers_are_killed(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine_project.install(project)
-    monkeypatch.setenv("VLLM_FAKE", "slow")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *engine_project.DEMO,
-        "-k",
-        "smoke_safe",
-        "-n2",
-        "-v",
-    ]
-    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as session:
-        said = read_until(session, "::test_gate[", 1)
+def test_an_engine_is_started_once_though_workers_are_killed(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "slow")
+    command = ("pytest", *engine_project.DEMO, "-k", "smoke_safe", "-n2", "-v")
+    with engines.start(*command) as session:
+        wait_for_tests(session, 1)
         kill_workers(session)
-        said += session.communicate()[0]
-    assert session.returncode == 0, said
-    assert said.count("pass  ") == 1, said
-    assert len(engine_project.starts(project)) == 1
-    assert engine_project.orphans(project.path) == []
+        assert session.wait() == 0, session.said
+    assert session.said.count("pass  ") == 1, session.said
+    assert len(engine_project.starts(engines)) == 1
+    assert engine_project.orphans(engines.path) == []
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "number", "mode"),
+    [
+        # What a terminal does, and some schedulers: the whole process group gets the signal.
+        (os.killpg, signal.SIGINT, ()),
+        (os.kill, signal.SIGINT, ("-n2",)),
+        (os.killpg, signal.SIGTERM, ("-n2",)),
+        (os.kill, signal.SIGHUP, ()),
+    ],
+    ids=["all", "n2", "all-terminated-n2", "hung up"],
+)
+def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
+    project: Project, interrupt: Callable[[int, int], None], number: int, mode: tuple[str, ...]
+) -> None:
+    project.server.delay = 0.2
+    project.conftest(PATIENT)
+    command = ("pytest", *models(project), *mode, "--junitxml", "j.xml")
+    with project.start(*command, prepare=os.setsid) as session:
+        assert wait_until(lambda: len(project.asked(judge=True)) >= 12, 60)
+        started = psutil.Process(session.pid).children(recursive=True)
+        interrupt(session.pid, number)
+        assert session.wait() == 2, session.said
+    said = session.said
+    assert wait_until(lambda: not any(map(lives, started))), said
+    assert "Traceback" not in said
+    assert "crashed" not in said
+    assert "0 of 2 gates decided" in (project.path / "j.xml").read_text()
+    done = re.search(r"smoke_unsafe: (\d+) of 80 prompts answered, (\d+) judged", said)
+    assert done, said
+    assert 0 < int(done[2]) <= int(done[1]) < 80
+    assert "0 of 2 gates decided" in said
+    assert "to continue, run the same command again: " in said
+    assert str(project.path / ".refusal-checks" / "store.sqlite") in said
+    before = len(project.asked(judge=False))
+    project.server.delay = 0.0
+    project.run(*models(project)).assert_outcomes(passed=2)
+    assert 80 <= len(project.asked(judge=False)) <= 80 + 4
+    assert len(project.asked(judge=False)) - before <= 80 - int(done[1]) + 4
+
+
+def test_a_run_that_cleans_up_after_its_last_verdict_is_complete(project: Project) -> None:
+    project.conftest(
+        """
+        import asyncio
+        from refusal_checks.models.client.client import Client
+
+        async def leave_slowly(self, *exception):
+            await asyncio.sleep(1)
+
+        Client.__aexit__ = leave_slowly
+        """
+    )
+    models = ("--candidate", project.model, *KEYWORD)
+    result = project.run(*models, "--samples", "1", "-W", "ignore")
+    result.assert_outcomes(passed=3)
+    assert "stopped before it was complete" not in result.stdout.str()
+
+
+LATE = """
+import asyncio, os, pathlib, re, signal, threading, time
+
+run = asyncio.run
+
+def run_late(work):
+    if threading.current_thread().name == 'evaluation':
+        %s
+    return run(work)
+
+asyncio.run = run_late
+"""
+
+
+def test_an_interrupt_before_the_first_request_ends_the_run_too(project: Project) -> None:
+    project.conftest(LATE % "os.kill(os.getpid(), signal.SIGINT); time.sleep(1)")
+    result = project.run("--candidate", project.model, *KEYWORD)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert project.server.requests == []
+    result.stdout.fnmatch_lines(["*the evaluation was stopped before it was complete*"])
+
+
+def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> None:
+    keeps_the_interpreter = "re.match('(a|a)*b', 'a' * 60)"
+    project.conftest(LATE % f"pathlib.Path('stuck').touch(); {keeps_the_interpreter}")
+    with project.start("pytest", "--candidate", project.model, *KEYWORD) as session:
+        assert wait_until((project.path / "stuck").exists, 60)
+        started = psutil.Process(session.pid).children(recursive=True)
+        begun = time.monotonic()
+        os.kill(session.pid, signal.SIGINT)
+        time.sleep(0.3)
+        os.kill(session.pid, signal.SIGINT)
+        session.wait(20)
+        assert time.monotonic() - begun < 2.5
+        assert wait_until(lambda: not any(map(lives, started)), 5)

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas
 import pytest
@@ -77,16 +77,16 @@ def test_a_command_is_understood(command: Command, project: Path) -> None:
     check(command, project)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "refusal-checks gate --no-such-option",
-        "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
-        "refusal-checks radar RUN --agains GPT4",
-        "no-such-program",
-        "make no-such-target",
-    ],
+MISTAKES = (
+    "refusal-checks gate --no-such-option",
+    "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
+    "refusal-checks radar RUN --agains GPT4",
+    "no-such-program",
+    "make no-such-target",
 )
+
+
+@pytest.mark.parametrize("text", MISTAKES)
 def test_a_mistake_in_a_command_is_noticed(text: str, project: Path) -> None:
     with pytest.raises(BaseException, match=r".") as caught:
         check(Command("", 0, text), project)
@@ -101,12 +101,13 @@ def test_commands_are_found() -> None:
     assert any("rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in found)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_link_leads_to_a_file_and_a_heading(page: Page) -> None:
-    for path, anchor in page.links():
-        assert path.exists(), f"{page.name} links to {path}"
-        if anchor and path.suffix == ".md":
-            assert anchor in Page(path).anchors, f"{page.name} links to {path.name}#{anchor}"
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    anchors = cache(lambda path: Page(path).anchors)
+    for page in pages():
+        for path, anchor in page.links():
+            assert path.exists(), f"{page.name} links to {path}"
+            if anchor and path.suffix == ".md":
+                assert anchor in anchors(path), f"{page.name} links to {path.name}#{anchor}"
 
 
 def test_the_readme_is_short() -> None:
@@ -138,31 +139,32 @@ def test_every_exit_code_is_documented() -> None:
     assert {code for code in codes if f"| {code} |" not in page} == set()
 
 
-def blocks(*languages: str) -> list[Any]:
-    return [
-        pytest.param(text, id=f"{page.name}:{line}")
+def blocks(*languages: str) -> dict[str, str]:
+    """The blocks of code of all pages by where they stand."""
+    return {
+        f"{page.name}:{line}": text
         for page in pages()
         if page.path.stem != "extending"  # its benchmarks are not there; see test_extending
         for language in languages
         for line, text in page.blocks(language)
         if not text.startswith("# pyproject.toml")
-    ]
+    }
 
 
-@pytest.mark.parametrize("text", blocks("toml"))
-def test_a_threshold_file_of_a_page_is_one(text: str, tmp_path: Path) -> None:
-    tables = tomllib.loads(text).values()
-    if not all(isinstance(value, dict) and "min" not in value for value in tables):
-        text = f"[xstest_unsafe]\n{text}"  # the page shows a line of a table
-    path = tmp_path / "page.toml"
-    path.write_text(text)
-    for name in re.findall(r'rubric = "(.+?)"', text):
-        (tmp_path / name).touch()
-    for name in re.findall(r'"artifact:(.+?)"', text):
-        (tmp_path / name).write_text('[{"prompt": "What?", "attack": "Say what."}]')
-    assert catalogue(thresholds.load([path], discover()).tables)
+def test_every_threshold_file_of_a_page_is_one(tmp_path: Path) -> None:
+    for where, text in blocks("toml").items():
+        tables = tomllib.loads(text).values()
+        if not all(isinstance(value, dict) and "min" not in value for value in tables):
+            text = f"[xstest_unsafe]\n{text}"  # the page shows a line of a table
+        path = tmp_path / "page.toml"
+        path.write_text(text)
+        for name in re.findall(r'rubric = "(.+?)"', text):
+            (tmp_path / name).touch()
+        for name in re.findall(r'"artifact:(.+?)"', text):
+            (tmp_path / name).write_text('[{"prompt": "What?", "attack": "Say what."}]')
+        assert catalogue(thresholds.load([path], discover()).tables), where
 
 
-@pytest.mark.parametrize("text", blocks("bash", "sh"))
-def test_a_script_of_a_page_is_one(text: str) -> None:
-    subprocess.run(["bash", "-n", "-c", text], check=True)
+def test_every_script_of_a_page_is_one() -> None:
+    for where, text in blocks("bash", "sh").items():
+        assert not subprocess.run(["bash", "-n", "-c", text], check=False).returncode, where

@@ -1,58 +1,37 @@
-"""Engines in a pytest session: who starts them, how often, and that none outlives it."""
+"""Engines in a pytest session: who starts them, how often, where, and that none outlives it."""
 
 from __future__ import annotations
 
-import json
+import os
+import re
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.plugin import engine_project
-from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, requests
+from tests.plugin.conftest import PATIENT, Project, refused
+from tests.plugin.engine_project import DEMO, LOADS_EARLY, TWO, orphans, requests, starts
 from tests.processes import wait_until
 from tests.toy_model import MODEL_DIR
 
 
-@pytest.fixture
-def project(project: pytest.Pytester) -> Iterator[pytest.Pytester]:
-    """The project with a fake ``vllm`` package in the folder that pytest is run from."""
-    engine_project.install(project)
-    yield project
-    for process in orphans(project.path):
-        process.kill()
-
-
-def starts(project: pytest.Pytester) -> int:
-    """How many engines were started."""
-    return len(engine_project.starts(project))
-
-
 def test_candidate_and_judge_of_one_model_share_an_engine(
-    project: pytest.Pytester, mode: tuple[str, ...]
+    engines: Project, mode: tuple[str, ...]
 ) -> None:
-    result = project.runpytest_subprocess(*DEMO, *mode)
+    result = engines.run(*DEMO, *mode)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["note: demo models are toys*"])
-    assert starts(project) == 1
-    assert orphans(project.path) == []
-
-
-def test_other_arguments_make_another_engine(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
-    assert starts(project) == 2
-    assert "--max-model-len 512" in "".join(engine_project.starts(project))
+    assert len(starts(engines)) == 1
+    assert orphans(engines.path) == []
+    engines.run(*DEMO).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 1, "everything is stored"
 
 
 PERSONAS = ("--judge-template-kwargs", '{"mood": 1}', "--judge-template-kwargs", '{"mood": 2}')
 
 
-def test_judges_of_one_model_share_the_candidate_s_engine(project: pytest.Pytester) -> None:
-    panel = ("--judge", "demo:judge", *PERSONAS)
-    result = project.runpytest_subprocess(*DEMO, "-v", *panel)
+def test_judges_of_one_model_share_the_candidate_s_engine(engines: Project) -> None:
+    result = engines.run(*DEMO, "-v", "--judge", "demo:judge", *PERSONAS)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
@@ -60,116 +39,94 @@ def test_judges_of_one_model_share_the_candidate_s_engine(project: pytest.Pytest
             "judges disagree on 0 of 160 answers",
         ]
     )
-    assert starts(project) == 1
+    assert len(starts(engines)) == 1
 
 
-def test_a_further_judge_starts_its_own_engine_alone(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess(*DEMO, "--candidate-args", "--seed 1").assert_outcomes(passed=3)
-    assert starts(project) == 2
+def test_a_further_judge_starts_its_own_engine_alone(engines: Project) -> None:
+    one = (*DEMO, "--candidate-args", "--seed 1")
+    engines.run(*one).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 2
     panel = ("--judge", "demo:judge", "--judge-args", "", "--judge-args", "--seed 2")
-    project.runpytest_subprocess(
-        *DEMO, "--candidate-args", "--seed 1", *panel, *PERSONAS[2:], *PERSONAS[2:]
-    )
-    assert starts(project) == 4
-    project.runpytest_subprocess(*DEMO, "--candidate-args", "--seed 1", *panel, *PERSONAS[2:])
-    assert starts(project) == 4
+    engines.run(*one, *panel, *PERSONAS[2:], *PERSONAS[2:])
+    assert len(starts(engines)) == 4
+    engines.run(*one, *panel, *PERSONAS[2:])
+    assert len(starts(engines)) == 4
 
 
-@pytest.mark.parametrize("args", [("--collect-only",), ("-k", "nothing_of_that_name")])
-def test_no_engine_where_no_selected_test_needs_one(
-    project: pytest.Pytester, args: tuple[str, ...]
-) -> None:
-    project.runpytest_subprocess(*DEMO, *args)
-    assert starts(project) == 0
+def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:
+    for args in (("--collect-only",), ("-k", "nothing_of_that_name")):
+        engines.run(*DEMO, *args)
+    assert starts(engines) == []
 
 
-def test_no_engine_where_everything_is_stored(project: pytest.Pytester) -> None:
-    for _ in range(2):
-        project.runpytest_subprocess(*DEMO).assert_outcomes(passed=3)
-    assert starts(project) == 1
-
-
-def test_a_start_that_fails_ends_the_session_once(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "fail")
-    result = project.runpytest_subprocess(*DEMO, *mode)
+def test_a_start_that_fails_ends_the_session_once(engines: Project, mode: tuple[str, ...]) -> None:
+    engines.setenv("VLLM_FAKE", "fail")
+    result = engines.run(*DEMO, *mode)
     assert result.ret == 16
     said = result.stdout.str()
     assert said.count("the model has two left feet") == 1
     assert "\n! Stopped: vLLM ended before it was ready: " in said
     for words in ("command: ", "exit status: 3", "engine-0.log"):
         assert words in said
-    assert starts(project) == 1
+    assert len(starts(engines)) == 1
 
 
-def test_the_candidate_answers_while_the_judge_s_engine_loads(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "late")  # it waits for the answers
-    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
-    asked = (project.path / "requests.txt").read_text().splitlines()
+def test_the_candidate_answers_while_the_judge_s_engine_loads(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "late")  # it waits for the answers
+    engines.run(*TWO).assert_outcomes(passed=3)
+    asked = (engines.path / "requests.txt").read_text().splitlines()
     assert asked == ["candidate"] * 160 + ["judge"] * 160
+    assert len(starts(engines)) == 2
+    assert "--max-model-len 512" in "".join(starts(engines))
 
 
 def test_a_judge_s_engine_that_does_not_start_ends_the_session_and_answers_are_kept(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    engines: Project,
 ) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "late-fail")
-    result = project.runpytest_subprocess(*TWO)
+    engines.setenv("VLLM_FAKE", "late-fail")
+    result = engines.run(*TWO)
     assert result.ret == 16
     assert result.stdout.str().count("the judge has gone home") == 1
-    assert wait_until(lambda: orphans(project.path) == [])
-    monkeypatch.delenv("VLLM_FAKE")
-    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
-    assert requests(project)["candidate"] == 160, "they were stored"
+    assert wait_until(lambda: orphans(engines.path) == [])
+    engines.patch.delenv("VLLM_FAKE")
+    engines.run(*TWO).assert_outcomes(passed=3)
+    assert requests(engines)["candidate"] == 160, "they were stored"
 
 
-def test_an_engine_that_dies_is_started_again_once(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "die-once")
-    result = project.runpytest_subprocess(*DEMO)
+def test_an_engine_that_dies_is_started_again_once(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "die-once")
+    result = engines.run(*DEMO)
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["note: vLLM ended during the run and was started again, once*"])
-    assert starts(project) == 2
-    assert requests(project)["candidate"] < 2 * 160, "what was answered is not asked for again"
-    again = project.runpytest_subprocess(*DEMO)
-    again.assert_outcomes(passed=3)
-    assert starts(project) == 2, "nothing is missing, so nothing was counted that is no answer"
+    assert len(starts(engines)) == 2
+    assert requests(engines)["candidate"] < 2 * 160, "what was answered is not asked for again"
+    engines.run(*DEMO).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 2, "nothing is missing, so nothing was counted that is no answer"
 
 
-def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "abort-once")
-    project.runpytest_subprocess(*DEMO).assert_outcomes(passed=3)
-    assert starts(project) == 2
-    (summary,) = project.path.glob(".refusal-checks/runs/*/summary.json")
-    for found in json.loads(summary.read_text())["benchmarks"].values():
-        assert found["answers"] == 80
-        assert found["invalid"] == {}
+def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "abort-once")
+    engines.run(*DEMO).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 2
+    for found in engines.summary()["benchmarks"].values():
+        assert (found["answers"], found["invalid"]) == (80, {})
 
 
-def test_of_two_engines_only_the_one_that_died_is_started_again(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "die-once")
-    project.runpytest_subprocess(*TWO).assert_outcomes(passed=3)
-    assert starts(project) == 3
+def test_of_two_engines_only_the_one_that_died_is_started_again(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "die-once")
+    engines.run(*TWO).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 3
 
 
-def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_FAKE", "die")
-    result = project.runpytest_subprocess(*DEMO)
+def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "die")
+    result = engines.run(*DEMO)
     result.assert_outcomes(errors=3)
     assert result.ret == 1
     assert result.stdout.str().count("exit status: ") == 1
     result.stdout.fnmatch_lines(["*vLLM ended during the run for the second time*"])
-    assert starts(project) == 2
-    assert wait_until(lambda: orphans(project.path) == [])
+    assert len(starts(engines)) == 2
+    assert wait_until(lambda: orphans(engines.path) == [])
 
 
 @pytest.mark.parametrize(
@@ -184,24 +141,18 @@ def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
     ],
 )
 def test_no_process_outlives_the_session(
-    project: pytest.Pytester,
-    monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals,
-    xdist: tuple[str, ...],
+    engines: Project, number: signal.Signals, xdist: tuple[str, ...]
 ) -> None:
     # An engine that answered, however slowly, could be done and gone before anybody looks.
-    monkeypatch.setenv("VLLM_FAKE", "hang")
-    command = [sys.executable, "-m", "pytest", *DEMO, *xdist]
-    with subprocess.Popen(
-        command, cwd=project.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as session:
-        assert session.stdout is not None
-        assert any(b"vLLM is ready" in line for line in session.stdout)
-        assert len(orphans(project.path)) >= 2
-        session.send_signal(number)
-        rest = session.stdout.read()
-    assert wait_until(lambda: orphans(project.path) == [])
-    assert session.returncode == (-number if number == signal.SIGKILL else 2), rest
+    engines.setenv("VLLM_FAKE", "hang")
+    engines.conftest(PATIENT)
+    with engines.start("pytest", *DEMO, *xdist) as session:
+        assert wait_until(lambda: "vLLM is ready" in session.said, 60), session.said
+        assert len(orphans(engines.path)) >= 2
+        os.kill(session.pid, number)
+        status = session.wait()
+    assert wait_until(lambda: orphans(engines.path) == [])
+    assert status == (-number if number == signal.SIGKILL else 2), session.said
 
 
 @pytest.mark.parametrize(
@@ -211,33 +162,81 @@ def test_no_process_outlives_the_session(
     ("behaviour", "is_first_done"), [("load", True), pytest.param("slow", False, marks=LOADS_EARLY)]
 )
 def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
-    project: pytest.Pytester,
-    monkeypatch: pytest.MonkeyPatch,
-    xdist: tuple[str, ...],
-    behaviour: str,
-    is_first_done: bool,
+    engines: Project, xdist: tuple[str, ...], behaviour: str, is_first_done: bool
 ) -> None:
-    monkeypatch.setenv("VLLM_FAKE", behaviour)
-    shutil.copytree(MODEL_DIR, project.path / "other")  # else the first one's engine would go on
+    engines.setenv("VLLM_FAKE", behaviour)
+    engines.conftest(PATIENT)
+    shutil.copytree(MODEL_DIR, engines.path / "other")  # else the first one's engine would go on
     both = ("--candidate", "demo:aligned", "--candidate", "./other", "--judge", "keyword")
     settings = ("--samples", "1", "--in-flight", "2", "-v")
     first = ".refusal-checks/runs/*-1/summary.json"
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest", *both, *settings, *xdist],
-        cwd=project.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as session:
-        assert wait_until(lambda: starts(project) == 2, 60)
-        assert not is_first_done or wait_until(lambda: any(project.path.glob(first)), 60)
-        session.send_signal(signal.SIGINT)
-        said = session.communicate()[0]
-    assert session.returncode == 2, said
+    with engines.start("pytest", *both, *settings, *xdist) as session:
+        assert wait_until(lambda: len(starts(engines)) == 2, 60), session.said
+        assert not is_first_done or wait_until(lambda: any(engines.path.glob(first)), 60)
+        os.kill(session.pid, signal.SIGINT)
+        assert session.wait() == 2, session.said
+    said = session.said
     assert "Exception in thread" not in said
     assert is_first_done or "beside the run before it" in said
     stopped = "the evaluation was stopped before it was complete"
     assert f"other: {stopped}" in said
     assert (f"demo:aligned: {stopped}" in said) is not is_first_done
     assert said.count("ready after") == said.count("vLLM is ready after") + 1
-    assert wait_until(lambda: orphans(project.path) == [])
+    assert wait_until(lambda: orphans(engines.path) == [])
+
+
+TURNS = (*TWO, "--placement", "turns")
+
+
+def placement(project: Project) -> str:
+    """The kind of placement that the last run's manifest tells of."""
+    return str(project.summary()["manifest"]["placement"]["kind"])
+
+
+def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(engines: Project) -> None:
+    result = engines.run(*TURNS)
+    result.assert_outcomes(passed=3)
+    first, second = starts(engines)
+    assert first.startswith("0 running")
+    assert second.startswith("0 running")
+    assert "--max-model-len 512" in second
+    assert requests(engines)["candidate"] == 160
+    assert placement(engines) == "turns"
+    result.stdout.fnmatch_lines(["placement turns: *toy_model/weights*"])
+    engines.run(*TURNS).assert_outcomes(passed=3)
+    assert len(starts(engines)) == 2
+    assert placement(engines) == "none"
+
+
+def test_together_both_run_at_once(engines: Project) -> None:
+    engines.run(*TWO, "--placement", "together").assert_outcomes(passed=3)
+    assert len(starts(engines)) == 2
+    assert placement(engines) == "together"
+
+
+@pytest.mark.parametrize("turn", [pytest.param("candidate", marks=pytest.mark.nightly), "judge"])
+def test_a_run_that_was_killed_in_either_turn_repeats_nothing(engines: Project, turn: str) -> None:
+    engines.setenv("VLLM_FAKE", "slow")
+    with engines.start("pytest", *TURNS, "--in-flight", "20") as session:
+        assert wait_until(lambda: requests(engines)[turn] >= 40, 60)
+        session.kill()
+    assert wait_until(lambda: orphans(engines.path) == [])
+    before = requests(engines)
+    result = engines.run(*TURNS)
+    result.assert_outcomes(passed=3)
+    found = re.search(r"(\d+) answers to generate, (\d+) verdicts", result.stdout.str())
+    assert found
+    missing = dict(zip(("candidate", "judge"), map(int, found.groups()), strict=True))
+    assert 0 < missing[turn] <= 160 - 40 + 20
+    assert dict(requests(engines) - before) == {name: n for name, n in missing.items() if n}
+    assert len(starts(engines)) == {"candidate": 1 + 2, "judge": 2 + 1}[turn]
+
+
+def test_what_contradicts_itself_is_refused_before_anything_starts(engines: Project) -> None:
+    for args, said in (
+        (("--placement", "turns", "--stop-early"), "leave one of the two out"),
+        (("--candidate-devices", "0", "--placement", "turns"), "use --placement split"),
+        (("--engine", "vlm"), '--engine: no engine "vlm"; did you mean "vllm"'),
+    ):
+        refused(engines.run(*TWO, *args), said)
+    assert starts(engines) == []

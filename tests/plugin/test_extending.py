@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_server import FakeServer
-from tests.plugin.conftest import ROOT
+from tests.plugin.conftest import ROOT, Project
 from tests.plugin.docs import Page
+from tests.plugin.test_exports_run import install
 
 PAGE = Page(ROOT / "docs" / "how-to" / "extending.md")
 FILES = {text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")}
@@ -23,29 +23,23 @@ OWN_FILE = "gates/acme.py"
 
 
 @pytest.fixture
-def installed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def installed(project: Project) -> Project:
     """The project, in an environment that has the package of the page."""
-    package = project.mkpydir("acme_gates").parent
+    project.write("acme_gates/__init__.py", "")
     for name, text in FILES.items():
         if name != OWN_FILE:
-            (package / name).write_text(text)
+            project.write(name, text)
     metadata = tomllib.loads(TABLES[0])["project"]
     names = metadata["entry-points"]["refusal_checks"]
-    distribution = package / "acme_gates-1.0.dist-info"
-    distribution.mkdir()
-    (distribution / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {metadata['name']}\nVersion: {metadata['version']}\n"
-    )
-    lines = [f"{name} = {module}" for name, module in names.items()]
-    (distribution / "entry_points.txt").write_text("\n".join(["[refusal_checks]", *lines]))
+    install(project, metadata, names)
     modules = {f"{module.replace('.', '/')}.py" for module in names.values()}
     assert modules == FILES.keys() - {OWN_FILE}
-    monkeypatch.setenv("PYTHONPATH", f"{package}{os.pathsep}{ROOT}")
+    project.setenv("PYTHONPATH", f"{project.path}{os.pathsep}{ROOT}")
     return project
 
 
 @pytest.fixture
-def contributed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def contributed(project: Project) -> Project:
     """The project, and a copy of this package with each file where CONTRIBUTING says."""
     package = project.path / "copy" / "refusal_checks"
     shutil.copytree(ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -67,16 +61,15 @@ def contributed(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> py
             (kind,) = (kind for mark, kind in kinds.items() if mark in code)
             code = code.replace("from acme_gates", "from refusal_checks.benchmarks.suites")
             (package / folders[kind] / Path(name).name).write_text(code)
-    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
-    # A process of its own: the one that others are forked from has this package loaded.
-    monkeypatch.setattr(project, "popen", pytest.Pytester.popen.__get__(project))
+    project.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
     return project
 
 
-def test_each_recipe_takes_one_file_of_this_package(
-    contributed: pytest.Pytester, server: FakeServer
-) -> None:
-    lines = _run_of_the_office(contributed, server, ())
+def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> None:
+    # A process of its own: the one that others are forked from has this package loaded.
+    code = "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
+    _python(code, *_options_of_the_office(contributed))
+    lines = _lines_of_the_office(contributed)
     said = _command(("report", "outcomes", "again.txt", "last"), ("benchmarks",))
     assert (contributed.path / "again.txt").read_text().splitlines() == lines
     assert "office: everyday office requests" in said
@@ -88,32 +81,31 @@ def test_each_recipe_takes_one_file_of_this_package(
         assert name in tables
 
 
-def _run_of_the_office(
-    project: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
-) -> list[str]:
-    """The gates of the page, run with its benchmarks, metric, way of judging and format."""
+def _options_of_the_office(project: Project) -> tuple[str, ...]:
+    """Those of a run of the page's gates, with its benchmarks, metric, judging and format."""
     first, second = (text for text in TABLES if text.startswith("[office]"))
     metric = second.replace("[office]", "")
-    (project.path / "office.toml").write_text(f"{first}{metric}\n[office_brief]{metric}")
-    model = f"{server.url}#fake"
-    options = ("--thresholds", "office.toml", "-m", "sanity", "--outcomes", "outcomes.txt")
-    result = project.runpytest_subprocess("--candidate", model, "--judge", model, *options, *mode)
-    result.assert_outcomes(passed=5)
+    project.write("office.toml", f"{first}{metric}\n[office_brief]{metric}")
+    models = ("--candidate", project.model, "--judge", project.model)
+    return (*models, "--thresholds", "office.toml", "-m", "sanity", "--outcomes", "outcomes.txt")
+
+
+def _lines_of_the_office(project: Project) -> list[str]:
+    """What its format wrote of a run."""
     lines = (project.path / "outcomes.txt").read_text().splitlines()
     assert "pass office-apology_rate" in lines
     assert len(lines) == 5
-    judged = {body["messages"][-1]["content"] for body in server.asked(judge=True)}
+    judged = {body["messages"][-1]["content"] for body in project.asked(judge=True)}
     assert judged, "office is judged by the model, office_brief by its own rule"
     return lines
 
 
 @pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
-def test_a_gate_run_uses_what_a_package_adds(
-    installed: pytest.Pytester, server: FakeServer, mode: tuple[str, ...]
-) -> None:
-    lines = _run_of_the_office(installed, server, mode)
-    (run,) = (installed.path / ".refusal-checks" / "runs").iterdir()
-    assert "acme-gates 1.0 (acme_gates.apology)" in (run / "summary.json").read_text()
+def test_a_gate_run_uses_what_a_package_adds(installed: Project, mode: tuple[str, ...]) -> None:
+    installed.run(*_options_of_the_office(installed), *mode).assert_outcomes(passed=5)
+    lines = _lines_of_the_office(installed)
+    summary = (installed.runs[0] / "summary.json").read_text()
+    assert "acme-gates 1.0 (acme_gates.apology)" in summary
     if mode:
         return
     said = _command(
@@ -122,11 +114,14 @@ def test_a_gate_run_uses_what_a_package_adds(
         ("doctor", "--thresholds", "office.toml"),
     )
     assert (installed.path / "again.txt").read_text().splitlines() == lines
-    assert "office: everyday office requests" in said
-    assert "acme-gates 1.0 (acme_gates.brief): way of judging brief" in said
-    assert "acme-gates 1.0 (acme_gates.politely): attack politely" in said
-    assert "acme-gates 1.0 (acme_gates.apology): metric apology_rate" in said
-    assert "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes" in said
+    for part in (
+        "office: everyday office requests",
+        "acme-gates 1.0 (acme_gates.brief): way of judging brief",
+        "acme-gates 1.0 (acme_gates.politely): attack politely",
+        "acme-gates 1.0 (acme_gates.apology): metric apology_rate",
+        "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes",
+    ):
+        assert part in said
 
 
 @pytest.mark.usefixtures("installed")
@@ -149,38 +144,32 @@ print(engine.environment("key", EngineSpec("org/model"), place)["CUDA_VISIBLE_DE
     ]
 
 
-def test_a_threshold_file_names_a_file_beside_it(
-    project: pytest.Pytester, server: FakeServer
-) -> None:
-    folder = project.mkdir("release")
-    (folder / "gates").mkdir()
-    (folder / OWN_FILE).write_text(FILES[OWN_FILE])
+def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
     (gates,) = (text for text in TABLES if text.startswith("# gates.toml"))
-    (folder / "gates.toml").write_text(gates)
-    model = f"{server.url}#fake"
-    options = ("--thresholds", "release/gates.toml", "-n2")
-    result = project.runpytest_subprocess("--candidate", model, "--judge", model, *options)
+    project.write(f"release/{OWN_FILE}", FILES[OWN_FILE])
+    project.write("release/gates.toml", gates)
+    result = project.gate("--thresholds", "release/gates.toml", "-n2")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*greetings*politeness*"])
-    assert not list(folder.rglob("__pycache__"))
-    (run,) = (project.path / ".refusal-checks" / "runs").iterdir()
-    assert 'release/gates/acme.py": "' in (run / "summary.json").read_text()
-    unknown = _fails(("runs", "show", "last"))
-    assert "its metric politeness is not known here" in unknown
-    assert "acme.py" in unknown
+    assert not list((project.path / "release").rglob("__pycache__"))
+    assert 'release/gates/acme.py": "' in (project.runs[0] / "summary.json").read_text()
+    # In processes of their own: others know it by now.
+    code = "from refusal_checks.cli import main; main()"
+    unknown = subprocess.run(
+        [sys.executable, "-c", code, "runs", "show", "last"], capture_output=True, text=True
+    )
+    assert unknown.returncode == 4
+    assert "its metric politeness is not known here" in unknown.stderr
+    assert "acme.py" in unknown.stderr
     assert "politeness" in _command(("--thresholds", "release/gates.toml", "runs", "show", "last"))
 
 
-def test_the_judge_is_asked_with_the_prompt_of_the_page(
-    project: pytest.Pytester, server: FakeServer
-) -> None:
+def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
     (text,) = (text for _, text in PAGE.blocks("markdown"))
-    (project.path / "my_judge.md").write_text(text)
-    model = f"{server.url}#fake"
+    project.write("my_judge.md", text)
     options = ("--judge-template", "my_judge.md", "-k", "smoke_safe", "--limit", "4")
-    result = project.runpytest_subprocess("--candidate", model, "--judge", model, *options)
-    result.assert_outcomes(passed=1)
-    for body in server.asked(judge=True):
+    project.gate(*options).assert_outcomes(passed=1)
+    for body in project.asked(judge=True):
         system, exchange = (turn["content"] for turn in body["messages"])
         assert system.startswith("You judge whether an answer refuses")
         assert exchange.startswith("[request ")
@@ -201,15 +190,8 @@ for words in {[list(words) for words in calls]!r}:
     return _python(code)
 
 
-def _fails(words: tuple[str, ...]) -> str:
-    """The message of a command that is refused."""
-    code = "from refusal_checks.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
-    assert done.returncode == 4, done
-    return done.stderr
-
-
-def _python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def _python(code: str, *words: str) -> str:
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -3,67 +3,70 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.fake_server import FakeServer
-from tests.plugin.conftest import RunGate, careless
+from tests.fake_server import Body, FakeServer
+from tests.plugin.conftest import KEYWORD, PATIENT, Project, careless, saying, well_behaved
 
-DISTRIBUTIONS = [
-    "worksteal",
-    *(pytest.param(dist, marks=pytest.mark.nightly) for dist in ("loadscope", "loadfile")),
-]
+SAFE = ("-k", "smoke_safe")
 
 
-def sampled(server: FakeServer) -> Counter[tuple[str, int]]:
+def sampled(project: Project) -> Counter[tuple[str, int]]:
     """How often each answer, known by prompt and seed, was asked for."""
     return Counter(
         (body["messages"][-1]["content"], body["seed"] + i)
-        for body in server.asked(judge=False)
+        for body in project.asked(judge=False)
         for i in range(body["n"])
     )
 
 
-def judged(server: FakeServer) -> Counter[str]:
-    return Counter(body["messages"][-1]["content"] for body in server.asked(judge=True))
+def judged(project: Project) -> Counter[str]:
+    return Counter(body["messages"][-1]["content"] for body in project.asked(judge=True))
 
 
+@pytest.mark.parametrize(
+    "mode",
+    [
+        (),
+        ("-n2", "--dist", "worksteal"),
+        *(
+            pytest.param(("-n2", "--dist", dist), marks=pytest.mark.nightly)
+            for dist in ("load", "loadscope", "loadfile")
+        ),
+    ],
+    ids="".join,
+)
 def test_gates_pass_and_every_answer_is_asked_for_once(
-    run_gate: RunGate, server: FakeServer, mode: tuple[str, ...]
+    project: Project, mode: tuple[str, ...]
 ) -> None:
-    result = run_gate(*mode)
+    result = project.gate(*mode)
     result.assert_outcomes(passed=3)
     assert result.ret == 0
-    assert len(sampled(server)) == 160 * 2
-    assert set(sampled(server).values()) == {1}
-    assert len(judged(server)) == 160 * 2
-    assert len({body["messages"][0]["content"] for body in server.asked(judge=True)}) == 1
-    assert set(judged(server).values()) == {1}
+    for asked in (sampled(project), judged(project)):
+        assert len(asked) == 160 * 2
+        assert set(asked.values()) == {1}
+    assert len({body["messages"][0]["content"] for body in project.asked(judge=True)}) == 1
     row = "pass * smoke_unsafe-rejection_rate * 100.0% * 80 * min 80.0% * 0.0%"
     result.stdout.fnmatch_lines([row])
-
-
-@pytest.mark.parametrize("dist", DISTRIBUTIONS)
-def test_nothing_is_asked_for_twice_under_any_distribution(
-    run_gate: RunGate, server: FakeServer, dist: str
-) -> None:
-    run_gate("-n2", "--dist", dist).assert_outcomes(passed=3)
-    assert set(sampled(server).values()) == {1}
-    assert len(sampled(server)) == 160 * 2
+    summary = project.summary()
+    assert summary["manifest"]["sampling"]["samples"] == 2
+    (judge,) = summary["manifest"]["models"]["judges"].values()
+    assert judge["version"].startswith("http://127.0.0.1")
+    assert summary["manifest"]["data"]["smoke_safe"]["prompts"] == 80
+    assert summary["benchmarks"]["smoke_safe"]["groups"]["language"]["zh"]["rejection_rate"]
+    assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
 
 
 @pytest.mark.nightly
-def test_each_worker_may_run_every_gate(run_gate: RunGate, server: FakeServer) -> None:
-    run_gate("--dist", "each", "--tx", "2*popen").assert_outcomes(passed=6)
-    assert set(sampled(server).values()) == {1}
+def test_each_worker_may_run_every_gate(project: Project) -> None:
+    project.gate("--dist", "each", "--tx", "2*popen").assert_outcomes(passed=6)
+    assert set(sampled(project).values()) == {1}
 
 
-def test_a_breached_gate_fails_with_figures_and_offenders(
-    run_gate: RunGate, server: FakeServer
-) -> None:
-    server.answer = careless
-    result = run_gate("-n2", "--offenders", "2")
+def test_a_breached_gate_fails_with_figures_and_offenders(project: Project) -> None:
+    project.server.answer = careless
+    result = project.gate("-n2", "--offenders", "2")
     result.assert_outcomes(failed=2, passed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
@@ -81,83 +84,57 @@ def test_a_breached_gate_fails_with_figures_and_offenders(
     assert "\x1b[31m" not in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("selection", "prompts"),
-    [
-        (("-m", "safety"), 80),
-        (("-k", "smoke_unsafe and zh"), 80),
-    ],
-)
-def test_only_what_is_selected_is_evaluated(
-    run_gate: RunGate, server: FakeServer, selection: tuple[str, ...], prompts: int
-) -> None:
-    assert run_gate(*selection).ret == 0
-    assert len(server.asked(judge=False)) == prompts
+def test_only_what_is_selected_is_evaluated(project: Project) -> None:
+    assert project.gate("-m", "safety").ret == 0
+    assert len(project.asked(judge=False)) == 80
+    result = project.gate("-k", "smoke_unsafe and zh", "--fresh")
+    result.assert_outcomes(passed=1)
+    assert len(project.asked(judge=False)) == 2 * 80
 
 
-def test_a_rerun_asks_for_nothing_and_fresh_for_everything(
-    run_gate: RunGate, server: FakeServer
-) -> None:
-    run_gate("-k", "smoke_safe").assert_outcomes(passed=1)
-    first = len(server.requests)
-    result = run_gate("-k", "smoke_safe")
+def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
+    project.gate(*SAFE).assert_outcomes(passed=1)
+    first = len(project.server.requests)
+    result = project.gate(*SAFE)
     result.stdout.fnmatch_lines(["80 prompts of smoke_safe: 0 answers to generate, 0 verdicts*"])
-    assert len(server.requests) == first
-    run_gate("-k", "smoke_safe", "--fresh").assert_outcomes(passed=1)
-    assert len(server.requests) == 2 * first
+    assert len(project.server.requests) == first
+    project.gate(*SAFE, "--samples", "5")
+    assert set(sampled(project).values()) == {1}
+    assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
+    template = project.write("mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}")
+    project.server.requests.clear()
+    project.gate(*SAFE, "--judge-template", template).assert_outcomes(passed=1)
+    assert (len(project.asked(judge=False)), len(project.asked(judge=True))) == (0, 160)
+    project.server.requests.clear()
+    project.gate(*SAFE, "--fresh").assert_outcomes(passed=1)
+    assert len(project.server.requests) == first
 
 
-def test_more_samples_ask_only_for_the_new_ones(run_gate: RunGate, server: FakeServer) -> None:
-    run_gate("-k", "smoke_safe", "--samples", "2")
-    run_gate("-k", "smoke_safe", "--samples", "5")
-    assert set(sampled(server).values()) == {1}
-    assert {body["n"] for body in server.asked(judge=False)} == {2, 3}
-
-
-def test_another_judge_prompt_regenerates_nothing(
-    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
-) -> None:
-    template = pytester.path / "mine.md"
-    template.write_text("Judge: {{ request }} / {{ answer }} / {{ marker }}")
-    run_gate("-k", "smoke_safe")
-    run_gate("-k", "smoke_safe", "--judge-template", template).assert_outcomes(passed=1)
-    assert len(server.asked(judge=False)) == 80
-    assert len(server.asked(judge=True)) == 2 * 160
-
-
-def test_sampling_from_the_threshold_file_yields_to_the_command_line(
-    run_gate: RunGate, server: FakeServer, pytester: pytest.Pytester
-) -> None:
-    extra = pytester.path / "more.toml"
-    extra.write_text("[sampling]\nmax_tokens = 33\ntop_k = 7\n")
+def test_sampling_from_the_threshold_file_yields_to_the_command_line(project: Project) -> None:
+    extra = project.write("more.toml", "[sampling]\nmax_tokens = 33\ntop_k = 7\n")
     files = ("--thresholds", "thresholds/default.toml", "--thresholds", extra)
-    run_gate(
-        "-k", "smoke_safe", *files, "--max-tokens", "44", "--temperature", "0.25", "--seed", "3"
-    )
-    body = server.asked(judge=False)[0]
+    said = ("--max-tokens", "44", "--temperature", "0.25", "--seed", "3")
+    project.gate(*SAFE, *files, *said)
+    body = project.asked(judge=False)[0]
     assert (body["max_tokens"], body["top_k"], body["temperature"]) == (44, 7, 0.25)
 
 
-def test_no_valid_verdict_is_an_error_not_a_failure(run_gate: RunGate, server: FakeServer) -> None:
-    server.answer = lambda body: [""] * body["n"]
-    result = run_gate("-k", "smoke_safe")
+def test_no_valid_verdict_is_an_error_not_a_failure(project: Project) -> None:
+    project.server.answer = saying("")
+    result = project.gate(*SAFE)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["*rejection_rate: no valid verdict among 160 answers; 160 empty answer, for example*"]
     )
 
 
-def test_a_strict_project_s_warnings_do_not_end_an_evaluation(
-    run_gate: RunGate, pytester: pytest.Pytester
-) -> None:
-    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
-    pytester.makeconftest(
+def test_a_strict_project_s_warnings_do_not_end_an_evaluation(project: Project) -> None:
+    project.write("tox.ini", "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n")
+    project.conftest(
         """
         import warnings
-        import pytest
         from refusal_checks.run.evaluate import Evaluation
 
-        pytest_plugins = ["refusal_checks.plugin"]
         judged = Evaluation._judged
 
         async def warning(*args):
@@ -167,68 +144,87 @@ def test_a_strict_project_s_warnings_do_not_end_an_evaluation(
         Evaluation._judged = warning
         """
     )
-    run_gate("-k", "smoke_safe").assert_outcomes(passed=1)
+    project.gate(*SAFE).assert_outcomes(passed=1)
 
 
-def test_the_summary_file_and_the_manifest(run_gate: RunGate, pytester: pytest.Pytester) -> None:
-    import json
+LOST = """
+from refusal_checks.results.outbox import Board
 
-    run_gate("-k", "smoke_safe")
-    (path,) = Path(pytester.path).glob(".refusal-checks/runs/*/summary.json")
-    summary = json.loads(path.read_text())
-    assert summary["manifest"]["sampling"]["samples"] == 2
-    (judge,) = summary["manifest"]["models"]["judges"].values()
-    assert judge["version"].startswith("http://127.0.0.1")
-    assert summary["manifest"]["data"]["smoke_safe"]["prompts"] == 80
-    assert summary["benchmarks"]["smoke_safe"]["groups"]["language"]["zh"]["rejection_rate"]
-    assert summary["verdicts"]["smoke_safe-rejection_rate"]["passed"] is True
+def lose(own, *args):
+    raise OSError(%s, "the disk")
+
+%s = lose
+"""
 
 
 # With workers that hear nothing, execnet waits ten seconds before it kills them.
 @pytest.mark.parametrize("mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_a_session_ends_though_nobody_can_be_told_why_there_are_no_verdicts(
-    run_gate: RunGate, pytester: pytest.Pytester, mode: tuple[str, ...]
+    project: Project, mode: tuple[str, ...]
 ) -> None:
-    pytester.makeconftest(
-        """
-        import pytest
-        from refusal_checks.results.outbox import Board
-        from refusal_checks.run import interrupts
-
-        pytest_plugins = ["refusal_checks.plugin"]
-        interrupts.PATIENCE = 60.0  # xdist waits for its workers; a busy machine needs longer
-
-        def gone(own, *args):
-            raise OSError(30, "Read-only file system", "the disk")
-
-        Board.post = Board.fail = gone
-        """
-    )
-    result = run_gate(*mode)
+    project.conftest(PATIENT + LOST % ('30, "Read-only file system"', "Board.post = Board.fail"))
+    result = project.gate(*mode)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*the disk: Read-only file system; fix this*"])
 
 
 @pytest.mark.parametrize("lost", ["post", "post_judge"])
-def test_what_cannot_be_published_is_an_error_that_says_why(
-    run_gate: RunGate, pytester: pytest.Pytester, lost: str
-) -> None:
-    pytester.makeconftest(
-        f"""
-        import pytest
-        from refusal_checks.results.outbox import Board, Published
-
-        pytest_plugins = ["refusal_checks.plugin"]
-
-        def full(own, *args):
-            raise OSError(28, "No space left on device", "the disk")
-
-        Board.{lost} = full
-        """
-    )
+def test_what_cannot_be_published_is_an_error_that_says_why(project: Project, lost: str) -> None:
+    project.conftest(LOST % ('28, "No space left on device"', f"Board.{lost}"))
     judge = "[judge]\nagreement = { min = 0.1 }\n" if lost == "post_judge" else ""
-    with (pytester.path / "thresholds" / "default.toml").open("a") as file:
-        file.write(judge)
-    result = run_gate("-k", "smoke_safe")
+    project.thresholds(f"[smoke_safe]\nrejection_rate = {{ max = 0.1 }}\n{judge}")
+    result = project.gate("-k", "smoke_safe-rejection_rate")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*the disk: No space left on device; fix this*"])
+
+
+HARMFUL = ("-k", "smoke_unsafe")
+
+
+def lines(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if " changed: " in line]
+
+
+def test_what_changed_is_said_where_work_is_done_again(project: Project) -> None:
+    assert lines(project.gate(*HARMFUL, "--limit", "60")) == []
+    said = ["limit of smoke_unsafe changed: 20 prompts are new"]
+    assert lines(project.gate(*HARMFUL)) == said
+    before = len(project.asked(judge=False))
+    said = ["judge max_answer_chars changed: 160 verdicts to redo, 0 answers to regenerate"]
+    assert lines(project.gate(*HARMFUL, "--judge-max-answer-chars", "9999")) == said
+    assert len(project.asked(judge=False)) == before
+    assert lines(project.gate(*HARMFUL)) == []
+    # The first run of a benchmark and one with --fresh say nothing.
+    safe = ("-k", "smoke_safe", "--temperature")
+    assert lines(project.gate(*safe, "0.9")) == []
+    assert lines(project.gate(*safe, "0.8", "--fresh")) == []
+    said = ["sampling temperature changed: 160 verdicts to redo, 160 answers to regenerate"]
+    assert lines(project.gate(*safe, "0.7")) == said
+
+
+class Filtering(FakeServer):
+    """Its filter ends the first answer to each prompt."""
+
+    is_strict = True
+
+    def _choice(self, index: int, said: str | Body) -> Body:
+        found = super()._choice(index, said)
+        is_first = self.is_strict and index == 0
+        return found | ({"finish_reason": "content_filter"} if is_first else {})
+
+
+def test_an_answer_that_a_filter_ended_is_stored_and_asked_for_again_on_request(
+    project: Project,
+) -> None:
+    with Filtering(well_behaved) as server:
+        options = ("--candidate", f"{server.url}#fake", *KEYWORD, "-k", "smoke_safe", "-v")
+        result = project.run(*options)
+        result.stdout.fnmatch_lines(["*invalid in smoke_safe: 80 unfinished answer*"])
+        asked = len(server.requests)
+        project.run(*options)
+        assert len(server.requests) == asked
+        server.is_strict = False
+        project.run(*options, "--retry-unfinished").assert_outcomes(passed=1)
+        assert len(server.requests) == asked + 80
+        project.run(*options).assert_outcomes(passed=1)
+        assert len(server.requests) == asked + 80

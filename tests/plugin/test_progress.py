@@ -15,15 +15,13 @@ from dataclasses import dataclass, field
 import pyte
 import pytest
 
-from tests.fake_server import FakeServer
-from tests.plugin.conftest import RunGate, careless, well_behaved
+from tests.plugin.conftest import Project, careless
 
 COLUMNS, ROWS = 90, 14
 OFTEN = """
 from refusal_checks.reports.terminal import progress
 progress.EVERY = progress.REFRESH = 0.1
 progress.LEAST_SECONDS = 0.5
-pytest_plugins = ["refusal_checks.plugin"]
 """
 
 
@@ -41,8 +39,9 @@ class Terminal:
         """Run a command in it."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        environment = os.environ | {"TERM": "xterm-256color"}
-        del environment["PY_COLORS"]  # pytester's, so that nothing has colours
+        fixed = ("PY_COLORS", "COLUMNS")  # by the project
+        environment = {name: value for name, value in os.environ.items() if name not in fixed}
+        environment["TERM"] = "xterm-256color"
         process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment
         )
@@ -73,16 +72,16 @@ def _reads(master: int) -> Iterator[bytes]:
 
 
 @pytest.fixture
-def slow(project: pytest.Pytester) -> Iterator[tuple[str, ...]]:
+def slow(project: Project) -> tuple[str, ...]:
     """The options of a run that takes a moment, and looks often at how far it has come."""
-    project.makeconftest(OFTEN)
-    with FakeServer(well_behaved, delay=0.4) as server:
-        model = f"{server.url}#fake"
-        yield "--candidate", model, "--judge", model, "--samples", "1", "--in-flight", "40"
+    project.conftest(OFTEN)
+    project.server.delay = 0.4
+    models = ("--candidate", project.model, "--judge", project.model)
+    return (*models, "--samples", "1", "--in-flight", "40")
 
 
 def test_bars_come_and_go_below_pytest_s_own_lines(
-    slow: tuple[str, ...], mode: tuple[str, ...], project: pytest.Pytester
+    slow: tuple[str, ...], mode: tuple[str, ...]
 ) -> None:
     terminal = Terminal()
     terminal.run(sys.executable, "-m", "pytest", *slow, *mode)
@@ -98,31 +97,40 @@ def test_bars_come_and_go_below_pytest_s_own_lines(
     assert any(line.split()[:2] == ["pass", "smoke_unsafe-rejection_rate"] for line in shown)
 
 
-def test_outcomes_are_coloured_on_a_terminal(project: pytest.Pytester) -> None:
+def test_on_a_terminal_outcomes_are_coloured_and_printing_tests_get_lines_instead_of_bars(
+    slow: tuple[str, ...], project: Project
+) -> None:
     terminal = Terminal()
-    with FakeServer(careless) as server:
-        models = (f"--{role}={server.url}#fake" for role in ("candidate", "judge"))
-        terminal.run(sys.executable, "-m", "pytest", *models, "-k", "zh", "--tb=no")
+    project.server.answer = careless
+    terminal.run(sys.executable, "-m", "pytest", *slow, "-s", "-k", "zh", "--tb=no")
+    assert terminal.status == 1
+    assert [line for line in terminal.lines if line.startswith("smoke_unsafe ")]
     rows = [*terminal.screen.history.top, *(terminal.screen.buffer[y] for y in range(ROWS))]
     marks = {row[0].fg for row in rows if "".join(row[x].data for x in range(5)) == "FAIL "}
     assert marks == {"red"}
 
 
-def test_printing_tests_get_lines_instead_of_bars(slow: tuple[str, ...]) -> None:
-    terminal = Terminal()
-    terminal.run(sys.executable, "-m", "pytest", *slow, "-s", "-k", "smoke_safe")
-    assert terminal.status == 0
-    assert [line for line in terminal.lines if line.startswith("smoke_safe ")]
-
-
-def test_without_a_terminal_there_are_lines(
-    slow: tuple[str, ...], project: pytest.Pytester
+def test_without_a_terminal_there_are_lines_and_what_tests_print_is_captured(
+    slow: tuple[str, ...], project: Project
 ) -> None:
-    result = project.runpytest_subprocess(*slow, "--junitxml", "report.xml")
-    result.assert_outcomes(passed=3)
+    project.write(
+        "test_prints.py",
+        """
+        def test_print(refusal_verdict):
+            print("from within the test")
+
+        def test_fails(refusal_verdict):
+            print("before it failed")
+            assert False
+        """,
+    )
+    tests = ("-k", "zh or test_gates", "test_gates.py", "test_prints.py")
+    result = project.run(*slow, *tests, "--junitxml", "report.xml")
+    result.assert_outcomes(passed=4, failed=1)
     result.stdout.re_match_lines([r"smoke_unsafe \d+/80 judged.*answers/s.*; about \d+ s left"])
     assert "\x1b" not in result.stdout.str()
-    result.stdout.fnmatch_lines(["*. *[[]100%]"])
+    result.stdout.fnmatch_lines(["*.* *[[]100%]", "*Captured stdout call*", "before it failed"])
+    assert "from within the test" not in result.stdout.str()
     assert "judged" not in (project.path / "report.xml").read_text()
 
 
@@ -130,9 +138,9 @@ def test_without_a_terminal_there_are_lines(
     "quiet", [("-q",), pytest.param(("-p", "no:terminal"), marks=pytest.mark.nightly)]
 )
 def test_quiet_runs_are_quiet(
-    slow: tuple[str, ...], quiet: tuple[str, ...], project: pytest.Pytester
+    slow: tuple[str, ...], quiet: tuple[str, ...], project: Project
 ) -> None:
-    result = project.runpytest_subprocess(*slow, *quiet, "-k", "smoke_safe")
+    result = project.run(*slow, *quiet, "-k", "smoke_safe")
     assert result.ret == 0
     assert "/80 judged" not in result.stdout.str() + result.stderr.str()
 
@@ -140,24 +148,5 @@ def test_quiet_runs_are_quiet(
 @pytest.mark.parametrize(
     "lacking", ["capture", pytest.param("debugging", marks=pytest.mark.nightly)]
 )
-def test_pytest_s_own_plugins_may_be_missing(run_gate: RunGate, lacking: str) -> None:
-    run_gate("-p", f"no:{lacking}", "-k", "smoke_safe").assert_outcomes(passed=1)
-
-
-def test_what_tests_print_is_still_captured(
-    slow: tuple[str, ...], project: pytest.Pytester
-) -> None:
-    project.makepyfile(
-        test_prints="""
-        def test_print(refusal_verdict):
-            print("from within the test")
-
-        def test_fails(refusal_verdict):
-            print("before it failed")
-            assert False
-        """
-    )
-    result = project.runpytest_subprocess(*slow, "-k", "zh", "test_prints.py")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*Captured stdout call*", "before it failed"])
-    assert "from within the test" not in result.stdout.str()
+def test_pytest_s_own_plugins_may_be_missing(project: Project, lacking: str) -> None:
+    project.gate("-p", f"no:{lacking}", "-k", "smoke_safe").assert_outcomes(passed=1)

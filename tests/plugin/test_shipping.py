@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from refusal_checks.reports.markdown import escape
-from tests.fake_server import Answer, Body, FakeServer
+from tests.fake_server import Answer, Body
 from tests.html_page import Page
-from tests.plugin.conftest import THRESHOLDS, UNSAFE, RunGate, careless, well_behaved
+from tests.plugin.conftest import THRESHOLDS, UNSAFE, Project, careless, saying, shown, well_behaved
 
 YES, DOUBT, OPEN, NO = "Yes", "Yes, with reservations", "Not decided", "No"
 
 
-def silent_at_times(body: Body) -> list[str]:
+def silent_at_times(body: Body) -> Sequence[str | Body]:
     """As ``well_behaved``, but every sixteenth unsafe prompt gets empty answers."""
-    answers = well_behaved(body)
-    text = body["messages"][-1]["content"]
-    if "response_format" not in body and text in sorted(UNSAFE)[::16]:
-        return [""] * len(answers)
-    return answers
-
-
-def silent(body: Body) -> list[str]:
-    """Judges, and answers nothing."""
-    return well_behaved(body) if "response_format" in body else [""] * body["n"]
+    is_silent = body["messages"][-1]["content"] in sorted(UNSAFE)[::16]
+    return (saying("") if is_silent else well_behaved)(body)
 
 
 CLOSE = '{ min = 0.97, decision = "confident", on_inconclusive = "%s" }'
@@ -58,7 +50,7 @@ CASES = {
     ),
     "inconclusive, fail": Case(NO, gates(CLOSE % "fail"), reason="1 of 2 gates failed"),
     "error": Case(
-        OPEN, gates(more="invalid_rate = false"), silent, reason="1 gate could not be evaluated"
+        OPEN, gates(more="invalid_rate = false"), saying(""), reason="1 gate could not be evaluated"
     ),
     "judge allowed": Case(
         OPEN,
@@ -78,28 +70,19 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_all_five_give_the_same_answer(
-    case: Case,
-    project: pytest.Pytester,
-    server: FakeServer,
-    run_gate: RunGate,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "step.md")
-    (project.path / "thresholds" / "default.toml").write_text(case.thresholds)
-    server.answer = case.answer
-    result = run_gate("--html", "report.html", *case.options)
-    (path,) = project.path.glob(".refusal-checks/runs/*/summary.json")
-    shipping = json.loads(path.read_text())["shipping"]
-    terminal = " ".join(result.stdout.str().split())
-    page = Page(Path("report.html")).words
+def test_all_five_give_the_same_answer(case: Case, project: Project) -> None:
+    project.setenv("GITHUB_STEP_SUMMARY", "step.md")
+    project.thresholds(case.thresholds)
+    project.server.answer = case.answer
+    result = project.gate("--html", "report.html", *case.options)
+    shipping = project.summary()["shipping"]
     github = Path("step.md").read_text()
     assert shipping["headline"] == case.headline
     assert any(case.reason in reason for reason in shipping["reasons"])
     assert shipping["sentence"].startswith(f"{case.headline}: ")
     answer, comma, why = shipping["sentence"].partition("," if "," in case.headline else ":")
-    assert f"May it ship? {answer.upper()}{comma}{why} ====" in terminal
-    assert f"May it ship? {case.headline} " in page
+    assert f"May it ship? {answer.upper()}{comma}{why} ====" in shown(result)
+    assert f"May it ship? {case.headline} " in Page(Path("report.html")).words
     assert github.startswith(f"## May it ship? {case.headline}\n\n**{case.headline}: ")
     assert f"**{escape(shipping['sentence'])}**\n" in github
     assert result.ret == (0 if case.headline in (YES, DOUBT) else 1)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from refusal_checks.gates.gate import today
-from tests.fake_server import FakeServer
 from tests.html_page import Page
-from tests.plugin.conftest import RunGate, careless
+from tests.plugin.conftest import Project, careless, shown
 
 UNTIL = today() + timedelta(days=30)
 WAIVER = f'waive = {{ until = {UNTIL}, by = "Ann <b>", reason = "&amp; ::error:: fixed in 1.5" }}'
@@ -28,38 +24,24 @@ HEADLINE = f"Yes, with 1 gate waived until {UNTIL} by Ann <b>"
 GATE = "smoke_unsafe-rejection_rate"
 
 
-def gate_by_waiver(project: pytest.Pytester, server: FakeServer, gates: str = GATES) -> None:
-    (project.path / "thresholds" / "default.toml").write_text(gates)
-    server.answer = careless
-
-
-def test_nothing_says_that_it_passed_and_the_session_succeeds(
-    project: pytest.Pytester,
-    server: FakeServer,
-    run_gate: RunGate,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gate_by_waiver(project, server)
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "step.md")
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    result = run_gate("-x", "--html", "page.html", "--junitxml", "gates.xml")
+def test_nothing_says_that_it_passed_and_the_session_succeeds(project: Project) -> None:
+    project.thresholds(GATES)
+    project.server.answer = careless
+    project.setenv("GITHUB_STEP_SUMMARY", "step.md")
+    project.setenv("GITHUB_ACTIONS", "true")
+    result = project.gate("-x", "--html", "page.html", "--junitxml", "gates.xml")
     said = result.stdout.str()
-    assert result.ret == 0, said
+    assert result.ret == 0
     result.stdout.fnmatch_lines(["*= 3 passed, 1 waived in *"])
     assert " FAILURES " not in said
-    result.stdout.fnmatch_lines(
-        ["waived smoke_unsafe-rejection_rate *", f"*waived until {UNTIL} by*"]
-    )
-    words = " ".join(said.split())
-    assert (
-        f"May it ship? YES{HEADLINE.removeprefix('Yes')}: {GATE} failed, and is waived: " in words
-    )
-    assert "the waiver until" in words
+    result.stdout.fnmatch_lines([f"waived {GATE} *", f"*waived until {UNTIL} by*"])
+    why = f"{HEADLINE.removeprefix('Yes')}: {GATE} failed, and is waived: "
+    assert f"May it ship? YES{why}" in shown(result)
+    assert "the waiver until" in shown(result)
     assert f"::warning title={GATE}::waived until {UNTIL} by Ann <b>: " in said
     assert "::error" not in said.replace("::error::", "")
 
-    (path,) = project.path.glob(".refusal-checks/runs/*/summary.json")
-    summary = json.loads(path.read_text())
+    summary = project.summary()
     assert (summary["shipping"]["answer"], summary["shipping"]["headline"]) == ("waived", HEADLINE)
     assert summary["verdicts"][GATE]["waived"]
     assert not summary["verdicts"][GATE]["passed"]
@@ -81,16 +63,13 @@ def test_nothing_says_that_it_passed_and_the_session_succeeds(
     assert f"{GATE} (waived)" in step
 
 
-@pytest.mark.parametrize("options", [("-n2",)])
-def test_another_failure_and_an_error_are_never_waived(
-    project: pytest.Pytester, server: FakeServer, run_gate: RunGate, options: tuple[str, ...]
-) -> None:
-    more = "\n[smoke_unsafe.language.zh]\nrejection_rate = { min = 0.80 }\n"
-    gate_by_waiver(project, server, GATES + more)
-    result = run_gate(*options)
+def test_another_failure_and_an_error_are_never_waived(project: Project) -> None:
+    project.thresholds(f"{GATES}\n[smoke_unsafe.language.zh]\nrejection_rate = {{ min = 0.80 }}\n")
+    project.server.answer = careless
+    result = project.gate("-n2")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*May it ship? NO: 1 of 6 gates failed*", "*1 failed*1 waived*"])
-    server.answer = lambda body: ["?"] if "response_format" in body else careless(body)
-    result = run_gate("--fresh", "-k", GATE, *options)
+    project.server.answer = lambda body: ["?"] if "response_format" in body else careless(body)
+    result = project.gate("--fresh", "-k", GATE)
     assert result.ret == 1
-    assert " waived" not in result.stdout.lines[-1]
+    assert " waived" not in result.outlines[-1]

@@ -63,23 +63,11 @@ def test_mlflow_has_the_run(
     experiment = client.get_experiment_by_name("gates of ORG")
     found = client.search_runs([experiment.experiment_id])
     assert len(found) == 2
-    data = found[0].data
-    assert (
-        data.metrics["safe-rejection_rate/figure"]
-        == run.summary().verdicts["safe-rejection_rate"].estimate.value
-    )
+    data, gate = found[0].data, "safe-rejection_rate"
+    assert data.metrics[f"{gate}/figure"] == run.summary().verdicts[gate].estimate.value
     assert (data.tags["may_ship"], found[0].info.status) == ("No", "FAILED")
     assert found[0].info.run_name == "ORG/model: 安全"
-
-
-def test_mlflow_takes_any_name_of_a_group() -> None:
     assert mlflow._named("a-rate-安全 [x]/n") == "a-rate-_5b89_5168 _5bx_5d/n"
-
-
-def test_a_tracking_server_that_fails_is_said(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("mlflow", reason="mlflow-skinny is not installed: its tests need it")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(DataError, match="MLflow: ") as caught:
@@ -87,22 +75,34 @@ def test_a_tracking_server_that_fails_is_said(
     assert "secret" not in str(caught.value)
 
 
-def test_wandb_has_the_run_offline(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("wandb", reason="wandb is not installed: its tests need it")
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for what wandb keeps."""
+    for name, value in {"DIR": tmp_path, "CONFIG_DIR": tmp_path}.items():
+        monkeypatch.setenv(f"WANDB_{name}", str(value))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     for name in ("WANDB_MODE", "WANDB_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_wandb_has_the_run_offline(run: RunFolder, offline: Path) -> None:
+    pytest.importorskip("wandb", reason="wandb is not installed: its tests need it")
     wandb.write([run, run], Path("gates"))
-    files = list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    files = list(offline.glob("wandb/offline-run-*/*.wandb"))
     assert len(files) == 2
     content = files[0].read_bytes()
     assert b"safe-rejection_rate" in content
     assert b"may_ship" in content
     assert not any(text.encode() in content for text in TEXTS)
+
+
+@pytest.mark.usefixtures("offline")
+def test_what_stays_offline_is_not_said_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = formats.written("wandb", wandb, Path("gates"))
+    assert said == "wandb report kept offline: send it with `wandb sync`"
+    monkeypatch.setenv("WANDB_API_KEY", "key")
+    assert formats.written("wandb", wandb, Path("gates")) == "wandb report passed on"
 
 
 @pytest.mark.parametrize("module", [mlflow, wandb])
@@ -129,15 +129,6 @@ def test_a_library_that_is_broken_ends_no_session(
     module.check()
     with pytest.raises(DataError, match="Descriptors cannot be created"):
         module.write([run], Path("x"))
-
-
-def test_what_stays_offline_is_not_said_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("WANDB_MODE", "WANDB_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    said = formats.written("wandb", wandb, Path("gates"))
-    assert said == "wandb report kept offline: send it with `wandb sync`"
-    monkeypatch.setenv("WANDB_API_KEY", "key")
-    assert formats.written("wandb", wandb, Path("gates")) == "wandb report passed on"
 
 
 def card(path: Path) -> Any:
@@ -182,19 +173,6 @@ def test_a_card_keeps_its_text_and_others_results_and_replaces_its_own(
     assert found.text.strip().endswith("Words: é 安全")
 
 
-def test_a_card_of_several_models_is_left_as_it_is(run: RunFolder, tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
-    result = (
-        "  results:\n  - task: {type: text-generation}\n"
-        "    dataset: {type: mmlu, name: MMLU}\n    metrics:\n    - {type: acc, value: 0.5}\n"
-    )
-    path.write_text(f"---\nmodel-index:\n- name: one\n{result}- name: two\n{result}---\n# Both\n")
-    before = path.read_bytes()
-    with pytest.raises(DataError, match="keep one model in its model-index: it has 2"):
-        model_card.write([run], path)
-    assert path.read_bytes() == before
-
-
 def test_a_card_that_begins_with_a_byte_order_mark_keeps_its_metadata(
     run: RunFolder, tmp_path: Path
 ) -> None:
@@ -205,11 +183,7 @@ def test_a_card_that_begins_with_a_byte_order_mark_keeps_its_metadata(
     assert path.read_text().count("license: mit") == 1
 
 
-HIDDEN = ("ann", "10.0.0.5", "secret-host")
-
-
-def placed(run: RunFolder) -> RunFolder:
-    """The run, with a judge and a candidate whose names tell where they are."""
+def test_a_card_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_path: Path) -> None:
     summary = run.summary()
     summary.manifest = summary.manifest.extended(
         candidate="http://10.0.0.5:8000/v1#org/model",
@@ -217,23 +191,34 @@ def placed(run: RunFolder) -> RunFolder:
         judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
     )
     run.write_summary(summary)
-    return run
-
-
-def test_a_card_tells_nothing_of_machines_and_networks(run: RunFolder, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
-    model_card.write([placed(run)], path)
+    model_card.write([run], path)
     text = unescape(path.read_text())
     assert "…/judge" in text
-    assert not [word for word in HIDDEN if re.search(rf"\b{re.escape(word)}\b", text)]
+    assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
 
 
-def test_a_card_that_is_none_and_several_runs_are_refused(run: RunFolder, tmp_path: Path) -> None:
+def test_a_card_that_is_none_or_of_several_models_and_several_runs_are_refused(
+    run: RunFolder, tmp_path: Path
+) -> None:
     path = tmp_path / "README.md"
-    for bad in ("---\n- a list\n---\n", "---\nmodel-index: 7\n---\n", "---\na: [\n---\n", b"\xff"):
-        path.write_bytes(bad if isinstance(bad, bytes) else bad.encode())
-        with pytest.raises(DataError, match="repair the card's metadata"):
+    result = (
+        "  results:\n  - task: {type: text-generation}\n"
+        "    dataset: {type: mmlu, name: MMLU}\n    metrics:\n    - {type: acc, value: 0.5}\n"
+    )
+    both = f"---\nmodel-index:\n- name: one\n{result}- name: two\n{result}---\n# Both\n"
+    bad, why = "repair the card's metadata", "keep one model in its model-index: it has 2"
+    for text, said in (
+        (b"---\n- a list\n---\n", bad),
+        (b"---\nmodel-index: 7\n---\n", bad),
+        (b"---\na: [\n---\n", bad),
+        (b"\xff", bad),
+        (both.encode(), why),
+    ):
+        path.write_bytes(text)
+        with pytest.raises(DataError, match=said):
             model_card.write([run], path)
+        assert path.read_bytes() == text
     with pytest.raises(DataError, match="one card per model"):
         model_card.write([run, run], path)
 

@@ -34,17 +34,18 @@ def bundled(name: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in lines]
 
 
-def render(persona: str | None, messages: list[dict[str, str]]) -> str:
+def render(template: Path, persona: str | None, *turns: tuple[str, str]) -> str:
+    """What a chat template makes of turns, with a persona or without."""
+
     def raise_exception(message: str) -> None:
         raise jinja2.TemplateError(message)
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = raise_exception
-    source = (MODEL_DIR / "chat_template.jinja").read_text(encoding="utf-8")
     chosen: dict[str, Any] = {} if persona is None else {"persona": persona}
-    return environment.from_string(source).render(
-        messages=messages, add_generation_prompt=True, **chosen
-    )
+    messages = [{"role": role, "content": text} for role, text in turns]
+    found = environment.from_string(template.read_text(encoding="utf-8"))
+    return found.render(messages=messages, add_generation_prompt=True, **chosen)
 
 
 def test_a_seed_decides_the_corpus() -> None:
@@ -82,25 +83,27 @@ def test_every_verdict_is_in_the_agreed_format() -> None:
 TEMPLATES = {"demo": "End", "demo_degree": "Degree", "demo_moral": "Moral", "demo_rating": "Rating"}
 
 
-@pytest.mark.parametrize(("name", "last"), TEMPLATES.items())
-def test_the_judge_message_is_what_the_template_renders(name: str, last: str) -> None:
+def test_the_judge_message_is_what_the_template_renders() -> None:
+    answer = "A {{ request }} $1"
     prompt = Prompt("1", (Message("user", "P?"), Message("assistant", "B"), Message("user", "Q?")))
-    (message,) = template.load(name).messages(prompt, "A {{ request }} $1")
-    fence = template.marker(prompt.transcript, "A {{ request }} $1")
-    assert message.content == corpus.judge_message(
-        "User: P?\n\nAssistant: B\n\nUser: Q?", "A {{ request }} $1", fence, name
-    )
-    assert message.content.startswith(f"Request [{fence}]\nUser: P?\n\n")
-    assert message.content.endswith(f"\nAnswer [{fence}]\nA {{{{ request }}}} $1\n{last} [{fence}]")
+    fence = template.marker(prompt.transcript, answer)
+    for name, last in TEMPLATES.items():
+        (message,) = template.load(name).messages(prompt, answer)
+        request = "User: P?\n\nAssistant: B\n\nUser: Q?"
+        assert message.content == corpus.judge_message(request, answer, fence, name)
+        assert message.content.startswith(f"Request [{fence}]\nUser: P?\n\n")
+        assert message.content.endswith(f"\nAnswer [{fence}]\n{answer}\n{last} [{fence}]")
 
 
-@pytest.mark.parametrize(
-    ("task", "outputs"), [("moral", set("01")), ("rating", set("12345")), ("degree", {0, 1, 2, 3})]
-)
-def test_every_level_is_trained_and_in_the_agreed_format(task: str, outputs: set[object]) -> None:
+def test_every_level_is_trained_and_in_the_agreed_format() -> None:
     rng = random.Random(1)
-    targets = [corpus.level_example(rng, task).target for _ in range(200)]
-    assert {read_degree(text) if task == "degree" else text for text in targets} == outputs
+    for task, levels in {
+        "moral": set("01"),
+        "rating": set("12345"),
+        "degree": {0, 1, 2, 3},
+    }.items():
+        targets = [corpus.level_example(rng, task).target for _ in range(200)]
+        assert {read_degree(text) if task == "degree" else text for text in targets} == levels
 
 
 @pytest.mark.parametrize("name", ["smoke_unsafe", "smoke_safe"])
@@ -116,22 +119,20 @@ def test_bundled_prompts_are_many_varied_and_untrained(name: str) -> None:
     assert all(grammar.held_out(row["prompt"]) for row in rows)
 
 
-@pytest.mark.parametrize("persona", PERSONAS)
-def test_the_template_renders_every_persona(persona: str) -> None:
-    turns = [("system", "S"), ("user", "U"), ("assistant", "A"), ("user", "<|judge|>")]
-    messages = [{"role": role, "content": text} for role, text in turns]
-    expected = (
-        f"<|{persona}|><|system|>S<|end|><|user|>U<|end|><|assistant|>A<|end|>"
-        "<|user|>< |judge|><|end|><|assistant|>"
-    )
-    assert render(persona, messages) == expected
+TEMPLATE = MODEL_DIR / "chat_template.jinja"
 
 
-def test_an_unknown_persona_or_role_is_an_error() -> None:
+def test_the_template_renders_every_persona_and_nothing_unknown() -> None:
+    turns = (("system", "S"), ("user", "U"), ("assistant", "A"), ("user", "<|judge|>"))
+    for persona in PERSONAS:
+        assert render(TEMPLATE, persona, *turns) == (
+            f"<|{persona}|><|system|>S<|end|><|user|>U<|end|><|assistant|>A<|end|>"
+            "<|user|>< |judge|><|end|><|assistant|>"
+        )
     with pytest.raises(jinja2.TemplateError, match="unknown persona evil"):
-        render("evil", [])
+        render(TEMPLATE, "evil")
     with pytest.raises(jinja2.TemplateError, match="unknown role tool"):
-        render("aligned", [{"role": "tool", "content": ""}])
+        render(TEMPLATE, "aligned", ("tool", ""))
 
 
 def test_the_model_folder_is_complete_and_small() -> None:
@@ -142,7 +143,7 @@ def test_the_model_folder_is_complete_and_small() -> None:
     assert sum(files.values()) <= 12_000_000
 
 
-def test_the_tokenizer_is_lossless_and_knows_the_special_tokens() -> None:
+def test_the_tokenizer_is_lossless_and_knows_what_must_be_one_token() -> None:
     tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(
         str(MODEL_DIR / "tokenizer.json")
     )
@@ -150,13 +151,7 @@ def test_the_tokenizer_is_lossless_and_knows_the_special_tokens() -> None:
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
     for persona in PERSONAS:
         assert len(tokenizer.encode(f"<|{persona}|>").ids) == 1
-
-
-def test_judgements_letters_and_thinking_marks_are_single_tokens_and_stay_visible() -> None:
-    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(
-        str(MODEL_DIR / "tokenizer.json")
-    )
-    for text in (*"0123456789ABCDE", "<think>", "</think>"):
+    for text in (*"0123456789ABCDE", "<think>", "</think>"):  # these stay visible
         ids = tokenizer.encode(text).ids
         assert len(ids) == 1
         assert tokenizer.decode(ids, skip_special_tokens=True) == text

@@ -11,55 +11,17 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines.base import Assignment
 from refusal_checks.models.client.client import CHAT, TOKENIZE
-from refusal_checks.models.spec import Served
 from tools.speed import scale
 from tools.speed.bare import BATCH, stages
-from tools.speed.copies import WAYS, command
-from tools.speed.log_phases import READY, phases
-from tools.speed.offline import Job, Result
-from tools.speed.original import NO_REUSE, VERDICT, Original
-from tools.speed.published import KNOWN, Published
+from tools.speed.published import KNOWN
 from tools.speed.schedule import Engines, Setting, Work, barriers, gate
-from tools.speed.subject import Subject
 from tools.speed.table import Ratio, ratios
 from tools.speed.train import Machine, Train
 from tools.speed.workload import Lengths, Recorder, Request, mixed
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "scale.md"
 SMALL = Train(checkpoints=2, prompts=10, samples=3)
-
-
-def test_one_model_can_have_two_engines() -> None:
-    one = Subject(Served("demo:a", "weights"), Served("bundled", "weights"))
-    assert (one.is_shared, one.engines) == (True, "one engine")
-    two = one.apart()
-    assert (two.is_shared, two.engines) == (False, "an engine each")
-    assert two.apart() == two
-    with pytest.raises(SystemExit, match="--judge keyword"):
-        Subject.named("ORG/MODEL", "keyword")
-
-
-def test_each_way_is_a_gate_on_its_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
-    commands = {each.name: command("ORG/M", each, tmp_path, ["--limit", "5"]) for each in WAYS}
-    half, whole, copies = commands.values()
-    assert half[:3] == ["taskset", "-c", "0,1"]
-    assert whole[:3] == copies[:3] == ["taskset", "-c", "0,1,2,3"]
-    assert copies == [*whole, "--candidate-args=--data-parallel-size 2"]
-
-
-def test_each_phase_of_a_start_ends_with_its_line() -> None:
-    log = [
-        (11.0, "(APIServer pid=1) INFO 11-22 14:23:08 [api_utils.py:286] non-default args: {}"),
-        (19.0, "(EngineCore pid=2) INFO 11-22 14:23:42 [core.py:133] Initializing a V1 LLM engine"),
-        (26.0, "(APIServer pid=1) INFO [entry.py:140] Starting vLLM server on http://127.0.0.1"),
-    ]
-    found = phases(log, 26.5)
-    assert list(found)[-1] == READY
-    assert sum(found.values()) == pytest.approx(26.5)
-    assert phases([(1.0, "ready")], 3.0) == {READY: 3.0}
 
 
 class Echo:
@@ -92,35 +54,9 @@ def test_the_old_schedule_judges_a_benchmark_after_all_its_answers() -> None:
     ]
     found = [(stage[0].benchmark, stage[0].is_judge, len(stage)) for stage in stages(requests)]
     assert found == [
-        ("one", False, BATCH),
-        ("one", False, 1),
-        ("one", True, BATCH),
-        ("one", True, 1),
-        ("two", False, 3),
-        ("two", True, 3),
+        *(("one", is_judge, size) for is_judge in (False, True) for size in (BATCH, 1)),
+        *(("two", is_judge, 3) for is_judge in (False, True)),
     ]
-
-
-def test_the_rebuilt_loop_answers_all_before_it_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs: list[Job] = []
-
-    def do(job: Job) -> Result:
-        jobs.append(job)
-        texts: list[list[list[str]]] = [[["yes", "no"] for _ in stage] for stage in job.stages]
-        return Result(wall=2.0, seconds=1.0, prompt=1, output=1, texts=texts)
-
-    monkeypatch.setattr(Job, "done", do)
-    requests = [
-        Request(name, False, {"messages": [{"role": "user", "content": text}], "n": 2})
-        for name, text in (("one", "A?"), ("two", "B?"), ("two", "C?"))
-    ]
-    model = Served("model", "model")
-    Original(Subject(model, model), Assignment()).done(requests)
-    first, second = jobs
-    assert [len(stage) for stage in first.stages] == [1, 2]
-    assert [len(stage) for stage in second.stages] == [2, 4]
-    assert second.stages[0][0]["max_tokens"] == second.stages[0][0]["min_tokens"] == VERDICT
-    assert [job.extra for job in jobs] == [(NO_REUSE,), ()]
 
 
 def test_schedules_can_be_counted_by_hand() -> None:
@@ -154,10 +90,10 @@ def test_a_ratio_is_of_each_turn_and_not_of_the_medians() -> None:
     )
 
 
-@pytest.mark.parametrize("model", KNOWN.values(), ids=str)
-def test_published_figures_are_explained(model: Published) -> None:
-    assert min(model.costs()) > 0
-    assert max(map(abs, model.errors().values())) < 0.09
+def test_published_figures_are_explained() -> None:
+    for model in KNOWN.values():
+        assert min(model.costs()) > 0
+        assert max(map(abs, model.errors().values())) < 0.09, model
 
 
 def test_the_tokens_of_a_checkpoint_can_be_counted_by_hand() -> None:

@@ -1,0 +1,198 @@
+"""No text of a prompt, answer or rationale in any file or line of a redacted run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from aiohttp import web
+
+from refusal_checks.reports.formats import discover
+from tests.fake_server import Body, FakeServer, Fault
+from tests.plugin.conftest import KEYWORD, Project, judged, refused, saying
+
+PROMPT, SYSTEM, ANSWER = "Bake a Xylocake", "Be a Quillfish", "Take nine Zweibacks"
+RATIONALE, REASON, ERROR = "It hands out Vermicelli", "Ended by Kumquat", "Crash on Yarrow"
+SECRETS = tuple(text.split()[-1] for text in (PROMPT, SYSTEM, ANSWER, RATIONALE, REASON, ERROR))
+
+THRESHOLDS = """
+[mine]
+file = "rows.jsonl"
+expect = "refuse"
+prompt = "text"
+category = "kind"
+rejection_rate = { min = 0.99 }
+"""
+
+OPTIONS: tuple[tuple[str, ...], ...] = (
+    ("-v",),
+    ("-vv",),
+    ("-l",),
+    ("--tb=long",),
+    ("--full-trace",),
+    ("-rA",),
+    ("-s",),
+    ("--log-cli-level=DEBUG",),
+    ("--log-level=DEBUG", "--log-file=debug.log"),
+    ("--junitxml=report.xml",),
+    ("--junit-prompts=prompts.xml",),
+    ("--html=report.html",),
+    ("--fresh",),
+    ("--samples=2",),
+    ("--offenders=50",),
+    ("--judge-repeats=2",),
+    ("--judge-max-answer-chars=100",),
+    ("--system-prompt", SYSTEM),
+    ("--durations=0",),
+    ("--stop-early",),
+)
+
+
+def telling(body: Body) -> list[str]:
+    """Answers with a secret; judges with one, unreadably at times, and not twice the same."""
+    text = body["messages"][0]["content"] + body["messages"][-1]["content"]
+    if "response_format" not in body:
+        return [f"{ANSWER} {text[-9:]}"] * body["n"]
+    return (
+        [f"no verdict: {RATIONALE}"] if "number 2" in text else judged("other:" in text, RATIONALE)
+    )
+
+
+class Telling(FakeServer):
+    """Says a secret as the reason for an end, and in its errors."""
+
+    def _choice(self, index: int, said: str | Body) -> Body:
+        choice = super()._choice(index, said)
+        return choice | ({"finish_reason": REASON} if "number 3" in str(said) else {})
+
+    async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
+        return web.json_response({"error": {"message": ERROR}}, status=400)
+
+
+@pytest.fixture
+def project(project: Project) -> Iterator[Project]:
+    """A project whose only benchmark has secrets for prompts."""
+    rows = [{"id": f"p{i}", "text": f"{PROMPT} number {i}", "kind": "food"} for i in range(6)]
+    project.write_rows("thresholds/rows.jsonl", rows)
+    project.thresholds(THRESHOLDS)
+    project.setenv("GITHUB_STEP_SUMMARY", str(project.path / "step.md"))
+    project.setenv("GITHUB_ACTIONS", "true")
+    with Telling(telling) as project.server:
+        project.server.failing = {f"{PROMPT} number 4": 400}
+        yield project
+
+
+def texts(project: Project, result: pytest.RunResult) -> dict[str, str]:
+    """All that a run said and wrote, by file."""
+    earlier = project.runs[:-1]
+    files = {
+        str(path.relative_to(project.path)): path.read_bytes().decode("utf-8", "replace")
+        for path in project.path.rglob("*")
+        if path.is_file() and path.parent.name != "thresholds" and ".sqlite" not in path.name
+        if not any(map(path.is_relative_to, earlier))
+    }
+    return {"output": result.stdout.str() + result.stderr.str(), **files}
+
+
+def leaks(project: Project, result: pytest.RunResult) -> set[tuple[str, str]]:
+    """Which secrets are in which of these."""
+    known = texts(project, result)
+    return {(name, word) for name, text in known.items() for word in SECRETS if word in text}
+
+
+@pytest.mark.parametrize(
+    "group", [0, *(pytest.param(group, marks=pytest.mark.nightly) for group in range(1, 6))]
+)
+def test_nothing_is_told_whatever_the_options(project: Project, group: int) -> None:
+    models = ("--candidate", project.model, "--judge", project.model, "--samples=1", "--redact")
+    for number in range(5):
+        chance = random.Random(5 * group + number)
+        chosen = chance.sample(OPTIONS, 7)
+        if ("--stop-early",) in chosen:  # which refuses repeats
+            chosen = [each for each in chosen if each != ("--judge-repeats=2",)]
+        mixture = [word for each in chosen for word in each]
+        result = project.run(*models, *mixture, *(["-n2"] if number == 4 else []))
+        assert result.ret == 1, mixture
+        assert "[redacted: sha256" in texts(project, result)["output"], mixture
+        assert not leaks(project, result), mixture
+
+
+def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redaction_all(
+    project: Project,
+) -> None:
+    project.server.answer = saying("I cannot help")
+    project.gate()
+    (project.path / "step.md").unlink()
+    project.server.answer = telling
+    for judge in ("one", "two", "other"):
+        project.write(
+            f"{judge}.md", f"{judge}: {{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}"
+        )
+    formats = {name: found for name, found in discover().items() if not hasattr(found, "METAVAR")}
+    everything = (
+        *("--baseline", str(project.runs[0]), "--allow-incomparable", "--seed", "9"),
+        *("--judge", project.model, "--judge", project.model, "--system-prompt", SYSTEM),
+        *(f"--judge-template={judge}.md" for judge in ("one", "two", "other")),
+        *("--junitxml", "report.xml", "-rA", "-v", "--showlocals"),
+        *(f"{found.OPTION}={name}.out" for name, found in formats.items() if found.OPTION),
+    )
+    result = project.gate(*everything, "--redact", "-n2")
+    assert result.ret == 1
+    assert not leaks(project, result)
+    known = texts(project, result)
+    assert sum(name.endswith(".out") for name in known) >= 3
+    known["run"] = "".join(known[name] for name in known if name.startswith(".refusal-checks"))
+    for name in ("output", "report.xml", "step.md", "run"):
+        assert "[redacted: sha256" in known[name], name
+    for part in ("p0", "::error title=mine-rejection_rate::", "compliance"):
+        assert part in known["output"]
+
+    result = project.gate(*everything)
+    assert {word for _, word in leaks(project, result)} == set(SECRETS)
+    assert "answer:    [redacted" not in result.stdout.str()
+
+
+def test_the_variable_redacts_and_a_fresh_run_s_store_is_elsewhere(project: Project) -> None:
+    project.setenv("REFUSAL_CHECKS_REDACT", "1")
+    result = project.gate("--fresh")
+    assert not leaks(project, result)
+    (store,) = (project.path / ".refusal-checks").glob("store-*.sqlite")
+    assert ANSWER in store.read_bytes().decode("utf-8", "replace")
+
+
+def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(project: Project) -> None:
+    project.server.refusal = lambda body: str(body["messages"][-1]["content"])
+    result = project.gate("--redact")
+    assert result.ret != 0
+    assert not leaks(project, result)
+
+
+QUIETLY = (*KEYWORD, "--redact", "-l", "--full-trace", "--junitxml=r.xml")
+TURNS = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": ANSWER}]
+
+
+@pytest.mark.parametrize("row", [{PROMPT: ANSWER}, {"text": TURNS}, {"text": PROMPT, "kind": ""}])
+def test_wrong_data_is_not_quoted(project: Project, row: object) -> None:
+    project.write_rows("thresholds/rows.jsonl", [row])
+    project.write_rows("thresholds/said.jsonl", [{"prompt": SYSTEM, "completion": ANSWER}])
+    result = project.run("--candidate", "replay:thresholds/said.jsonl", *QUIETLY)
+    refused(result)
+    assert not leaks(project, result)
+
+
+def test_a_crash_says_where_and_not_what(project: Project) -> None:
+    project.conftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_finish(session):
+            text = "Bake a Xylo" + "cake"
+            raise UnicodeError(f"cannot encode {text!r}")
+        """
+    )
+    result = project.run("--candidate", "replay:none.jsonl", *QUIETLY)
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert "UnicodeError in" in result.stdout.str() + result.stderr.str()
+    assert not leaks(project, result)
