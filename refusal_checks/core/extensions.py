@@ -95,10 +95,10 @@ def known() -> tuple[Extension, ...]:
     return (*_LOADED.installed, *_LOADED.files.values())
 
 
-def faults() -> tuple[str, ...]:
+def faults() -> list[str]:
     """Why extensions of installed packages cannot be used; empty if all can."""
     known()
-    return tuple(_LOADED.faults)
+    return _LOADED.faults
 
 
 def require_sound() -> None:

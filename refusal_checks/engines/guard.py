@@ -102,12 +102,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-OPEN = "/health"
-"""The only path without a key: it says that the server lives, and nothing else."""
-
 
 class KeyCheck:
-    """An ASGI application that refuses requests without the key in VLLM_API_KEY."""
+    """An ASGI application that refuses requests without the key in VLLM_API_KEY.
+
+    The only path without one is /health, which says that the server lives, and nothing else.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -115,7 +115,7 @@ class KeyCheck:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        is_checked = scope["type"] in ("http", "websocket") and scope["path"] != OPEN
+        is_checked = scope["type"] in ("http", "websocket") and scope["path"] != "/health"
         if not is_checked or hmac.compare_digest(given, self._wanted):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -146,13 +146,12 @@ class Engines(Servers):
             }
             for role, clients in self._roles.items()
         }
-        return {
-            "tokens": {
-                role: asdict(sum((client.usage for client in clients), Usage()))
-                for role, clients in self._roles.items()
-            },
-            "capabilities": {role: found for role, found in shown.items() if found},
+        used = {
+            role: asdict(sum((client.usage for client in clients), Usage()))
+            for role, clients in self._roles.items()
         }
+        found = {role: words for role, words in shown.items() if words}
+        return {"tokens": used, "capabilities": found}
 
     def place(self, models: Iterable[Model], before: Servers | None = None) -> Placement:
         self._needs = wanted = self._wanted(models)
@@ -285,7 +284,17 @@ class Engines(Servers):
                     dead = [process for process in self._started if not process.is_running()]
                     if not dead or self._is_closed:
                         raise
-                    await self._restart(dead, say)
+                    for process in dead:
+                        if process in self._restarted:
+                            words = "ended during the run for the second time"
+                            raise EngineDiedError(process.report(words)) from None
+                        self._restarted.add(process)
+                        say(
+                            f"{process.engine.title} ended during the run and was started again, "
+                            f"once: {process.spec.model}; what it had not answered was asked again "
+                            f"(log: {process.log})"
+                        )
+                    await asyncio.to_thread(self._start, dead, lambda line: None)
 
     async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work; raise EngineDiedError as soon as a started engine has ended."""
@@ -298,18 +307,6 @@ class Engines(Servers):
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-    async def _restart(self, dead: Sequence[EngineProcess], say: Say) -> None:
-        for process in dead:
-            if process in self._restarted:
-                raise EngineDiedError(process.report("ended during the run for the second time"))
-            self._restarted.add(process)
-            say(
-                f"{process.engine.title} ended during the run and was started again, once: "
-                f"{process.spec.model}; what it had not answered was asked again "
-                f"(log: {process.log})"
-            )
-        await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def stop(self, but: Collection[EngineProcess] = ()) -> None:
         self._started = []

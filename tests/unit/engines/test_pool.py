@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from refusal_checks.models.client.answers import Usage
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.spec import Attached, CandidateModel, JudgeModel, Rule, Served
 from tests.fake_server import FakeServer
-from tests.unit.engines.served import ALIGNED, JUDGE, OTHER
+from tests.unit.engines.served import ALIGNED, JUDGE, OTHER, serving
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +57,6 @@ def test_each_judge_s_server_can_have_its_own_key(
             found.connect(models[1], "--judge", 1)
 
 
-SERVER = """
-import http.server, os, sys
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        if "die" in self.path:
-            os._exit(0)
-        self.send_response(200)
-        self.end_headers()
-
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-"""
-
-
 class Killer:
     """Work that has its server end itself the first times that it is done."""
 
@@ -91,9 +76,7 @@ class Killer:
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
     """An engine for the candidate that runs, without vLLM."""
-    monkeypatch.setattr(
-        Vllm, "command", lambda self, spec, port, place: [sys.executable, "-c", SERVER, str(port)]
-    )
+    monkeypatch.setattr(Vllm, "command", lambda self, spec, port, place: serving("pool")(port))
     found = engines(tmp_path, ALIGNED, Rule("keyword"))
     found.start(lambda line: None)
     yield found

@@ -26,23 +26,7 @@ from refusal_checks.engines.process import EngineProcess, EngineTransport, _caus
 from refusal_checks.models.client import errors
 from refusal_checks.models.client.client import CHAT
 from tests.fake_server import FakeServer
-
-SERVER = """
-import http.server, subprocess, sys
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "{tag}"])
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-
-http.server.HTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
-"""
-"""Healthy, and with a child of its own, as vLLM has its engine core."""
-
-
-def serving(tag: str) -> Callable[[int], list[str]]:
-    return lambda port: [sys.executable, "-c", SERVER.format(tag=tag, port=port), tag]
+from tests.unit.engines.served import serving
 
 
 def sleeping(tag: str) -> Callable[[int], list[str]]:

@@ -16,9 +16,8 @@ from refusal_checks.models.client.client import RequestParams
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    for name in kinds.names():
-        kind = type(kinds.get(name))
-        monkeypatch.setattr(kind, "is_installed", lambda self, there=name in names: there)
+    for name, engine in kinds.discover().items():
+        monkeypatch.setattr(type(engine), "is_installed", lambda _, there=name in names: there)
 
 
 @pytest.mark.parametrize(
@@ -40,10 +39,7 @@ def test_an_unknown_engine_names_the_nearest() -> None:
 
 def test_every_kind_is_complete() -> None:
     assert kinds.names()[0] == kinds.PREFERRED
-    for name in kinds.names():
-        engine = kinds.get(name)
-        assert engine.title
-        assert engine.modules
+    for engine in kinds.discover().values():
         assert engine.remedy.startswith(('pip install "refusal-checks[', "`make engine`"))
         assert engine.health.startswith("/")
 
